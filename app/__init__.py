@@ -1,0 +1,1 @@
+"""KEQA: question answering that knows what its language model does not know."""
