@@ -1,0 +1,57 @@
+"""What every retriever takes and gives: passages in, ranked passages out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text that is indexed, retrieved and shown to a language model as one.
+
+    Attributes:
+        id: Unique within an index, stable between two builds of the same corpus.
+        title: Title of the page or document it comes from; may be empty.
+        text: The text itself.
+    """
+
+    id: str
+    title: str
+    text: str
+
+    @property
+    def rendered(self) -> str:
+        """The passage as a language model reads it."""
+        return f"{self.title}: {self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage found for a query.
+
+    Attributes:
+        passage: The passage.
+        score: The retriever's score; higher is better, comparable only within one result list.
+    """
+
+    passage: Passage
+    score: float
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Finds passages for a query.
+
+    Implementations are safe to call from many threads at once. An empty list means that nothing matched; a
+    failure to search is a :class:`keqa.errors.RetrievalError`, never an empty list.
+    """
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Return at most ``k`` hits, best first."""
+        ...
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query, in the order of the queries."""
+        ...
