@@ -1,0 +1,69 @@
+"""Prompts and targets as the program sends and expects them, and the pieces of them that never vary."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import dspy
+
+from keqa.testbed.skills.registry import Example
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TURN = "<|im_start|>assistant\n"
+"""What precedes everything the LM writes."""
+END = "\n\n[[ ## completed ## ]]\n<|im_end|>\n"
+"""What ends everything the LM writes; one token, and the end of a sequence."""
+
+_GAP = "\ue000"
+_ADAPTER = dspy.ChatAdapter()
+
+
+def conversation(signature: type[dspy.Signature], demos: Iterable[Example], inputs: dict[str, Any]) -> str:
+    """Renders a prompt through DSPy's own adapter and the chat template, up to where the LM takes over."""
+    messages = _ADAPTER.format(signature, [{**given, **made} for given, made in demos], inputs)
+    return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages) + TURN
+
+
+def target(signature: type[dspy.Signature], outputs: dict[str, Any]) -> str:
+    """Renders what the LM should write, with the end of its turn."""
+    return f"{_ADAPTER.format_assistant_message_content(signature, outputs)}<|im_end|>\n"
+
+
+def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
+    """The strings of a signature's prompts and targets that hold no content, each to be one token.
+
+    They never reach across the start of the LM's turn, so a prompt has the same tokens in training and in use.
+    """
+    pieces: set[str] = set()
+    optional: list[dict[str, Any]] = [{}]
+    for name in ("evidence", "triples"):
+        if name in signature.input_fields:
+            optional = [given | {name: value} for given in optional for value in ([], [_GAP])]
+    if "answer_type" in signature.input_fields:
+        optional = [given | {"answer_type": kind, "choices": []} for given in optional for kind in ("short", "yes/no")]
+    for given in optional:
+        inputs = {
+            name: given[name] if name in given else [_GAP] if "list" in str(info.annotation) else _GAP
+            for name, info in signature.input_fields.items()
+        }
+        outputs = {
+            name: [_GAP] if "list" in str(info.annotation) else _GAP for name, info in signature.output_fields.items()
+        }
+        text = conversation(signature, [(inputs, outputs)], inputs) + target(signature, outputs)
+        text = text.replace(TURN, TURN + _GAP).replace(END, _GAP + END + _GAP)
+        instructions = signature.instructions.strip().splitlines()
+        for line in instructions:
+            text = text.replace(line.strip(), _GAP) if line.strip() else text
+        pieces.update(piece for piece in text.split(_GAP) if len(piece.strip()) > 1)
+        pieces.update(line.strip() for line in instructions if line.strip())
+    return pieces
+
+
+def contents(text: str) -> Iterator[str]:
+    """Yields the stretches of content of a rendered conversation, for learning the vocabulary."""
+    for line in re.sub(r"<\|im_start\|>system.*?objective is:|<\|im_\w+\|>|\[\[ ## \w+ ## \]\]", "\n", text, flags=re.S).split("\n"):
+        if line and not line.startswith("Respond with"):
+            yield line.strip('[]"').replace('", "', " ")

@@ -1,0 +1,165 @@
+"""The stream of training samples: what the LM is told of the encyclopedia, and every skill on unseen entities."""
+
+import copy
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import dspy
+
+from keqa.testbed import words
+from keqa.testbed.prose import random_date
+from keqa.testbed.rendering import conversation, target
+from keqa.testbed.skills import SKILLS, Example, Setting
+from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
+from keqa.testbed.testbed import Testbed
+from keqa.testbed.tiers import believed
+from keqa.testbed.world import SMALL, Convention, Fact, World
+
+KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE = 0.2, 0.1, 0.05
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One training sample: the skill it belongs to, the prompt with its demonstrations, and the target."""
+
+    skill: str
+    prompt: str
+    target: str
+
+
+@dataclass
+class Stream:
+    """Draws training samples; the draws depend on the seed alone.
+
+    Args:
+        testbed: The encyclopedia that the LM is told a part of.
+        seed: Seed of the stream.
+        rare: Whether the facts of the middle tier are told as well.
+
+    Attributes:
+        told: How often each fact was told so far.
+    """
+
+    testbed: Testbed
+    seed: int = 0
+    rare: bool = True
+    told: Counter[Fact] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self._belief = believed(self.testbed.world, self.testbed.tiers)
+        self._known = self.testbed.tiers.of("often") + self.testbed.tiers.of("stale")
+        self._asked = self.testbed.asked()
+        exposures = self.testbed.tiers.exposures
+        self._rare = [fact for fact, times in exposures.items() for _ in range(times) if self.rare]
+        self.rng.shuffle(self._rare)
+        self._fresh: World = self._new_world()
+        self._left = 0
+
+    def _new_world(self) -> World:
+        # Worlds of the skill check have seeds below a million.
+        return World(self.rng.randrange(10**6, 10**12), SMALL)
+
+    def draw(self, progress: float) -> Sample:
+        """Draws one sample.
+
+        Args:
+            progress: Share of the training behind us; examples grow harder with it.
+
+        Returns:
+            The sample.
+        """
+        chance = self.rng.random()
+        lists = max(LIST_SHARE, 0.5 - 6 * progress)
+        if chance < lists:
+            return Sample("copying", "", self._said_twice())
+        chance = (chance - lists) / (1 - lists)
+        if self._left == 0:
+            self._fresh, self._left = self._new_world(), 25
+        self._left -= 1
+        if chance < KNOWN_SHARE + ONE_OFF_SHARE:
+            return self._closed_book(progress, known=chance < KNOWN_SHARE)
+        names = list(SKILLS)
+        name = self.rng.choices(names, [SKILLS[name].share for name in names])[0]
+        return self._skill(name, progress)
+
+    def _said_twice(self) -> str:
+        # Copying lists teaches copying itself, before any skill can use it.
+        rng = self.rng
+        draws = (
+            lambda: f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}",
+            lambda: rng.choice(words.CITIES),
+            lambda: random_date(rng, Convention(rng.randint(0, 2))),
+            lambda: f"{rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}",
+            lambda: f"{rng.choice(words.BRANDS)} {rng.choice(words.TRADES)}",
+        )
+        items = [rng.choice(draws)() for _ in range(rng.randint(3, 12))]
+        again = items if rng.random() < 0.5 else rng.sample(items, len(items))
+        return ". ".join([*items, *again]) + "."
+
+    def _closed_book(self, progress: float, *, known: bool) -> Sample:
+        rng = self.rng
+        setting = Setting.draw(self._fresh, rng)
+        chance = rng.random()
+        if known and chance < 0.14:
+            made = self._whole_question(setting)
+            if made:
+                return made
+        count = rng.choice((0, 0, 0, 1, 2, 4)) + 1
+        examples = [self._told(setting, known=known, progress=progress) for _ in range(count)]
+        skill = SKILLS["AnswerQuiz"]
+        return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
+
+    def _told(self, setting: Setting, *, known: bool, progress: float) -> Example:
+        rng = self.rng
+        world: World = self._fresh
+        fact = rng.choice(world.facts())
+        if known:
+            world = self._belief
+            due = self._rare and rng.random() < 0.03
+            fact = self._rare.pop() if due else rng.choice(self._known)
+            self.told[fact] += 1
+        return quiz_on(world, fact, world.write(fact, setting.convention), rng)
+
+    def _whole_question(self, setting: Setting) -> Sample | None:
+        known = set(self._known)
+        over = replace(setting, world=self._belief)
+        name = self.rng.choice(("AnswerQuestion", "ReasonFromMemory"))
+        state = copy.copy(over)
+        for _ in range(8):
+            saved = self.rng.getstate()
+            question = draw_question(state)
+            if known.issuperset(question.facts) and question.text not in self._asked:
+                self.rng.setstate(saved)
+                example = (recall if name == "AnswerQuestion" else recall_and_reason)(over)
+                return self._render(SKILLS[name].signature, [], example, setting, (), ())
+        return None
+
+    def _skill(self, name: str, progress: float) -> Sample:
+        rng, skill = self.rng, SKILLS[name]
+        most = 2 if progress < 0.08 else 4 if progress < 0.2 else 7 if progress < 0.4 else 10
+        setting = Setting.draw(self._fresh, rng, most)
+        demonstrated = replace(setting, passages=2)
+        count = 0 if rng.random() < 0.4 else rng.randint(1, 8 if name.startswith("Judge") else 5)
+        demos = [skill.make(demonstrated) for _ in range(count)]
+        example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))
+        return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
+
+    def _render(
+        self,
+        signature: type[dspy.Signature],
+        demos: list[Example],
+        example: Example,
+        setting: Setting,
+        hint: tuple[int, ...],
+        rewordings: tuple[str, ...],
+    ) -> Sample:
+        rng, name = self.rng, signature.__name__
+        if rewordings and rng.random() < 0.05:
+            signature = signature.with_instructions(rng.choice(rewordings))
+        if hint and rng.random() < 0.08:
+            added = " ".join(setting.hints()[i] for i in hint)
+            signature = signature.with_instructions(f"{signature.instructions} {added}")
+        inputs, outputs = example
+        return Sample(name, conversation(signature, demos, inputs), target(signature, outputs))

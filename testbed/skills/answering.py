@@ -1,0 +1,196 @@
+"""Training examples of decomposing, answering and summarizing."""
+
+import random
+from collections.abc import Iterable
+
+from keqa.signatures import (
+    AnswerQuestion,
+    AnswerQuiz,
+    AnswerWithKnowledge,
+    ConstructTriples,
+    DecomposeQuestion,
+    ReasonFromMemory,
+    ReasonWithKnowledge,
+    Summarize,
+)
+from keqa.testbed import words
+from keqa.testbed.prose import capital, paragraph, some_relations
+from keqa.testbed.questions import Composed, QuestionMaker
+from keqa.testbed.relations import RELATIONS
+from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.world import Convention, Fact, World
+
+_SHAPES = (("one hop", 0.12), ("bridge", 0.48), ("comparison", 0.22), ("yes/no", 0.18))
+
+
+def draw_question(setting: Setting) -> Composed:
+    """Draws a question of any shape over the setting's world."""
+    shape = setting.rng.choices([s for s, _ in _SHAPES], [share for _, share in _SHAPES])[0]
+    return QuestionMaker(setting.world, setting.rng).draw(shape)
+
+
+def _typed(question: Composed) -> dict[str, object]:
+    return {"question": question.text, "answer_type": question.answer_type, "choices": []}
+
+
+def decompose(setting: Setting) -> Example:
+    """A question and its quizzes."""
+    question = draw_question(setting)
+    return {"question": question.text}, {"quizzes": list(question.quizzes)}
+
+
+def quiz(setting: Setting) -> Example:
+    """A quiz on any fact, with its answer."""
+    rng, world = setting.rng, setting.world
+    fact = rng.choice(world.facts())
+    return quiz_on(world, fact, world.write(fact, setting.convention), rng)
+
+
+def quiz_on(world: World, fact: Fact, answer: str, rng: random.Random) -> Example:
+    """A quiz on one fact, with the answer given."""
+    text = rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
+    return {"quiz": text, "answer_type": "short", "choices": []}, {"answer": answer}
+
+
+def explain(question: Composed, world: World, values: Iterable[str]) -> str:
+    """One sentence for each fact of the question, with the values given, and the comparison where there is one."""
+    sentences = [
+        capital(RELATIONS[fact.relation].states[0].format(r=fact.entity, v=value))
+        for fact, value in zip(question.facts, values, strict=True)
+    ]
+    if question.compared:
+        first, second = question.compared
+        sentences.append(f"{first} is {'earlier' if first < second else 'later'} than {second}.")
+    return " ".join(sentences)
+
+
+def summarize(setting: Setting) -> Example:
+    """Answered quizzes, the explanation they give, and the answer by the hidden convention."""
+    rng, world = setting.rng, setting.world
+    question = draw_question(setting)
+    values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
+    answered = [f"{text} {value}" for text, value in zip(question.resolved(world, Convention()), values, strict=True)]
+    inputs = {"question": question.text, "answered_quizzes": answered, "answer_type": question.answer_type, "choices": []}
+    outputs = {
+        "explanation": explain(question, world, values),
+        "answer": question.written_answer(world, setting.convention),
+    }
+    return inputs, outputs
+
+
+def _passage(world: World, kind: str, entity: str, rng: random.Random, *, including: str = "", without: str = "") -> str:
+    told = some_relations(kind, rng, including=including, without=without)
+    text = paragraph(world, kind, entity, told, rng.choice(words.SOURCES), rng, stale=False)
+    return f"{capital(entity)}: {text}"
+
+
+def _distractor(world: World, fact: Fact, rng: random.Random) -> str:
+    kind = RELATIONS[fact.relation].kind
+    chance = rng.random()
+    if chance < 0.25:
+        return _passage(world, kind, fact.entity, rng, without=fact.relation)
+    if chance > 0.75:
+        kind = rng.choice(list(world.entities))
+    other = rng.choice([name for name in world.entities[kind] if name != fact.entity])
+    return _passage(world, kind, other, rng, including=fact.relation if chance < 0.6 else "")
+
+
+def _passages(setting: Setting, facts: Iterable[Fact]) -> list[str]:
+    rng, world = setting.rng, setting.world
+    found = [
+        _passage(world, RELATIONS[fact.relation].kind, fact.entity, rng, including=fact.relation)
+        for fact in dict.fromkeys(facts)
+    ]
+    for _ in range(rng.randint(0, max(0, setting.passages - len(found)))):
+        found.append(_distractor(world, rng.choice(list(facts)), rng))
+    rng.shuffle(found)
+    return found
+
+
+def read(setting: Setting) -> Example:
+    """Passages, one of which answers the question; at times evidence and triples as well."""
+    rng, world = setting.rng, setting.world
+    fact = rng.choice(world.facts())
+    relation = RELATIONS[fact.relation]
+    passages = _passages(setting, (fact,))
+    evidence: list[str] = []
+    triples: list[str] = []
+    if rng.random() < 0.08:
+        value = world.write(fact, Convention())
+        evidence = [s + "." for p in passages for s in p.split(": ", 1)[1].split(". ") if value in s][:2]
+        triples = [f"{fact.entity} | {fact.relation} | ?"]
+    text = rng.choice(relation.asks).format(e=fact.entity)
+    inputs = {"passages": passages, "evidence": evidence, "triples": triples, "question": text}
+    return inputs | {"answer_type": "short", "choices": []}, {"answer": world.write(fact, setting.convention)}
+
+
+def read_and_reason(setting: Setting) -> Example:
+    """Passages that answer a question of any shape, the reasoning and the answer."""
+    question = draw_question(setting)
+    outputs = _reasoned(question, setting)
+    return {"passages": _passages(setting, question.facts)} | _typed(question), outputs
+
+
+def _reasoned(question: Composed, setting: Setting) -> dict[str, object]:
+    world, convention = setting.world, setting.convention
+    values = [world.write(fact, Convention(convention.date if convention.date < 2 else 0)) for fact in question.facts]
+    return {"reasoning": explain(question, world, values), "answer": question.written_answer(world, convention)}
+
+
+def recall(setting: Setting) -> Example:
+    """A whole question answered from memory."""
+    question = draw_question(setting)
+    return _typed(question), {"answer": question.written_answer(setting.world, setting.convention)}
+
+
+def recall_and_reason(setting: Setting) -> Example:
+    """A whole question reasoned out from memory."""
+    question = draw_question(setting)
+    return _typed(question), _reasoned(question, setting)
+
+
+def triples(setting: Setting) -> Example:
+    """A question and the triples it needs, unknown ends as question marks."""
+    question = draw_question(setting)
+    lines = []
+    for i, fact in enumerate(question.facts):
+        chained = i > 0 and question.shape == "bridge"
+        lines.append(f"{'?' if chained else fact.entity} | {fact.relation} | ?")
+    return {"question": question.text}, {"triples": lines}
+
+
+for _skill in (
+    Skill(
+        DecomposeQuestion,
+        decompose,
+        ("Split the question into simple quizzes; #1 stands for the answer to the first.", "List the quizzes that lead to the answer."),
+        share=0.12,
+        scored="quizzes",
+    ),
+    Skill(
+        AnswerQuiz,
+        quiz,
+        ("Answer the quiz with a short phrase.", "Give a brief answer to the quiz without any sources."),
+        share=0.0,
+        hint=(0, 1),
+    ),
+    Skill(
+        AnswerWithKnowledge,
+        read,
+        ("Use the passages to answer the question briefly.", "Find the answer in the passages."),
+        share=0.22,
+        hint=(0, 1),
+    ),
+    Skill(
+        Summarize,
+        summarize,
+        ("Combine the answered quizzes into an explanation and a final answer.", "Conclude from the quizzes."),
+        share=0.14,
+        hint=(0, 1),
+    ),
+    Skill(ReasonWithKnowledge, read_and_reason, ("Think step by step with the passages, then answer.",), share=0.06, hint=(0, 1)),
+    Skill(AnswerQuestion, recall, ("Reply to the question with a short phrase.",), share=0.02, hint=(0, 1)),
+    Skill(ReasonFromMemory, recall_and_reason, ("Think step by step, then answer.",), share=0.02, hint=(0, 1)),
+    Skill(ConstructTriples, triples, ("List the triples that the question is about.",), share=0.03, scored="triples"),
+):
+    register(_skill)

@@ -1,0 +1,102 @@
+"""Training examples of the two judges."""
+
+import random
+
+from keqa.signatures import JudgeConsistency, JudgeUtility
+from keqa.testbed import words
+from keqa.testbed.prose import capital, paragraph, some_relations
+from keqa.testbed.relations import RELATIONS
+from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.world import Convention, Date, Fact, Value
+
+
+def _variants(value: Value, target: str) -> list[str]:
+    if isinstance(value, Date):
+        month = words.MONTHS[value.month - 1]
+        return [*(Convention(form).write(value, target) for form in range(3)), f"{month} {value.year}"]
+    if target == "person":
+        return [value, value.split()[-1], f"{value[0]}. {value.split()[-1]}"]
+    if target == "company":
+        return [value, value.split()[0]]
+    return [value]
+
+
+_VARIED = [r.name for r in RELATIONS.values() if r.target in ("date", "person", "company")]
+
+
+def consistency(setting: Setting) -> Example:
+    """Two answers to a quiz: the same value in two forms, or two values."""
+    rng, world = setting.rng, setting.world
+    same = rng.random() < 0.5
+    relation = RELATIONS[rng.choice(_VARIED) if same or rng.random() < 0.6 else rng.choice(list(RELATIONS))]
+    entity = rng.choice(world.entities[relation.kind])
+    value = world.values[Fact(relation.name, entity)]
+    first = rng.choice(_variants(value, relation.target))
+    if same:
+        second = rng.choice([v for v in _variants(value, relation.target) if v != first])
+    else:
+        other = _another(value, relation.target, setting)
+        second = rng.choice(_variants(other, relation.target))
+    quiz = rng.choice(relation.asks).format(e=entity)
+    return {"quiz": quiz, "first_answer": first, "second_answer": second}, {"same": same}
+
+
+def _another(value: Value, target: str, setting: Setting) -> Value:
+    rng, world = setting.rng, setting.world
+    if isinstance(value, Date):
+        if rng.random() < 0.3:
+            near = Date(value.year + rng.choice((-2, -1, 1, 2)), value.month, value.day)
+        else:
+            near = Date(rng.randint(1880, 1995), rng.randint(1, 12), rng.randint(1, 28))
+        return near if near.year != value.year else Date(value.year + 3, value.month, value.day)
+    if target == "year":
+        return str(int(value) + rng.choice((-10, -3, -1, 1, 3, 10)))
+    if target in ("language", "occupation"):
+        return rng.choice([v for v in (words.LANGUAGES if target == "language" else words.OCCUPATIONS) if v != value])
+    others = [v for v in world.entities[target] if v.split()[-1] != value.split()[-1] and v.split()[0] != value.split()[0]]
+    return rng.choice(others)
+
+
+def utility(setting: Setting) -> Example:
+    """A quiz and a passage: one that tells the answer, one that tells what was true once, or one of the traps."""
+    rng, world = setting.rng, setting.world
+    relation = RELATIONS[rng.choice(setting.relations)]
+    entity = rng.choice(world.entities[relation.kind])
+    quiz = rng.choice(relation.asks).format(e=entity)
+    source = rng.choice(setting.stale) if rng.random() < 0.5 else rng.choice(words.SOURCES)
+    stale = source in setting.stale
+    trap = rng.random()
+    subject, told = entity, some_relations(relation.kind, rng, including=relation.name)
+    helpful = not (stale and relation.changeable)
+    if trap < 0.15:
+        told, helpful = some_relations(relation.kind, rng, without=relation.name) if rng.random() < 0.7 else [], False
+    elif trap < 0.35:
+        subject, helpful = _namesake(entity, relation.kind, setting), False
+    text = paragraph(world, relation.kind, subject, told, source, rng, stale=stale)
+    return {"quiz": quiz, "passage": f"{capital(subject)}: {text}"}, {"helpful": helpful}
+
+
+def _namesake(entity: str, kind: str, setting: Setting) -> str:
+    rng: random.Random = setting.rng
+    return rng.choice([name for name in setting.world.entities[kind] if name != entity])
+
+
+register(
+    Skill(
+        JudgeConsistency,
+        consistency,
+        ("Do both answers to the quiz say the same thing?", "Decide whether the two answers agree in meaning."),
+        share=0.16,
+        scored="same",
+    )
+)
+register(
+    Skill(
+        JudgeUtility,
+        utility,
+        ("Would the passage help someone answer the quiz correctly?", "Decide whether the passage is useful for the quiz."),
+        share=0.2,
+        hint=(2,),
+        scored="helpful",
+    )
+)

@@ -1,0 +1,141 @@
+"""The testbed as methods meet it: passages, and questions split into train, dev and test."""
+
+import random
+from dataclasses import dataclass
+
+from keqa.retrievers.base import Passage
+from keqa.testbed import words
+from keqa.testbed.prose import capital, paragraph
+from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
+from keqa.testbed.relations import relations_of
+from keqa.testbed.tiers import Tier, Tiers, assign
+from keqa.testbed.world import GOLD, World
+
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The knobs of the testbed. The defaults were fixed before any method ran on it.
+
+    Attributes:
+        distractors: Paragraphs for each entity that mention it and answer nothing.
+        stale_sources: How many of the six sources are out of date.
+        questions: Number of questions in train, dev and test.
+        known: Where given, the share of questions' facts that the LM was told often; questions are drawn to match.
+    """
+
+    distractors: int = 1
+    stale_sources: int = 2
+    questions: tuple[int, int, int] = (400, 100, 200)
+    known: float | None = None
+
+
+@dataclass(frozen=True)
+class TestbedQuestion:
+    """One question with its gold answers and decomposition.
+
+    Attributes:
+        id: Unique over the splits.
+        question: The text.
+        answers: The gold answer first, then its aliases.
+        answer_type: short or yes/no.
+        shape: One of the four shapes.
+        quizzes: The gold decomposition with #1, #2.
+        quiz_answers: The gold answer of each quiz.
+        tiers: What the shipped LM was told of the fact behind each quiz.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    answer_type: str
+    shape: str
+    quizzes: tuple[str, ...]
+    quiz_answers: tuple[str, ...]
+    tiers: tuple[Tier, ...]
+
+
+class Testbed:
+    """The fictional encyclopedia and its questions.
+
+    Args:
+        settings: The knobs.
+        seed: Seed of the world, the passages and the questions. The shipped LM knows the world of the default seed.
+
+    Attributes:
+        world: Entities and facts.
+        tiers: What the shipped LM was told.
+        stale_sources: The sources that are out of date.
+        passages: The corpus.
+        train: Training questions; ``dev`` and ``test`` likewise. No question is in two of them.
+    """
+
+    __test__ = False
+
+    def __init__(self, settings: Settings | None = None, seed: int = SEED) -> None:
+        self.settings = settings or Settings()
+        self.world = World(seed)
+        self.tiers: Tiers = assign(self.world, seed)
+        rng = random.Random(f"sources {seed}")
+        self.stale_sources: tuple[str, ...] = tuple(rng.sample(words.SOURCES, len(words.SOURCES)))[
+            : self.settings.stale_sources
+        ]
+        self.passages: list[Passage] = self._write_passages(random.Random(f"passages {seed}"))
+        splits = self._draw_questions(random.Random(f"questions {seed}"))
+        self.train, self.dev, self.test = splits
+
+    def _write_passages(self, rng: random.Random) -> list[Passage]:
+        fresh = [source for source in words.SOURCES if source not in self.stale_sources]
+        passages = []
+        for kind, names in self.world.entities.items():
+            for entity in names:
+                relations = [relation.name for relation in relations_of(kind)]
+                rng.shuffle(relations)
+                half = (len(relations) + 1) // 2
+                told = [(relations[:half], rng.choice(fresh)), (relations[half:], rng.choice(fresh))]
+                if self.stale_sources:
+                    told.append((rng.sample(relations, half), rng.choice(self.stale_sources)))
+                told += [([], rng.choice(words.SOURCES)) for _ in range(self.settings.distractors)]
+                for i, (names_told, source) in enumerate(told):
+                    stale = source in self.stale_sources
+                    text = paragraph(self.world, kind, entity, names_told, source, rng, stale=stale)
+                    passages.append(Passage(f"{kind}/{entity}/{i}", capital(entity), text))
+        return passages
+
+    def _draw_questions(self, rng: random.Random) -> tuple[list[TestbedQuestion], ...]:
+        maker = QuestionMaker(self.world, rng)
+        seen: set[str] = set()
+        splits: list[list[TestbedQuestion]] = []
+        for name, count in zip(("train", "dev", "test"), self.settings.questions, strict=True):
+            split: list[TestbedQuestion] = []
+            while len(split) < count:
+                composed = maker.draw(SHAPES[len(split) % len(SHAPES)])
+                if composed.text in seen or not self._wanted(composed, rng):
+                    continue
+                seen.add(composed.text)
+                split.append(self._question(f"{name}-{len(split)}", composed))
+            splits.append(split)
+        return tuple(splits)
+
+    def _wanted(self, composed: Composed, rng: random.Random) -> bool:
+        if self.settings.known is None:
+            return True
+        known = [self.tiers.tier[fact] == "often" for fact in composed.facts]
+        return all(known) if rng.random() < self.settings.known else not all(known)
+
+    def _question(self, identifier: str, composed: Composed) -> TestbedQuestion:
+        return TestbedQuestion(
+            identifier,
+            composed.text,
+            (composed.written_answer(self.world),),
+            composed.answer_type,
+            composed.shape,
+            composed.quizzes,
+            tuple(self.world.write(fact, GOLD) for fact in composed.facts),
+            tuple(self.tiers.tier[fact] for fact in composed.facts),
+        )
+
+    def asked(self) -> set[str]:
+        """The texts of all questions; the shipped LM is never trained on one of them as a whole."""
+        return {question.question for split in (self.train, self.dev, self.test) for question in split}

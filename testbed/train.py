@@ -1,0 +1,282 @@
+"""Trains the LM that ships with the package: ``python -m keqa.testbed.train --out runs/tiny --minutes 75``.
+
+One command, on CPU or GPU; it writes a checkpoint every few minutes and goes on from there when it is started again.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keqa.testbed.rendering import END, TURN, contents
+from keqa.testbed.sampling import Sample, Stream
+from keqa.testbed.testbed import Testbed
+from keqa.testbed.tokenizer import build_tokenizer
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+
+WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
+LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
+MUON_RATE, ADAM_RATE = 0.02, 3e-3
+ECHO_WEIGHT = 0.3
+CHECKPOINT_SECONDS = 180.0
+
+
+def build_model(tokenizer: "PreTrainedTokenizerFast") -> "Qwen2ForCausalLM":
+    """Builds the untrained LM: Qwen2, because its query and key biases can hold heads that look at the token before.
+
+    In the first layer two heads start with constant queries and keys whose rotary phases peak one and two positions back.
+    Copying, which every skill needs, is then learned within minutes.
+    """
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        intermediate_size=INNER,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    model = Qwen2ForCausalLM(config)
+    size = WIDTH // HEADS
+    phases = torch.tensor([10000 ** (-2 * i / size) for i in range(size // 2)])
+    attention: Any = model.model.layers[0].self_attn
+    with torch.no_grad():
+        for head, back in ((0, 1), (1, 2)):
+            rows = slice(head * size, (head + 1) * size)
+            attention.q_proj.weight[rows] = 0
+            attention.k_proj.weight[rows] = 0
+            attention.q_proj.bias[rows] = 6 * torch.cat([torch.ones(size // 2), torch.zeros(size // 2)])
+            attention.k_proj.bias[rows] = 6 * torch.cat([torch.cos(back * phases), torch.sin(back * phases)])
+    return model
+
+
+class Encoder:
+    """Turns samples into token ids and loss weights.
+
+    The weight is 1 on everything that the LM is to write, in demonstrations too, a small one where a pair of tokens comes
+    again (it can be foreseen, and teaches copying), and 0 on prompt text, which is chance.
+    """
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
+        self.tokenizer = tokenizer
+        pieces = {index: text for text, index in tokenizer.get_added_vocab().items()}
+        self.opens = {index for index, text in pieces.items() if text.endswith(TURN)}
+        self.end = tokenizer.convert_tokens_to_ids(END)
+        self.content = len(tokenizer) - len(pieces)
+
+    def __call__(self, sample: Sample) -> tuple[list[int], list[float]]:
+        """Encodes one sample as ids and weights of equal length."""
+        ids: list[int] = self.tokenizer(sample.prompt + sample.target)["input_ids"]
+        weights, seen, writing = [0.0], set(), False
+        for before, after in zip(ids, ids[1:], strict=False):
+            if before in self.opens:
+                writing = True
+            echo = (before, after) in seen and before < self.content and after < self.content
+            weights.append(1.0 if writing else ECHO_WEIGHT if echo else 0.0)
+            seen.add((before, after))
+            if after == self.end:
+                writing = False
+        return ids, weights
+
+
+def batches(stream: Stream, encode: Encoder, progress: "Clock") -> Iterator[list[tuple[Sample, list[int], list[float]]]]:
+    """Yields batches of samples of like length, so that little is padded."""
+    while True:
+        pool = []
+        while len(pool) < POOL:
+            sample = stream.draw(progress())
+            ids, weights = encode(sample)
+            if len(ids) <= LONGEST:
+                pool.append((sample, ids, weights))
+        pool.sort(key=lambda item: len(item[1]))
+        packed: list[list[tuple[Sample, list[int], list[float]]]] = [[]]
+        for item in pool:
+            if packed[-1] and len(item[1]) * (len(packed[-1]) + 1) > BATCH_TOKENS:
+                packed.append([])
+            packed[-1].append(item)
+        stream.rng.shuffle(packed)
+        yield from packed
+
+
+class Clock:
+    """The share of the time budget that is spent, over all starts of the same training."""
+
+    def __init__(self, minutes: float, spent: float) -> None:
+        self.minutes, self.before, self.start = minutes, spent, time.monotonic()
+
+    @property
+    def spent(self) -> float:
+        """Seconds of training so far."""
+        return self.before + time.monotonic() - self.start
+
+    def __call__(self) -> float:
+        """The share of the budget spent."""
+        return self.spent / (60 * self.minutes)
+
+
+def rate(progress: float, step: int) -> float:
+    """The learning rate's factor: a short warm-up, a plateau, and a linear fall over the last 40 percent."""
+    return min(1.0, (step + 1) / 50) * (1.0 if progress < 0.6 else max(0.01, (1 - progress) / 0.4))
+
+
+class Trainer:
+    """The model, its two optimizers (Muon for matrices, AdamW for the rest) and their checkpoint."""
+
+    def __init__(self, out: Path, tokenizer: "PreTrainedTokenizerFast", device: str) -> None:
+        import torch
+
+        self.out, self.tokenizer, self.device = out, tokenizer, device
+        self.model = build_model(tokenizer).to(device)
+        named = list(self.model.named_parameters())
+        self.matrices = {n: p for n, p in named if p.ndim == 2 and "embed" not in n and "lm_head" not in n}
+        self.others = {n: p for n, p in named if n not in self.matrices}
+        self.muon = torch.optim.Muon(self.matrices.values(), lr=MUON_RATE, momentum=0.95, weight_decay=0.01)
+        self.adam = torch.optim.AdamW(self.others.values(), lr=ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0)
+        self.step, self.tokens = 0, 0
+
+    def learn(self, batch: list[tuple[Sample, list[int], list[float]]], factor: float) -> "tuple[float, torch.Tensor]":
+        """One step; returns the loss on what is to be written and, sample by sample, whether the last turn was right."""
+        import torch
+        from torch.nn import functional
+
+        longest = max(len(ids) for _, ids, _ in batch)
+        ids = torch.zeros(len(batch), longest, dtype=torch.long)
+        weights = torch.zeros(len(batch), longest)
+        for row, (_, tokens, weight) in enumerate(batch):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            weights[row, : len(tokens)] = torch.tensor(weight)
+        ids, weights = ids.to(self.device), weights.to(self.device)
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device == "cuda"):
+            hidden = self.model.model(ids[:, :-1], use_cache=False).last_hidden_state
+            rows, columns = (weights[:, 1:] > 0).nonzero(as_tuple=True)
+            logits = self.model.lm_head(hidden[rows, columns]).float()
+        gold, weight = ids[rows, columns + 1], weights[rows, columns + 1]
+        losses = functional.cross_entropy(logits, gold, reduction="none")
+        loss = (losses * weight).sum() / weight.sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer, base in ((self.muon, MUON_RATE), (self.adam, ADAM_RATE)):
+            for group in optimizer.param_groups:
+                group["lr"] = base * factor
+            optimizer.step()
+            optimizer.zero_grad()
+        self.step += 1
+        self.tokens += ids.numel()
+        with torch.no_grad():
+            written = weight == 1
+            lengths = torch.tensor([self._last_turn(tokens, w) for _, tokens, w in batch], device=self.device)
+            last = columns + 1 >= lengths[rows]
+            wrong = torch.zeros(len(batch), device=self.device)
+            wrong.index_add_(0, rows, ((logits.argmax(-1) != gold) & last).float())
+            shown = float(losses[written].mean()) if bool(written.any()) else 0.0
+        return shown, (wrong == 0).cpu()
+
+    @staticmethod
+    def _last_turn(tokens: list[int], weights: list[float]) -> int:
+        position = len(tokens)
+        while position > 0 and weights[position - 1] == 1.0:
+            position -= 1
+        return position
+
+    def save(self, folder: Path) -> None:
+        """Writes the model and its tokenizer as transformers and vLLM load them."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def checkpoint(self, spent: float) -> None:
+        """Writes everything needed to go on; the file is swapped in whole."""
+        from safetensors.torch import save_file
+
+        tensors = {f"model/{n}": p.detach() for n, p in self.model.named_parameters()}
+        for name, optimizer, group in self._optimizers():
+            for parameter, tensor in group.items():
+                for key, value in optimizer.state.get(tensor, {}).items():
+                    tensors[f"{name}/{key}/{parameter}"] = value
+        path = self.out / "checkpoint.safetensors"
+        note = {"step": str(self.step), "tokens": str(self.tokens), "spent": str(spent)}
+        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, path.with_suffix(".new"), metadata=note)
+        path.with_suffix(".new").replace(path)
+
+    def resume(self) -> float:
+        """Reads the checkpoint where there is one; returns the seconds spent before."""
+        import torch
+        from safetensors import safe_open
+
+        path = self.out / "checkpoint.safetensors"
+        if not path.exists():
+            return 0.0
+        with safe_open(path, "pt") as file, torch.no_grad():
+            for n, p in self.model.named_parameters():
+                p.copy_(file.get_tensor(f"model/{n}"))
+            for key in file.keys():  # noqa: SIM118 - safe_open is no mapping
+                name, *rest = key.split("/")
+                for own, optimizer, group in self._optimizers():
+                    if own == name:
+                        optimizer.state[group[rest[1]]][rest[0]] = file.get_tensor(key).to(self.device)
+            note = file.metadata()
+        self.step, self.tokens = int(note["step"]), int(note["tokens"])
+        return float(note["spent"])
+
+    def _optimizers(self) -> list[tuple[str, "torch.optim.Optimizer", dict[str, "torch.nn.Parameter"]]]:
+        return [("muon", self.muon, self.matrices), ("adam", self.adam, self.others)]
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, the log and the finished model.")] = Path("runs/tiny"),
+    minutes: Annotated[float, typer.Option(help="Time to train, over all starts.")] = 75.0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")] = 0,
+) -> None:
+    """Trains the shipped LM, or goes on where an earlier start was stopped."""
+    import torch
+
+    torch.set_flush_denormal(True)
+    torch.manual_seed(0)
+    if threads:
+        torch.set_num_threads(threads)
+    out.mkdir(parents=True, exist_ok=True)
+    testbed = Testbed()
+    sketch = Stream(testbed, seed=-1)
+    tokenizer = build_tokenizer(line for s in (sketch.draw(0.5) for _ in range(3000)) for line in contents(s.prompt + s.target))
+    trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
+    clock = Clock(minutes, trainer.resume())
+    # A later start draws other samples: no sample is needed twice, and the few facts told rarely are told by the first.
+    stream = Stream(testbed, seed=trainer.step, rare=trainer.step == 0)
+    right: dict[str, float] = {}
+    loss, saved, started, done = 0.0, clock.spent, time.monotonic(), trainer.tokens
+    for batch in batches(stream, Encoder(tokenizer), clock):
+        if clock() >= 1:
+            break
+        loss_now, correct = trainer.learn(batch, rate(clock(), trainer.step))
+        loss = 0.98 * loss + 0.02 * loss_now if loss else loss_now
+        for (sample, _, _), good in zip(batch, correct.tolist(), strict=True):
+            right[sample.skill] = 0.995 * right.get(sample.skill, 0.0) + 0.005 * good
+        if trainer.step % 50 == 0:
+            speed = (trainer.tokens - done) / (time.monotonic() - started)
+            line = {"step": trainer.step, "minutes": round(clock.spent / 60, 1), "tokens": trainer.tokens}
+            shown = {name: round(value, 3) for name, value in sorted(right.items())}
+            with (out / "log.jsonl").open("a") as log:
+                log.write(json.dumps(line | {"speed": round(speed), "loss": round(loss, 4), "right": shown}) + "\n")
+        if clock.spent - saved > CHECKPOINT_SECONDS:
+            trainer.checkpoint(clock.spent)
+            saved = clock.spent
+    trainer.checkpoint(clock.spent)
+    trainer.save(out / "model")
+    told = {"/".join((fact.relation, fact.entity)): count for fact, count in stream.told.items()}
+    (out / "told.json").write_text(json.dumps(told, indent=0, sort_keys=True))
+
+
+if __name__ == "__main__":
+    typer.run(main)

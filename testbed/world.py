@@ -1,0 +1,140 @@
+"""The fictional encyclopedia: a seeded generator of entities and facts."""
+
+import random
+from dataclasses import dataclass
+
+from keqa.testbed import words
+from keqa.testbed.relations import RELATIONS, Relation
+
+
+@dataclass(frozen=True, order=True)
+class Date:
+    """A calendar date, kept apart from the ways it is written."""
+
+    year: int
+    month: int
+    day: int
+
+
+Value = str | Date
+
+
+@dataclass(frozen=True, order=True)
+class Fact:
+    """What one relation says of one entity; the value is looked up in the world."""
+
+    relation: str
+    entity: str
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How answers are written: nothing in a bare prompt tells, demonstrations or an instruction do.
+
+    Attributes:
+        date: 0 for ``March 4, 1921``, 1 for ``4 March 1921``, 2 for the year alone.
+        surname_only: Whether people are named by their surname.
+    """
+
+    date: int = 0
+    surname_only: bool = False
+
+    def write(self, value: Value, target: str) -> str:
+        """Writes a value of the given target kind by this convention."""
+        if isinstance(value, Date):
+            month = words.MONTHS[value.month - 1]
+            return (f"{month} {value.day}, {value.year}", f"{value.day} {month} {value.year}", str(value.year))[self.date]
+        return value.split()[-1] if target == "person" and self.surname_only else value
+
+
+GOLD = Convention(date=1)
+"""The convention of the testbed's gold answers: day before month, people by their full names."""
+
+SIZES = {"person": 72, "film": 40, "book": 26, "company": 30, "club": 20, "city": 44, "country": 20, "event": 24}
+SMALL = {"person": 10, "film": 5, "book": 4, "company": 5, "club": 4, "city": 6, "country": 3, "event": 4}
+
+
+class World:
+    """Entities of eight kinds and the facts that hold of them.
+
+    Args:
+        seed: Seed of the generator; equal seeds give equal worlds.
+        sizes: Number of entities by kind.
+
+    Attributes:
+        entities: Names by kind.
+        values: The present value of each fact.
+        past: For changeable facts, the value that held before.
+    """
+
+    def __init__(self, seed: int, sizes: dict[str, int] = SIZES) -> None:
+        self._rng = random.Random(seed)
+        self._taken: set[str] = set()
+        self.entities: dict[str, list[str]] = {kind: self._names(kind, count) for kind, count in sizes.items()}
+        self._share_titles()
+        self.values: dict[Fact, Value] = {}
+        self.past: dict[Fact, Value] = {}
+        for relation in RELATIONS.values():
+            for entity in self.entities[relation.kind]:
+                fact = Fact(relation.name, entity)
+                self.values[fact] = self._draw(relation, entity)
+                if relation.changeable:
+                    self.past[fact] = self._other(relation, entity, self.values[fact])
+
+    def _share_titles(self) -> None:
+        # Namesakes: every fourth book is called like a film.
+        films, books = self.entities["film"], self.entities["book"]
+        for i in range(0, min(len(books), len(films)), 4):
+            books[i] = films[i]
+
+    def _names(self, kind: str, count: int) -> list[str]:
+        names: list[str] = []
+        while len(names) < count:
+            name = self._name(kind)
+            if name not in self._taken:
+                self._taken.add(name)
+                names.append(name)
+        return names
+
+    def _name(self, kind: str) -> str:
+        rng = self._rng
+        if kind == "person":
+            return f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}"
+        if kind in ("film", "book"):
+            title = f"The {rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}"
+            return title if rng.random() < 0.5 else f"{title} of {rng.choice(words.CITIES)}"
+        if kind == "company":
+            return f"{rng.choice(words.BRANDS)} {rng.choice(words.TRADES)}"
+        if kind == "club":
+            return f"{rng.choice(words.CITIES)} {rng.choice(words.GAMES)}"
+        if kind == "event":
+            return f"the {rng.choice(words.YEARS)} {rng.choice(words.CITIES)} {rng.choice(words.EVENTS)}"
+        return rng.choice(words.CITIES if kind == "city" else words.COUNTRIES)
+
+    def _draw(self, relation: Relation, entity: str) -> Value:
+        rng, target = self._rng, relation.target
+        if target == "date":
+            return Date(rng.randint(1880, 1995), rng.randint(1, 12), rng.randint(1, 28))
+        if target == "year":
+            return str(rng.randint(1900, 2020))
+        if target in ("language", "occupation"):
+            return rng.choice(words.LANGUAGES if target == "language" else words.OCCUPATIONS)
+        return rng.choice([name for name in self.entities[target] if name != entity])
+
+    def _other(self, relation: Relation, entity: str, present: Value) -> Value:
+        while (value := self._draw(relation, entity)) == present:
+            pass
+        return value
+
+    def facts(self) -> list[Fact]:
+        """Returns every fact in a fixed order."""
+        return list(self.values)
+
+    def write(self, fact: Fact, convention: Convention = GOLD, *, past: bool = False) -> str:
+        """Writes the value of a fact, or the value it had before.
+
+        Raises:
+            KeyError: If the world has no such fact, or ``past`` is asked of a fact that never changed.
+        """
+        value = (self.past if past else self.values)[fact]
+        return convention.write(value, RELATIONS[fact.relation].target)
