@@ -35,7 +35,7 @@ class Stream:
     Args:
         testbed: The encyclopedia that the LM is told a part of.
         seed: Seed of the stream.
-        rare: Whether the facts of the middle tier are told as well.
+        start: Progress at which the stream begins; the rare tellings that were due before are behind it.
 
     Attributes:
         told: How often each fact was told so far.
@@ -43,7 +43,7 @@ class Stream:
 
     testbed: Testbed
     seed: int = 0
-    rare: bool = True
+    start: float = 0.0
     told: Counter[Fact] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -52,8 +52,9 @@ class Stream:
         self._known = self.testbed.tiers.of("often") + self.testbed.tiers.of("stale")
         self._asked = self.testbed.asked()
         exposures = self.testbed.tiers.exposures
-        self._rare = [fact for fact, times in exposures.items() for _ in range(times) if self.rare]
-        self.rng.shuffle(self._rare)
+        due = random.Random("rare")
+        told = [(due.random(), fact) for fact, times in exposures.items() for _ in range(times)]
+        self._rare = sorted((item for item in told if item[0] >= self.start), reverse=True)
         self._fresh: World = self._new_world()
         self._left = 0
 
@@ -117,8 +118,8 @@ class Stream:
         fact = rng.choice(world.facts())
         if known:
             world = self._belief
-            due = self._rare and rng.random() < 0.03
-            fact = self._rare.pop() if due else rng.choice(self._known)
+            due = bool(self._rare) and self._rare[-1][0] <= progress
+            fact = self._rare.pop()[1] if due else rng.choice(self._known)
             self.told[fact] += 1
         return quiz_on(world, fact, world.write(fact, setting.convention), rng)
 

@@ -5,6 +5,7 @@ One command, on CPU or GPU; it writes a checkpoint every few minutes and goes on
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -252,8 +253,10 @@ def main(
     tokenizer = build_tokenizer(line for s in (sketch.draw(0.5) for _ in range(3000)) for line in contents(s.prompt + s.target))
     trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
     clock = Clock(minutes, trainer.resume())
-    # A later start draws other samples: no sample is needed twice, and the few facts told rarely are told by the first.
-    stream = Stream(testbed, seed=trainer.step, rare=trainer.step == 0)
+    # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points of the progress.
+    stream = Stream(testbed, seed=trainer.step, start=clock())
+    tally = out / "told.json"
+    before = Counter(json.loads(tally.read_text())) if tally.exists() else Counter[str]()
     right: dict[str, float] = {}
     loss, saved, started, done = 0.0, clock.spent, time.monotonic(), trainer.tokens
     for batch in batches(stream, Encoder(tokenizer), clock):
@@ -271,11 +274,18 @@ def main(
                 log.write(json.dumps(line | {"speed": round(speed), "loss": round(loss, 4), "right": shown}) + "\n")
         if clock.spent - saved > CHECKPOINT_SECONDS:
             trainer.checkpoint(clock.spent)
+            trainer.save(out / "model")
+            write_tally(tally, before, stream)
             saved = clock.spent
     trainer.checkpoint(clock.spent)
     trainer.save(out / "model")
-    told = {"/".join((fact.relation, fact.entity)): count for fact, count in stream.told.items()}
-    (out / "told.json").write_text(json.dumps(told, indent=0, sort_keys=True))
+    write_tally(tally, before, stream)
+
+
+def write_tally(path: Path, before: Counter[str], stream: Stream) -> None:
+    """Writes how often each fact was told, earlier starts included."""
+    now = Counter({f"{fact.relation}/{fact.entity}": count for fact, count in stream.told.items()})
+    path.write_text(json.dumps(before + now, indent=0, sort_keys=True))
 
 
 if __name__ == "__main__":
