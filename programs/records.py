@@ -1,0 +1,275 @@
+"""The story of one question as typed records: everything that shows, measures or resumes reads these.
+
+All records are frozen and turn into JSON with ``record.model_dump_json()`` and back with ``model_validate_json``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+AnswerType = Literal["short", "yes/no", "choice"]
+Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
+QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
+AnswerSource = Literal["memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "failed"]
+
+__all__ = [
+    "AnswerSource",
+    "AnswerType",
+    "ClusterRecord",
+    "Cost",
+    "CriticalPath",
+    "Degradation",
+    "Failure",
+    "PassageVerdict",
+    "QuestionRecord",
+    "QuizRecord",
+    "QuizSource",
+    "RoleCost",
+    "SampleRecord",
+    "Verdict",
+]
+
+
+class Record(BaseModel):
+    """Base of all records."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SampleRecord(Record):
+    """One closed-book try at a quiz (Algorithm 1, line 3).
+
+    Attributes:
+        text: The answer as drawn; None where the draw failed.
+        abstained: Whether it says that it does not know. It then joins no cluster and still counts among the tries.
+        cluster: Position in `QuizRecord.clusters`; None for an abstention or a failure.
+        error: Class name of the error that the draw failed with. A failed draw counts among the tries, so that a
+            failure can lead to retrieval but never to a quiz taken for known.
+    """
+
+    text: str | None = None
+    abstained: bool = False
+    cluster: int | None = None
+    error: str | None = None
+
+
+class ClusterRecord(Record):
+    """Samples of one meaning (a set AS of Algorithm 1).
+
+    Attributes:
+        answer: Its first member, with which later samples were compared, and its answer.
+        size: How many samples it has.
+        members: Their positions in `QuizRecord.samples`.
+    """
+
+    answer: str
+    size: int
+    members: list[int]
+
+
+class PassageVerdict(Record):
+    """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15).
+
+    Attributes:
+        passage_id: Identifier within the index.
+        title: Title of its document; may be empty.
+        text: The passage.
+        score: The retriever's score.
+        verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off.
+        kept: Whether the answer was drawn from it.
+        why: One sentence on why it was kept or left out.
+    """
+
+    passage_id: str
+    title: str
+    text: str
+    score: float
+    verdict: Verdict
+    kept: bool
+    why: str
+
+
+class QuizRecord(Record):
+    """One quiz from its text to its answer (Algorithm 2, lines 3 to 18).
+
+    Attributes:
+        index: Its number, from 1, as references count.
+        text: As decomposed, with references such as ``#1``.
+        resolved: With earlier answers in their places; None where it could not be resolved.
+        depends_on: Numbers of the quizzes it refers to.
+        samples: The draws made, in the order in which Algorithm 1 reads them.
+        clusters: In the order of their first members.
+        tries: N_c; 0 without examination.
+        complete: Whether all N_c draws were made. Where not, `consistency` counts the draws made over N_c, which is
+            a lower bound that settled the verdict.
+        consistency: T_c, size of the largest cluster over N_c; None without examination.
+        consistency_exact: The same as a fraction, such as ``"4/5"``.
+        threshold: α or the gate's own threshold; None where the gate has none.
+        threshold_exact: The same as a fraction.
+        gate: Name of the gate that decided.
+        certainty: The gate's measure where it is not T_c.
+        known: The gate's verdict; None without examination.
+        retrieved: Whether passages were searched for.
+        passages: All that were found, best first.
+        evidence: Selected sentences (KS-LLM), where selection is on.
+        triples: Constructed triples (KS-LLM), where selection is on.
+        answer: None where there is none.
+        abstained: Whether the answer says that it does not know; such a quiz cannot be referred to.
+        source: Where the answer came from.
+    """
+
+    index: int
+    text: str
+    resolved: str | None = None
+    depends_on: list[int] = Field(default_factory=list)
+    samples: list[SampleRecord] = Field(default_factory=list)
+    clusters: list[ClusterRecord] = Field(default_factory=list)
+    tries: int = 0
+    complete: bool = True
+    consistency: float | None = None
+    consistency_exact: str | None = None
+    threshold: float | None = None
+    threshold_exact: str | None = None
+    gate: str | None = None
+    certainty: float | None = None
+    known: bool | None = None
+    retrieved: bool = False
+    passages: list[PassageVerdict] = Field(default_factory=list)
+    evidence: list[str] = Field(default_factory=list)
+    triples: list[str] = Field(default_factory=list)
+    answer: str | None = None
+    abstained: bool = False
+    source: QuizSource = "failed"
+
+
+class RoleCost(Record):
+    """What one role of language model cost.
+
+    Attributes:
+        calls: Requests that reached the language model, failed ones included. One request for n samples is one call;
+            a retry inside the client is not seen.
+        cached: Requests answered by DSPy's cache; they cost nothing.
+        failed: Requests without a usable reply, each also counted in `calls` or `cached`.
+        prompt_tokens: As the language model reported.
+        completion_tokens: As the language model reported.
+        seconds: Sum of the time of all requests, side by side or not.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+
+
+class CriticalPath(Record):
+    """The longest chain of calls that had to wait for each other.
+
+    Each call to a language model or retriever records which calls' results it had waited for. The path is the longest
+    way through that graph; waiting for a free worker is no dependence, so wall time exceeds it where workers are few.
+
+    Attributes:
+        calls: Calls on the chain with the most calls.
+        seconds: Time of the chain that took longest.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+
+
+class Cost(Record):
+    """What one question cost.
+
+    Attributes:
+        by_role: By ``task``, ``consistency`` and ``utility``; a role without a request is absent.
+        retrievals: Searches made.
+        retrieval_seconds: Sum of their time.
+        seconds: Wall time of the question.
+        critical_path: See `CriticalPath`.
+    """
+
+    by_role: dict[str, RoleCost] = Field(default_factory=dict)
+    retrievals: int = 0
+    retrieval_seconds: float = 0.0
+    seconds: float = 0.0
+    critical_path: CriticalPath = CriticalPath()
+
+    @property
+    def calls(self) -> int:
+        """Requests that reached a language model, over all roles."""
+        return sum(role.calls for role in self.by_role.values())
+
+    @property
+    def lm_requests(self) -> int:
+        """Requests made, those answered by the cache included."""
+        return sum(role.calls + role.cached for role in self.by_role.values())
+
+
+class Degradation(Record):
+    """Something that went wrong and what was done instead.
+
+    Attributes:
+        stage: Where: ``decompose``, ``references``, ``examine``, ``judge_consistency``, ``retrieve``,
+            ``judge_utility``, ``select``, ``answer`` or ``summarize``.
+        quiz: Number of the quiz; None where it concerns the whole question.
+        cause: Class name of the error, or the name of a broken rule.
+        message: What happened.
+        action: What was done instead.
+    """
+
+    stage: str
+    quiz: int | None = None
+    cause: str
+    message: str
+    action: str
+
+
+class Failure(Record):
+    """Why a question has no answer.
+
+    Attributes:
+        stage: The stage that failed.
+        cause: Class name of the error.
+        message: What happened.
+    """
+
+    stage: str
+    cause: str
+    message: str
+
+
+class QuestionRecord(Record):
+    """The whole story of one question.
+
+    Attributes:
+        question: As asked, cleaned.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+        method: ``keqa`` or the name of a baseline.
+        quizzes: In the order of their numbers; empty for a baseline.
+        fallback: Where the quizzes could not settle the question: the question itself, answered with retrieval.
+        passages: What a baseline answered from.
+        degradations: In the order in which they happened.
+        explanation: May be empty where no summary was needed.
+        answer: None exactly where `failure` is set.
+        answer_source: Where the answer came from.
+        failure: Why there is no answer.
+        cost: What it took.
+    """
+
+    question: str
+    answer_type: AnswerType = "short"
+    choices: list[str] = Field(default_factory=list)
+    method: str = "keqa"
+    quizzes: list[QuizRecord] = Field(default_factory=list)
+    fallback: QuizRecord | None = None
+    passages: list[PassageVerdict] = Field(default_factory=list)
+    degradations: list[Degradation] = Field(default_factory=list)
+    explanation: str = ""
+    answer: str | None = None
+    answer_source: AnswerSource = "failed"
+    failure: Failure | None = None
+    cost: Cost = Cost()
