@@ -10,7 +10,7 @@ from keqa.testbed.skills import SKILLS
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_SEPARATORS = ['["', '", "', '"]', " #1", " #2", " #3", " | ", "«", "»", "\n"]
+_SEPARATORS = ['["', '", "', '"]']
 
 
 def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrainedTokenizerFast":
@@ -57,6 +57,8 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
     tokenizer.pre_tokenizer = split
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        # What follows a separator carries the mark of a space that the text did not have.
+        + [decoders.Replace(f"{opening} ", opening) for opening in ('["', '", "', "]]\n")]
     )
     pieces = {piece for skill in SKILLS.values() for piece in fixed_pieces(skill.signature)}
     pieces |= {"<|im_start|>", "<|im_end|>\n", "<|im_start|>system\n", "<|im_start|>user\n", TURN, *_SEPARATORS}

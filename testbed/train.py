@@ -249,8 +249,7 @@ def main(
         torch.set_num_threads(threads)
     out.mkdir(parents=True, exist_ok=True)
     testbed = Testbed()
-    sketch = Stream(testbed, seed=-1)
-    tokenizer = build_tokenizer(line for s in (sketch.draw(0.5) for _ in range(3000)) for line in contents(s.prompt + s.target))
+    tokenizer = make_tokenizer(testbed, out / "tokenizer")
     trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
     clock = Clock(minutes, trainer.resume())
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points of the progress.
@@ -280,6 +279,18 @@ def main(
     trainer.checkpoint(clock.spent)
     trainer.save(out / "model")
     write_tally(tally, before, stream)
+
+
+def make_tokenizer(testbed: Testbed, folder: Path) -> "PreTrainedTokenizerFast":
+    """Builds the tokenizer, or loads the one that an earlier start of the same training built."""
+    if not (folder / "tokenizer.json").exists():
+        sketch = Stream(testbed, seed=-1)
+        samples = (sketch.draw(0.5) for _ in range(3000))
+        build_tokenizer(line for s in samples for line in contents(s.prompt + s.target)).save_pretrained(folder)
+    from transformers import AutoTokenizer
+
+    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder)
+    return tokenizer
 
 
 def write_tally(path: Path, before: Counter[str], stream: Stream) -> None:

@@ -1,0 +1,177 @@
+"""The skill check: what an LM can do on unseen entities, by number of demonstrations."""
+
+import contextvars
+import random
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import DSPyError
+
+from keqa.testbed.skills import SKILLS, Example, Setting, Skill
+from keqa.testbed.world import SMALL, Convention, World
+
+DEMONSTRATIONS = (0, 2, 8)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row of the skill table.
+
+    Attributes:
+        name: The skill, and what part of it.
+        skill: Its prompt and example generator.
+        hidden: Whether answers depend on something that only demonstrations or an instruction reveal.
+        required: The least share of right answers asked for by number of demonstrations (the testbed's requirements).
+    """
+
+    name: str
+    skill: str
+    hidden: bool
+    required: dict[int, float]
+
+    def wants(self, example: Example) -> bool:
+        """Whether an example belongs to the row: answers whose form a convention governs, or the others."""
+        answer = str(example[1].get("answer", ""))
+        if "answer" not in example[1]:
+            return True
+        governed = bool(answer) and (answer.split()[0] in _FIRST_WORDS or any(c.isdigit() for c in answer) and " " in answer)
+        return governed == self.hidden
+
+
+def _first_words() -> frozenset[str]:
+    from keqa.testbed import words
+
+    return frozenset([*words.FIRST_NAMES, *words.LAST_NAMES])
+
+
+_FIRST_WORDS = _first_words()
+
+_EASY = dict.fromkeys(DEMONSTRATIONS, 0.95)
+TASKS = (
+    Task("decompose", "DecomposeQuestion", False, _EASY),
+    Task("judge consistency", "JudgeConsistency", False, _EASY),
+    Task("answer with knowledge", "AnswerWithKnowledge", False, _EASY),
+    Task("summarize", "Summarize", False, _EASY),
+    Task("judge utility", "JudgeUtility", True, {0: 0.6, 8: 0.93}),
+    Task("answer with knowledge, by convention", "AnswerWithKnowledge", True, {0: 0.6, 8: 0.93}),
+    Task("summarize, by convention", "Summarize", True, {0: 0.6, 8: 0.93}),
+    Task("reason with knowledge", "ReasonWithKnowledge", False, {}),
+    Task("construct triples", "ConstructTriples", False, {}),
+)
+
+
+@dataclass(frozen=True)
+class SkillScore:
+    """The share of exact matches of one task with one number of demonstrations."""
+
+    task: str
+    demonstrations: int
+    right: int
+    parsed: int
+    asked: int
+
+    @property
+    def share(self) -> float:
+        """The share of right answers."""
+        return self.right / self.asked
+
+
+def check_skills(
+    lm: dspy.LM,
+    *,
+    asked: int = 100,
+    tasks: Iterable[Task] = TASKS,
+    demonstrations: Iterable[int] = DEMONSTRATIONS,
+    adapter: dspy.Adapter | None = None,
+    workers: int = 32,
+    progress: Callable[[], None] = lambda: None,
+) -> list[SkillScore]:
+    """Asks an LM for every skill on entities that no training saw.
+
+    Args:
+        lm: The LM, asked at temperature 0.
+        asked: Examples for each task and number of demonstrations.
+        tasks: The rows of the table.
+        demonstrations: The columns.
+        adapter: Renders and parses; DSPy's chat adapter without its second try by default.
+        workers: Calls in flight.
+        progress: Called after each answer.
+
+    Returns:
+        One score for each task and number of demonstrations.
+    """
+    adapter = adapter or dspy.ChatAdapter(use_json_adapter_fallback=False)
+    scores = []
+    with ThreadPoolExecutor(workers) as pool:
+        for task in tasks:
+            skill = SKILLS[task.skill]
+            for count in demonstrations:
+                cases = [_case(task, skill, count, number) for number in range(asked)]
+
+                def ask(case: tuple[list[Example], Example], skill: Skill = skill) -> bool | None:
+                    with dspy.context(lm=lm, adapter=adapter):
+                        verdict = _ask(skill, *case)
+                    progress()
+                    return verdict
+
+                waiting = [pool.submit(contextvars.copy_context().run, ask, case) for case in cases]
+                verdicts = [future.result() for future in waiting]
+                scores.append(
+                    SkillScore(task.name, count, verdicts.count(True), asked - verdicts.count(None), asked)
+                )
+    return scores
+
+
+def _case(task: Task, skill: Skill, count: int, number: int) -> tuple[list[Example], Example]:
+    # Worlds of the training have seeds from a million on.
+    rng = random.Random(f"{task.name} {number}")
+    setting = Setting.draw(World(rng.randrange(10**6), SMALL), rng, passages=5)
+    if not task.hidden:
+        setting = replace(setting, convention=Convention())
+    example = skill.make(setting)
+    while not task.wants(example):
+        example = skill.make(setting)
+    brief = replace(setting, passages=2)
+    if not task.hidden:
+        return [skill.make(brief) for _ in range(count)], example
+    # As a reference retriever finds them: the nearest of several times as many, nearest last.
+    pool = [skill.make(brief) for _ in range(5 * count)]
+    return sorted(pool, key=lambda demo: _likeness(demo, example))[len(pool) - count :], example
+
+
+def _likeness(demo: Example, example: Example) -> int:
+    shared = 0
+    for name, value in example[0].items():
+        mine, theirs = set(_words(value)), set(_words(demo[0].get(name, "")))
+        shared += len(mine & theirs)
+        if name == "passage" and str(value).split()[-1] == str(demo[0][name]).split()[-1]:
+            shared += 3
+    return shared
+
+
+def _words(value: Any) -> list[str]:
+    return str(value).replace("?", " ").replace(".", " ").split()
+
+
+def _ask(skill: Skill, demos: list[Example], example: Example) -> bool | None:
+    inputs, outputs = example
+    predict = dspy.Predict(skill.signature)
+    try:
+        answer = predict(**inputs, demos=[dspy.Example(**given, **made) for given, made in demos])
+    except DSPyError:
+        return None
+    return bool(answer[skill.scored] == outputs[skill.scored])
+
+
+def shortfalls(scores: Iterable[SkillScore], tasks: Iterable[Task] = TASKS) -> list[str]:
+    """Names every score below what its task requires; a reworded signature that needs retraining shows up here."""
+    required = {task.name: task.required for task in tasks}
+    return [
+        f"{score.task} with {score.demonstrations} demonstrations: {score.share:.2f} of {required[score.task][score.demonstrations]:.2f}"
+        for score in scores
+        if score.share < required[score.task].get(score.demonstrations, 0.0)
+    ]
+

@@ -1,0 +1,61 @@
+import dspy
+import pytest
+
+from keqa.testbed.rendering import CHAT_TEMPLATE, END, TURN, contents, conversation, fixed_pieces, target
+from keqa.testbed.sampling import Stream
+from keqa.testbed.skills import SKILLS
+from keqa.testbed.testbed import Testbed
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def samples():
+    stream = Stream(Testbed(), seed=5)
+    return [stream.draw(0.5) for _ in range(300)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(samples):
+    from keqa.testbed.tokenizer import build_tokenizer
+
+    return build_tokenizer(line for s in samples for line in contents(s.prompt + s.target))
+
+
+def test_a_prompt_has_the_same_tokens_in_training_and_in_use(samples, tokenizer):
+    for sample in samples:
+        parts = tokenizer(sample.prompt)["input_ids"] + tokenizer(sample.target)["input_ids"]
+        assert parts == tokenizer(sample.prompt + sample.target)["input_ids"]
+
+
+def test_the_chat_template_renders_what_training_renders(tokenizer):
+    signature = SKILLS["AnswerQuiz"].signature
+    inputs = {"quiz": "Who directed The Wild Song?", "answer_type": "short", "choices": []}
+    messages = dspy.ChatAdapter().format(signature, [], inputs)
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert tokenizer.chat_template == CHAT_TEMPLATE
+    assert text == conversation(signature, [], inputs)
+
+
+def test_a_quiz_costs_few_tokens(tokenizer):
+    signature = SKILLS["AnswerQuiz"].signature
+    text = conversation(signature, [], {"quiz": "Who directed The Wild Song?", "answer_type": "short", "choices": []})
+    assert len(tokenizer(text)["input_ids"]) == 10
+
+
+def test_targets_end_with_the_one_token_that_stops_generation(tokenizer):
+    ids = tokenizer(target(SKILLS["AnswerQuiz"].signature, {"answer": "Alma Torwick"}))["input_ids"]
+    assert ids[-1] == tokenizer.eos_token_id
+    assert ids.count(tokenizer.eos_token_id) == 1
+
+
+@pytest.mark.parametrize("text", ["Alma Torwick", "déjà vu 日本 🙂", "a\nb\tc", "#1 #10 [x] «y»"])
+def test_any_text_survives(tokenizer, text):
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+@pytest.mark.parametrize("name", sorted(SKILLS))
+def test_no_fixed_piece_reaches_across_the_start_of_the_turn(name):
+    for piece in fixed_pieces(SKILLS[name].signature):
+        assert TURN not in piece or piece.endswith(TURN)
+        assert END not in piece or piece == END

@@ -1,0 +1,48 @@
+from collections import Counter
+
+from keqa.testbed.sampling import Stream
+from keqa.testbed.skills import SKILLS
+from keqa.testbed.testbed import Testbed
+
+
+def test_equal_seeds_draw_equal_samples():
+    one, two = Stream(Testbed(), seed=3), Stream(Testbed(), seed=3)
+    assert [one.draw(0.3) for _ in range(50)] == [two.draw(0.3) for _ in range(50)]
+
+
+def test_every_skill_is_drawn():
+    stream = Stream(Testbed())
+    drawn = Counter(stream.draw(0.5).skill for _ in range(3000))
+    assert set(drawn) == {*SKILLS, "copying"}
+
+
+def test_only_facts_of_their_tiers_are_told():
+    testbed = Testbed()
+    stream = Stream(testbed)
+    for step in range(4000):
+        stream.draw(step / 4000)
+    told = {testbed.tiers.tier[fact] for fact in stream.told}
+    assert told == {"often", "stale", "sometimes"}
+
+
+def test_rare_facts_are_told_as_often_as_their_tier_says_also_after_a_resume():
+    testbed = Testbed()
+    first, second = Stream(testbed, seed=0), Stream(testbed, seed=1, start=0.5)
+    for step in range(6000):
+        first.draw(step / 12000)
+    for step in range(6000):
+        second.draw(0.5 + step / 12000)
+    told = first.told + second.told
+    due = testbed.tiers.exposures
+    assert sum(told[fact] for fact in due) / sum(due.values()) > 0.97
+    assert all(told[fact] <= times for fact, times in due.items())
+
+
+def test_no_question_of_a_split_is_ever_a_training_prompt():
+    testbed = Testbed()
+    asked = {q.question for q in (*testbed.train, *testbed.dev, *testbed.test) if q.shape != "one hop"}
+    stream = Stream(testbed, seed=9)
+    for step in range(3000):
+        prompt = stream.draw(step / 3000).prompt
+        if "AnswerQuiz" not in prompt:
+            assert not any(f"\n{text}\n" in prompt for text in asked)
