@@ -1,0 +1,132 @@
+"""How sure a difference between two methods is, from their scores on the same questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Interval", "bootstrap_mean", "paired_bootstrap", "paired_t_test"]
+
+_RESAMPLES_AT_ONCE = 500
+"""Bounds the memory that resampling takes, whatever the number of questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its interval.
+
+    Attributes:
+        mean: The estimate.
+        low: Lower end.
+        high: Upper end.
+        level: How often such an interval holds the true value, such as .95.
+    """
+
+    mean: float
+    low: float
+    high: float
+    level: float = 0.95
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether all of the interval lies on one side of zero: a significant difference at its level."""
+        return self.low > 0 or self.high < 0
+
+
+def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000, level: float = 0.95, seed: int = 0) -> Interval:
+    """The mean of scores with a percentile bootstrap interval over questions.
+
+    Args:
+        scores: One score a question.
+        resamples: How many times the questions are drawn anew.
+        level: Level of the interval.
+        seed: The same seed gives the same interval.
+
+    Returns:
+        Mean and interval.
+
+    Raises:
+        ValueError: If there are fewer than two scores, or one is not a number.
+    """
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    values = _checked(scores)
+    result = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=resamples,
+        confidence_level=level,
+        method="percentile",
+        batch=_RESAMPLES_AT_ONCE,
+        rng=np.random.default_rng(seed),
+    )
+    interval = result.confidence_interval
+    return Interval(float(values.mean()), float(interval.low), float(interval.high), level)
+
+
+def paired_bootstrap(
+    a: Sequence[float], b: Sequence[float], *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """The mean of ``a - b`` with an interval, where both hold scores of the same questions in the same order.
+
+    Questions are resampled, each with both of its scores, so that a hard question is hard for both methods.
+
+    Args:
+        a: One score a question.
+        b: Scores of the method compared with.
+        resamples: How many times the questions are drawn anew.
+        level: Level of the interval.
+        seed: The same seed gives the same interval.
+
+    Returns:
+        Mean difference and interval.
+
+    Raises:
+        ValueError: If the two differ in length, are shorter than two, or hold something that is not a number.
+    """
+    return bootstrap_mean(_differences(a, b), resamples=resamples, level=level, seed=seed)
+
+
+def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
+    """The two-sided p-value of a paired t-test.
+
+    Args:
+        a: One score a question.
+        b: Scores of the method compared with, in the same order.
+
+    Returns:
+        The p-value: 1 where all pairs are equal, 0 where all differ by the same amount.
+
+    Raises:
+        ValueError: If the two differ in length, are shorter than two, or hold something that is not a number.
+    """
+    from scipy.stats import ttest_1samp
+
+    differences = _checked(_differences(a, b))
+    # Without spread the statistic is 0/0 or infinite, and scipy warns instead of answering.
+    if float(differences.min()) == float(differences.max()):
+        return 1.0 if float(differences[0]) == 0.0 else 0.0
+    return float(ttest_1samp(differences, 0.0).pvalue)
+
+
+def _differences(a: Sequence[float], b: Sequence[float]) -> list[float]:
+    if len(a) != len(b):
+        raise ValueError(f"paired scores must be of one length, not {len(a)} and {len(b)}")
+    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
+
+
+def _checked(scores: Sequence[float]) -> NDArray[np.float64]:
+    import numpy as np
+
+    values = np.asarray(scores, dtype=float)
+    if values.size < 2:
+        raise ValueError(f"an interval needs at least two scores, not {values.size}")
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite numbers")
+    return values

@@ -1,0 +1,88 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap, paired_t_test
+
+SCORES = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), min_size=2, max_size=30
+)
+
+
+def test_mean_and_interval_of_a_coin():
+    interval = bootstrap_mean([0.0, 1.0] * 50)
+    assert interval.mean == 0.5
+    # The standard error of 100 fair coins is .05, so the interval is about .5 plus and minus .098.
+    assert interval.low == pytest.approx(0.402, abs=0.012)
+    assert interval.high == pytest.approx(0.598, abs=0.012)
+    assert interval.level == 0.95
+
+
+def test_pairs_are_kept_together():
+    # The scores vary a lot between questions, the difference not at all: a paired interval has no width.
+    a = [0.1, 0.9, 0.3, 0.7, 0.5]
+    interval = paired_bootstrap([x + 0.05 for x in a], a)
+    assert interval.mean == pytest.approx(0.05)
+    assert interval.low == pytest.approx(0.05)
+    assert interval.high == pytest.approx(0.05)
+    assert interval.excludes_zero
+
+
+def test_two_questions_one_won():
+    interval = paired_bootstrap([1.0, 0.0], [0.0, 0.0])
+    assert (interval.mean, interval.low, interval.high) == (0.5, 0.0, 1.0)
+    assert not interval.excludes_zero
+
+
+def test_a_wider_level_is_a_wider_interval():
+    scores = [0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0]
+    narrow, wide = bootstrap_mean(scores, level=0.5), bootstrap_mean(scores, level=0.99)
+    assert wide.low <= narrow.low < narrow.high <= wide.high
+
+
+def test_a_seed_repeats_and_another_does_not():
+    scores = [i * i % 7 / 7 for i in range(40)]
+    assert bootstrap_mean(scores, seed=3) == bootstrap_mean(scores, seed=3)
+    assert bootstrap_mean(scores, seed=3) != bootstrap_mean(scores, seed=4)
+
+
+def test_t_test_by_hand():
+    # Differences 1, 2, 3: mean 2, standard deviation 1, t = 2·√3 with two degrees of freedom.
+    # There p = 1 − t / √(2 + t²) = 1 − √(12 / 14).
+    assert paired_t_test([2.0, 3.0, 4.0], [1.0, 1.0, 1.0]) == pytest.approx(1 - (12 / 14) ** 0.5)
+
+
+def test_t_test_without_spread():
+    assert paired_t_test([0.5, 1.0, 0.0], [0.5, 1.0, 0.0]) == 1.0
+    assert paired_t_test([1.0, 1.0], [0.0, 0.0]) == 0.0
+
+
+@pytest.mark.parametrize("bad", [[], [1.0], [1.0, float("nan")], [1.0, float("inf")]])
+def test_scores_that_have_no_interval(bad):
+    with pytest.raises(ValueError, match=r"at least two scores|finite"):
+        bootstrap_mean(bad)
+    with pytest.raises(ValueError, match=r"at least two scores|finite"):
+        paired_t_test(bad, [0.0] * len(bad))
+
+
+def test_lengths_that_differ():
+    with pytest.raises(ValueError, match="one length, not 2 and 3"):
+        paired_bootstrap([1.0, 0.0], [1.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="one length, not 2 and 1"):
+        paired_t_test([1.0, 0.0], [1.0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(SCORES)
+def test_swapping_the_methods_mirrors_the_interval(pairs):
+    a, b = [x for x, _ in pairs], [y for _, y in pairs]
+    forward, backward = paired_bootstrap(a, b, resamples=200), paired_bootstrap(b, a, resamples=200)
+    assert forward.low <= forward.mean <= forward.high or forward.low == pytest.approx(forward.mean)
+    assert forward.mean == pytest.approx(-backward.mean)
+    assert forward.low == pytest.approx(-backward.high)
+    assert forward.high == pytest.approx(-backward.low)
+    assert paired_t_test(a, b) == pytest.approx(paired_t_test(b, a))
+
+
+def test_an_interval_that_touches_zero_does_not_exclude_it():
+    assert not Interval(0.1, 0.0, 0.2).excludes_zero
+    assert Interval(-0.1, -0.2, -0.05).excludes_zero
