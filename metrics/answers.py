@@ -1,0 +1,213 @@
+"""When two short answers are the same: normalisation, exact match and F1.
+
+SQuAD's normalisation (Rajpurkar et al., 2016), with four additions that it needs outside SQuAD: option letters are
+not articles, signs and decimal points carry meaning, Chinese is compared by character, and yes and no have several
+spellings. On ordinary English strings the result equals ``dspy.evaluate``'s.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+__all__ = ["exact_match", "f1", "is_abstention", "normalize", "same_answer", "tokens"]
+
+_CJK = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff"
+_CJK_CHARACTER = re.compile(f"([{_CJK}])")
+_CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_LEADING_POINT = re.compile(r"(?<![\w.])\.(?=\d)")
+# Kept through the deletion of punctuation: a minus before a number, and a point within one.
+_MINUS = re.compile(r"(?<![\w.)\]])[-\u2212](?=\d)")
+_POINT = re.compile(r"(?<=\d)\.(?=\d)")
+_KEPT_MINUS, _KEPT_POINT = "\ue000", "\ue001"
+_DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·")
+_OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*:?\s*)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
+_LABELLED = re.compile(r"^\s*(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])[).:])\s*(\S.*)$", re.DOTALL)
+
+_YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
+_NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
+_POLAR = {"yes", "no", "noanswer"}
+
+_ABSTENTIONS = {
+    "unknown",
+    "not known",
+    "unsure",
+    "not sure",
+    "uncertain",
+    "dont know",
+    "no idea",
+    "no answer",
+    "not available",
+    "not specified",
+    "cannot be determined",
+    "na",
+    "idk",
+    "未知",
+    "不知道",
+    "我不知道",
+    "不清楚",
+    "不确定",
+    "无法确定",
+    "无法回答",
+}
+_ABSTAINING_STARTS = (
+    "i dont know",
+    "i do not know",
+    "i dont have",
+    "i do not have",
+    "i am not sure",
+    "im not sure",
+    "i am unsure",
+    "im unsure",
+    "i have no idea",
+    "i cannot answer",
+    "i cant answer",
+    "answer is unknown",
+    "answer is not known",
+    "it is unknown",
+    "it is not known",
+)
+
+
+def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -> str:
+    """Bring an answer into the form in which answers are compared.
+
+    Args:
+        text: The answer.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice; an answer that names one by letter or by text becomes that option's text.
+
+    Returns:
+        The normal form; empty only where the text holds nothing but punctuation.
+    """
+    option = _OPTION.match(text)
+    if answer_type == "choice":
+        return _normalize_choice(text, choices)
+    if option:
+        text = option[1]
+        return _polar(text.lower()) if answer_type == "yes/no" else text.lower()
+    plain = _normalize_text(text)
+    return _polar(plain) if answer_type == "yes/no" else plain
+
+
+def _normalize_text(text: str) -> str:
+    """SQuAD's steps, with signs, decimals, lone articles and Chinese looked after."""
+    text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)).lower()
+    # NFD also splits Japanese and Korean syllables; that is harmless, both sides are split alike.
+    text = _LEADING_POINT.sub("0.", text)
+    text = _POINT.sub(_KEPT_POINT, _MINUS.sub(_KEPT_MINUS, text))
+    text = text.translate(_DELETED).replace(_KEPT_MINUS, "-").replace(_KEPT_POINT, ".")
+    # "The The" and "A" are names: where only articles are left, they stay.
+    bare = " ".join(_ARTICLE.sub(" ", text).split()) or " ".join(text.split())
+    return _CJK_SPACE.sub("", bare)
+
+
+def _normalize_choice(text: str, choices: Sequence[str]) -> str:
+    """An option's letter, or the text of the option where the choices tell it."""
+    option, labelled = _OPTION.match(text), _LABELLED.match(text)
+    texts = [_without_label(choice) for choice in choices]
+    letter = (option[1] if option else (labelled[1] or labelled[2]) if labelled else "").lower()
+    if not texts:
+        return letter if option else _normalize_text(labelled[3] if labelled else text)
+    by_text = [_normalize_text(choice) for choice in texts]
+    plain = _normalize_text(_without_label(text))
+    if plain in by_text:
+        return plain
+    position = ord(letter) - ord("a") if letter else -1
+    # A bare letter, or one before a text that no option has: the letter decides.
+    return by_text[position] if 0 <= position < len(by_text) else plain
+
+
+def _without_label(text: str) -> str:
+    labelled = _LABELLED.match(text)
+    return labelled[3] if labelled else text
+
+
+def _polar(plain: str) -> str:
+    """Yes or no where a normalised text says so, else the text."""
+    for word in (plain, plain.partition(" ")[0]):
+        if word in _YES:
+            return "yes"
+        if word in _NO:
+            return "no"
+    return plain
+
+
+def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -> list[str]:
+    """The words of a normalised answer; each Chinese character counts as a word."""
+    return _CJK_CHARACTER.sub(r" \1 ", normalize(text, answer_type, choices)).split()
+
+
+def same_answer(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
+    """Whether two answers are equal after normalisation; nothing equals an empty answer."""
+    left = normalize(first, answer_type, choices)
+    return bool(left) and left == normalize(second, answer_type, choices)
+
+
+def exact_match(
+    prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
+) -> bool:
+    """Whether a prediction equals one of the gold answers (EM).
+
+    Args:
+        prediction: The answer; None, for a failed question, is never right.
+        golds: At least one gold answer.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice.
+
+    Raises:
+        ValueError: There is no gold answer.
+    """
+    _require_golds(golds)
+    return prediction is not None and any(same_answer(prediction, gold, answer_type, choices) for gold in golds)
+
+
+def f1(prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> float:
+    """The best F1 over words against the gold answers, by HotpotQA's rule for yes and no.
+
+    Args:
+        prediction: The answer; None, for a failed question, scores 0.
+        golds: At least one gold answer.
+        answer_type: ``short``, ``yes/no`` or ``choice``; for the latter two it is exact match.
+        choices: The options of a choice.
+
+    Raises:
+        ValueError: There is no gold answer.
+    """
+    _require_golds(golds)
+    if prediction is None:
+        return 0.0
+    if answer_type != "short":
+        return float(exact_match(prediction, golds, answer_type, choices))
+    return max(_f1(tokens(prediction), tokens(gold)) for gold in golds)
+
+
+def _f1(predicted: list[str], gold: list[str]) -> float:
+    if predicted != gold and _POLAR & {" ".join(predicted), " ".join(gold)}:
+        return 0.0
+    common = (Counter(predicted) & Counter(gold)).total()
+    return 2 * common / (len(predicted) + len(gold)) if common else 0.0
+
+
+def _require_golds(golds: Sequence[str]) -> None:
+    if isinstance(golds, str):
+        raise ValueError("golds must be a sequence of answers, not one string")
+    if not golds:
+        raise ValueError("a question needs at least one gold answer")
+
+
+def is_abstention(text: str, choices: Sequence[str] = ()) -> bool:
+    """Whether an answer says that it is not known, or says nothing.
+
+    Args:
+        text: The answer.
+        choices: The options of a choice; an answer that is one of them is never an abstention.
+    """
+    if any(same_answer(text, choice, "choice", choices) for choice in choices):
+        return False
+    plain = normalize(text.replace("/", ""))
+    return not plain or plain in _ABSTENTIONS or plain.startswith(_ABSTAINING_STARTS)
