@@ -1,0 +1,112 @@
+"""Corpora of records: JSONL, and a JSON list of ``{title, text}``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.retrievers.base import Passage
+from keqa.retrievers.readers.common import Notice, decode, open_binary, read_lines, record_passages
+
+# The names that published corpora use, in order of preference.
+_TEXT = ("text", "contents", "content", "passage", "paragraph_text", "body")
+_TITLE = ("title", "name", "heading")
+_ID = ("id", "_id", "doc_id", "docid", "passage_id", "pid")
+
+# FlashRAG keeps the title as the first line of the contents, in quotes.
+_QUOTED_TITLE = re.compile(r'"([^"\n]{1,200})"\n')
+
+
+def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
+    """Yield the passages of a file with one JSON object a line; empty lines are passed over.
+
+    Raises:
+        InputError: A line is malformed or has no text under a known name.
+    """
+    return _passages(path, _jsonl_records(path), notice)
+
+
+def _jsonl_records(path: Path) -> Iterator[tuple[str, Any]]:
+    for number, line in read_lines(path):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, _parse(line, where)
+
+
+def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
+    """Yield the passages of a JSON list of objects; it is read as a whole.
+
+    Raises:
+        InputError: The file is no such list, or a record has no text under a known name.
+    """
+    with open_binary(path) as stream:
+        try:
+            data = stream.read()
+        except (OSError, EOFError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+    records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
+    if not isinstance(records, list):
+        kind = type(records).__name__
+        raise InputError(f"{path}: a list of objects with title and text is expected, found {kind}")
+    numbered = ((f"{path}, record {number}", record) for number, record in enumerate(records, start=1))
+    return _passages(path, numbered, notice)
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        # In JSONL the text is one line, which the caller has named; in a JSON file the decoder knows the line.
+        line = "" if ", line " in where else f", line {error.lineno}"
+        raise InputError(f"{where}{line}: malformed JSON ({error.msg} at column {error.colno})") from error
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{where}: malformed JSON ({error})") from error
+
+
+def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) -> Iterator[Passage]:
+    empty = 0
+    for number, (where, record) in enumerate(records, start=1):
+        if not isinstance(record, dict):
+            raise InputError(f"{where}: an object with title and text is expected, found {type(record).__name__}")
+        title, text = _title_and_text(record, where)
+        own = _identifier(record, where)
+        found = list(record_passages(own or f"{path.name}#{number}", title, text))
+        empty += not found
+        yield from found
+    if empty:
+        notice(f"{path}: {empty} records without text were left out")
+
+
+def _title_and_text(record: Mapping[str, Any], where: str) -> tuple[str, str]:
+    name = next((name for name in _TEXT if name in record), None)
+    if name is None:
+        found = ", ".join(str(key)[:40] for key in list(record)[:10]) or "nothing"
+        raise InputError(f"{where}: there is no text; one of {', '.join(_TEXT)} is expected, found {found}")
+    text = _as_text(record[name], where, name)
+    title_name = next((name for name in _TITLE if name in record), None)
+    if title_name is not None:
+        return _as_text(record[title_name], where, title_name), text
+    quoted = _QUOTED_TITLE.match(text)
+    return (quoted.group(1), text[quoted.end() :]) if quoted else ("", text)
+
+
+def _as_text(value: Any, where: str, name: str) -> str:
+    """Return text, a missing value as empty, and a list of sentences (HotpotQA) as one text."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return " ".join(part.strip() for part in value)
+    if not isinstance(value, str):
+        raise InputError(f"{where}: {name} must be text, found {type(value).__name__}")
+    return value
+
+
+def _identifier(record: Mapping[str, Any], where: str) -> str:
+    value = next((record[name] for name in _ID if record.get(name) is not None), "")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"{where}: the id must be text or a number, found {type(value).__name__}")
+    return str(value).strip()

@@ -1,0 +1,414 @@
+"""Building an index, and adding and deleting passages later."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import json
+import logging
+import os
+import uuid
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.analysis import (
+    AnalyzerSettings,
+    detect_language,
+    is_chinese,
+    register,
+    settings_for,
+)
+from keqa.retrievers.base import Passage
+from keqa.retrievers.layout import (
+    BUILDING,
+    DATA_PREFIX,
+    MANIFEST,
+    NEXT_MANIFEST,
+    claim,
+    exclusive,
+    read_manifest,
+    remove_if_unused,
+    remove_stale,
+    write_atomically,
+)
+from keqa.retrievers.manifest import SCHEMA_VERSION, Manifest, SourceHash
+from keqa.retrievers.tantivy_engine import (
+    Opened,
+    commit_stamp,
+    engine_errors,
+    make_document,
+    make_schema,
+    open_checked,
+    writing,
+)
+from keqa.retrievers.text import clean_text
+
+if TYPE_CHECKING:
+    import tantivy
+
+_LOG = logging.getLogger("keqa.retrievers")
+_SAMPLE = 1000
+_PROGRESS_EVERY = 1000
+_WRITER_HEAP = 512_000_000
+_WRITER_THREADS = 2
+_UPDATE_HEAP = 64_000_000
+# The engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be deleted.
+_LONGEST_ID = 1000
+# Above this share of passages in Chinese, an index that was taken for English finds too little.
+_TELL_CHINESE_SHARE = 0.01
+
+Notice = Callable[[str], None]
+
+
+def build_index(
+    passages: Iterable[Passage],
+    out: Path | str,
+    *,
+    language: str = "auto",
+    progress: Callable[[int], None] | None = None,
+    notice: Notice | None = None,
+    sources: Sequence[str] = (),
+    name: str | None = None,
+) -> Manifest:
+    """Build an index, and publish it only when it is finished.
+
+    An index that is already there stays in place, and can be searched, until the new one is complete. A repeated id
+    is made unique by a suffix (``7``, ``7~2``, ``7~3``) and counted in the manifest.
+
+    Args:
+        passages: The passages, read once and never held in memory.
+        out: Folder of the index; new, empty, or an index to be replaced.
+        language: ``"en"``, ``"zh"``, or ``"auto"`` to tell from the first passages.
+        progress: Called with the number of passages so far, now and then and at the end.
+        notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
+        sources: Where the passages come from, for the manifest.
+        name: Name of the index; the folder's name by default.
+
+    Returns:
+        The manifest of the finished index.
+
+    Raises:
+        InputError: There are no passages, one has no id, or ``out`` holds something that is not an index.
+        RetrievalError: Another process works on the index, or the engine failed.
+    """
+    folder = Path(out)
+    tell = notice or _LOG.warning
+    fixed = None if language == "auto" else settings_for(language)
+    claim(folder)
+    with exclusive(folder):
+        try:
+            _tell_of_interruption(folder, tell)
+            stream = iter(passages)
+            sample = list(itertools.islice(stream, _SAMPLE))
+            settings = fixed or settings_for(detect_language(sample))
+            build = _Build(folder, settings, progress, tell)
+            manifest = build.run(itertools.chain(sample, stream), tuple(sources), name or folder.resolve().name)
+        except BaseException:
+            _clean_up(folder)
+            raise
+        # The new manifest is in place: from here on, what goes wrong can only leave files behind.
+        _clean_up(folder)
+    return manifest
+
+
+def _tell_of_interruption(folder: Path, tell: Notice) -> None:
+    """Say so where the build before this one was interrupted, and clear away what it left."""
+    marker = folder / BUILDING
+    published = _published(folder)
+    if marker.exists():
+        try:
+            begun = json.loads(marker.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            begun = {}
+        if published is None or begun.get("data") != published.data:
+            tell(
+                f"an earlier build of {folder}, begun {begun.get('started', 'before')}, was interrupted: building anew"
+            )
+    _remove_stale(folder, published)
+
+
+def _remove_stale(folder: Path, published: Manifest | None) -> None:
+    """Remove unpublished data; where a manifest is there but cannot be read, its data is anyone's guess and stays."""
+    if published is not None or not (folder / MANIFEST).exists():
+        remove_stale(folder, published.data if published else None)
+
+
+def _published(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except RetrievalError:
+        # A broken or foreign version is replaced by the new build; it is no reason to refuse one.
+        return None
+
+
+def _clean_up(folder: Path) -> None:
+    _remove_stale(folder, _published(folder))
+    (folder / BUILDING).unlink(missing_ok=True)
+    remove_if_unused(folder)
+
+
+class _Build:
+    """One run of building."""
+
+    def __init__(
+        self, folder: Path, settings: AnalyzerSettings, progress: Callable[[int], None] | None, tell: Notice
+    ) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._progress = progress or (lambda count: None)
+        self._tell = tell
+        self._ids = _SeenIds()
+        self._hash = SourceHash()
+        self._renamed = 0
+        self._chinese = 0
+
+    def run(self, passages: Iterable[Passage], sources: tuple[str, ...], name: str) -> Manifest:
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        data = self._folder / f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
+        marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
+        write_atomically(self._folder / BUILDING, json.dumps(marker) + "\n")
+        data.mkdir()
+        count = self._index(passages, data)
+        if count == 0:
+            raise InputError("there are no passages to index: the corpus is empty")
+        manifest = Manifest(
+            schema_version=SCHEMA_VERSION,
+            name=name,
+            analyzer=self._settings,
+            passages=count,
+            renamed=self._renamed,
+            source_hash=self._hash.hexdigest(),
+            sources=sources,
+            created=started,
+            data=data.name,
+            commit=commit_stamp(data),
+        )
+        write_atomically(self._folder / MANIFEST, manifest.to_json())
+        (self._folder / NEXT_MANIFEST).unlink(missing_ok=True)
+        self._say_what_was_odd(count)
+        return manifest
+
+    def _index(self, passages: Iterable[Passage], data: Path) -> int:
+        from tantivy import Index
+
+        with engine_errors(f"the index in {self._folder} could not be begun"):
+            schema = make_schema(self._settings)
+            index = Index(schema, path=str(data))
+            register(index, self._settings)
+        count = 0
+        with writing(index, self._folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
+            for passage in self._ready(passages):
+                with engine_errors(f"passage {passage.id!r} could not be indexed"):
+                    writer.add_document(make_document(passage, schema))
+                count += 1
+                if count % _PROGRESS_EVERY == 0:
+                    self._progress(count)
+            with engine_errors(f"the index in {self._folder} could not be written"):
+                writer.commit()
+        with engine_errors(f"the index in {self._folder} could not be read back"):
+            index.reload()
+            found = index.searcher().num_docs
+        if found != count:
+            raise RetrievalError(f"{count} passages went into the index and {found} are in it: it is not published")
+        self._progress(count)
+        return count
+
+    def _ready(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        for given in passages:
+            passage = _cleaned(given)
+            unique = self._ids.unique(passage.id)
+            if unique != passage.id:
+                self._renamed += 1
+                passage = dataclasses.replace(passage, id=unique)
+            self._chinese += is_chinese(passage.text)
+            self._hash.add(passage)
+            yield passage
+
+    def _say_what_was_odd(self, count: int) -> None:
+        if self._renamed:
+            self._tell(f"{self._renamed} passages had an id that was taken and got a suffix such as ~2")
+        if self._settings.language == "en" and self._chinese > _TELL_CHINESE_SHARE * count:
+            self._tell(
+                f"{self._chinese} of {count} passages are in Chinese, in an index for English: "
+                "build it with language zh, which serves both"
+            )
+
+
+class _SeenIds:
+    """The ids so far, as 64-bit hashes in a flat table: 21 million of them take 270 MB, a set of text 2 GB.
+
+    Two different ids with the same hash (one chance in 80,000 at 21 million) cost one of them a suffix, nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._table = array("Q", bytes(8 * 1024))
+
+    def unique(self, passage_id: str) -> str:
+        """Return the id, or the id with the first suffix that makes it new, and remember it."""
+        candidate = passage_id
+        for number in itertools.count(2):
+            if self._add(hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
+                return candidate
+            candidate = f"{passage_id}~{number}"
+        raise AssertionError("unreachable")
+
+    def _add(self, key: int) -> bool:
+        if not _insert(self._table, key):
+            return False
+        self._size += 1
+        if self._size * 3 > len(self._table) * 2:
+            larger = array("Q", bytes(16 * len(self._table)))
+            for old in self._table:
+                if old:
+                    _insert(larger, old)
+            self._table = larger
+        return True
+
+
+def _insert(table: array[int], key: int) -> bool:
+    """Insert a key into an open-addressing table whose length is a power of two; False if it is there."""
+    mask = len(table) - 1
+    slot = key & mask
+    while table[slot]:
+        if table[slot] == key:
+            return False
+        slot = (slot + 1) & mask
+    table[slot] = key
+    return True
+
+
+def _cleaned(passage: Passage) -> Passage:
+    clean = Passage(clean_text(passage.id).strip(), clean_text(passage.title).strip(), clean_text(passage.text).strip())
+    if not clean.id:
+        raise InputError(f"a passage has no id (title {clean.title!r}, text {clean.text[:60]!r})")
+    if len(clean.id) > _LONGEST_ID:
+        raise InputError(f"a passage has an id of {len(clean.id)} characters, {_LONGEST_ID} at most: {clean.id[:60]}…")
+    return clean
+
+
+def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> Manifest:
+    """Add passages to a finished index. Either all of them are in it afterwards or, after any failure, none.
+
+    Args:
+        path: Folder of the index.
+        passages: The new passages.
+        replace: Whether a passage takes the place of the one that has its id.
+
+    Returns:
+        The new manifest. A retriever that is open shows the change after its ``reload``.
+
+    Raises:
+        InputError: An id is given twice, or is in the index already and ``replace`` is off.
+        RetrievalError: There is no finished index, another process changes it, or the engine failed.
+    """
+    new: dict[str, Passage] = {}
+    for given in passages:
+        passage = _cleaned(given)
+        if passage.id in new:
+            raise InputError(f"passage id {passage.id!r} is given twice")
+        new[passage.id] = passage
+    folder = _existing(path)
+    with exclusive(folder):
+        opened = _recovered(folder)
+        known = [passage_id for passage_id in new if _holds(opened, passage_id)]
+        if known and not replace:
+            raise InputError(f"passage id {known[0]!r} is in the index already; replace it, or delete it first")
+        return _change(folder, opened, list(new.values()), known) if new else opened.manifest
+
+
+def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
+    """Delete passages, or whole documents, from a finished index. Either all of them are gone afterwards or none.
+
+    Args:
+        path: Folder of the index.
+        ids: Passage ids; the id of a document without its ``#n`` stands for all its passages.
+
+    Returns:
+        The new manifest.
+
+    Raises:
+        InputError: An id is not in the index, or nothing would be left.
+        RetrievalError: There is no finished index, another process changes it, or the engine failed.
+    """
+    folder = _existing(path)
+    with exclusive(folder):
+        opened = _recovered(folder)
+        gone: dict[str, None] = {}
+        for wanted in map(clean_text, ids):
+            found = [wanted] if _holds(opened, wanted) else _pieces(opened, wanted)
+            if not found:
+                raise InputError(f"there is no passage or document {wanted!r} in the index {folder}")
+            gone.update(dict.fromkeys(found))
+        if len(gone) >= opened.manifest.passages:
+            raise InputError(f"nothing would be left in the index: remove the folder {folder} instead")
+        return _change(folder, opened, [], list(gone)) if gone else opened.manifest
+
+
+def _existing(path: Path | str) -> Path:
+    folder = Path(path)
+    if not folder.is_dir():
+        raise RetrievalError(f"there is no index at {folder}")
+    return folder
+
+
+def _recovered(folder: Path) -> Opened:
+    """Open an index to change it, finishing first what a killed process left between commit and manifest."""
+    opened = open_checked(folder)
+    if opened.manifest != read_manifest(folder):
+        write_atomically(folder / MANIFEST, opened.manifest.to_json())
+    (folder / NEXT_MANIFEST).unlink(missing_ok=True)
+    return opened
+
+
+def _holds(opened: Opened, passage_id: str) -> bool:
+    from tantivy import Query
+
+    if not passage_id:
+        return False
+    with engine_errors("the index could not be searched"):
+        query = Query.term_query(opened.schema, "doc_id", passage_id, "basic")
+        return bool(opened.index.searcher().search(query, 1).hits)
+
+
+def _pieces(opened: Opened, document: str) -> list[str]:
+    with engine_errors("the index could not be searched"):
+        terms = opened.index.searcher().terms_with_prefix("doc_id", f"{document}#")
+    # The dictionary keeps the terms of deleted passages until segments are merged.
+    return [term for term, _ in terms if _holds(opened, term)] if document else []
+
+
+def _change(folder: Path, opened: Opened, new: Sequence[Passage], gone: Sequence[str]) -> Manifest:
+    """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
+    before = opened.manifest
+    source_hash = SourceHash(before.source_hash)
+    for passage_id in gone:
+        source_hash.delete(passage_id)
+    for passage in new:
+        source_hash.add(passage)
+    after = dataclasses.replace(
+        before, passages=before.passages + len(new) - len(gone), source_hash=source_hash.hexdigest()
+    )
+    with (
+        writing(opened.index, folder, _UPDATE_HEAP, 1) as writer,
+        engine_errors(f"the index in {folder} could not be changed"),
+    ):
+        for passage_id in gone:
+            writer.delete_documents_by_term("doc_id", passage_id)
+        for passage in new:
+            writer.add_document(make_document(passage, opened.schema))
+        write_atomically(folder / NEXT_MANIFEST, after.to_json())
+        _commit(writer)
+    after = open_checked(folder).manifest
+    write_atomically(folder / MANIFEST, after.to_json())
+    (folder / NEXT_MANIFEST).unlink(missing_ok=True)
+    return after
+
+
+def _commit(writer: tantivy.IndexWriter) -> None:
+    """Commit; a function of its own, so that a test can end the process right before or after it."""
+    writer.commit()

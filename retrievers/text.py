@@ -1,0 +1,49 @@
+"""Text as an index can hold it, and how long it is."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Han ideographs with their extensions, and kana: written without spaces, so each character is counted.
+UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+
+# Lengths are counted in fifths of an English word, so that they stay whole numbers: a Chinese sentence needs about
+# five characters where its translation needs three words.
+WORD_LENGTH = 5
+CHARACTER_LENGTH = 3
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_INVALID = re.compile("[\ud800-\udfff\ufeff]")
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+_SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]+")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def clean_text(value: object) -> str:
+    """Return the text of a value without what an index refuses, in Unicode's composed form.
+
+    ``None`` becomes the empty text. Control characters other than tab and newline become spaces; lone surrogates
+    and byte order marks are dropped. Composed form (NFC) makes two spellings of the same letter one term.
+    """
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else str(value)
+    return unicodedata.normalize("NFC", _INVALID.sub("", _CONTROL.sub(" ", text.replace("\r\n", "\n"))))
+
+
+def one_line(text: str) -> str:
+    """Return the text with each run of white space made one space."""
+    return " ".join(text.split())
+
+
+def text_length(text: str) -> int:
+    """Return the length in fifths of an English word; Chinese and Japanese count by character."""
+    unspaced = len(_UNSPACED_CHARACTER.findall(text))
+    return WORD_LENGTH * len(_SPACED_WORD.findall(text)) + CHARACTER_LENGTH * unspaced
+
+
+def unspaced_share(text: str) -> float:
+    """Return the share of Chinese and Japanese characters among the letters of a text; 0 where it has no letter."""
+    letters = len(_LETTER.findall(text))
+    return len(_UNSPACED_CHARACTER.findall(text)) / letters if letters else 0.0
