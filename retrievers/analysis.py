@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -106,8 +104,8 @@ def _query_analyzers(language: Language) -> tuple[tantivy.TextAnalyzer, tantivy.
     return analyzer(language, stem=False), analyzer(language, stem=True)
 
 
-def query_terms(query: str, language: Language) -> dict[str, int]:
-    """Return the terms that a query is searched for, in order, and how often each is in it.
+def query_terms(query: str, language: Language) -> list[str]:
+    """Return the terms that a query is searched for, in order, each once.
 
     Any text is a query: nothing in it is an operator. Stop words are dropped unless nothing else is left ("The
     Who"). The result is empty only where the query has neither letters nor digits.
@@ -119,4 +117,4 @@ def query_terms(query: str, language: Language) -> dict[str, int]:
     terms: Sequence[str] = stemming.analyze(text)
     stop = ENGLISH if language == "en" else ENGLISH | CHINESE
     kept = [term for word, term in zip(words, terms, strict=True) if word not in stop]
-    return dict(itertools.islice(Counter(kept or terms).items(), MAX_QUERY_TERMS))
+    return list(dict.fromkeys(kept or terms))[:MAX_QUERY_TERMS]

@@ -54,7 +54,8 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     length = 0
     for sentence in _bounded_sentences(text, target):
         size = text_length(sentence)
-        if current and length + size > target * _SLACK:
+        overshoot = length + size - target
+        if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
             current, length = [], 0
         current.append(sentence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,15 +91,15 @@ class TantivyRetriever(Retriever):
         return self
 
     @staticmethod
-    def _query(opened: Opened, terms: Mapping[str, int]) -> tantivy.Query:
+    def _query(opened: Opened, terms: Sequence[str]) -> tantivy.Query:
         from tantivy import Occur, Query
 
         weight = opened.manifest.analyzer.title_weight
         clauses = []
-        for term, count in terms.items():
-            for field, importance in (("text", count), ("title", count * weight)):
-                clause = Query.term_query(opened.schema, field, term, "freq")
-                clauses.append((Occur.Should, Query.boost_query(clause, importance)))
+        for term in terms:
+            clauses.append((Occur.Should, Query.term_query(opened.schema, "text", term, "freq")))
+            in_title = Query.term_query(opened.schema, "title", term, "freq")
+            clauses.append((Occur.Should, Query.boost_query(in_title, weight)))
         return Query.boolean_query(clauses)
 
 

@@ -16,7 +16,8 @@ CHARACTER_LENGTH = 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVALID = re.compile("[\ud800-\udfff\ufeff]")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
-_SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]+")
+# An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
+_SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]{{1,100}}")
 _LETTER = re.compile(r"[^\W\d_]")
 
 

@@ -7,7 +7,7 @@ import gzip
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Passage
@@ -47,7 +47,9 @@ def open_binary(path: Path) -> IO[bytes]:
         InputError: It cannot be opened.
     """
     try:
-        return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+        if path.name.lower().endswith(".gz"):
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        return path.open("rb")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 

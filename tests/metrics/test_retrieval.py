@@ -1,0 +1,25 @@
+from fractions import Fraction
+
+import pytest
+
+from keqa.metrics.retrieval import macro_recall_at_k, recall_at_k
+
+
+def test_recall_counts_distinct_gold_titles_among_the_first_k():
+    assert recall_at_k(["a", "x", "b"], ["a", "b"], 2) == Fraction(1, 2)
+    assert recall_at_k(["a", "x", "b"], ["a", "b"], 3) == 1
+    assert recall_at_k(["a", "a"], ["a", "a", "b"], 2) == Fraction(1, 2)
+    assert recall_at_k([], ["a"], 5) == 0
+
+
+def test_macro_recall_weighs_questions_not_titles():
+    retrieved = [["a"], ["x"]]
+    assert macro_recall_at_k(retrieved, [["a"], ["b", "c", "d"]], 5) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("retrieved", "gold", "k"), [([], [], 5), ([["a"]], [[]], 5), ([["a"]], [["a"]], 0), ([["a"]], [["a"], ["b"]], 5)]
+)
+def test_what_has_no_recall_is_refused(retrieved, gold, k):
+    with pytest.raises(ValueError, match=r"recall|k must|zip"):
+        macro_recall_at_k(retrieved, gold, k)

@@ -1,0 +1,203 @@
+import csv
+import gzip
+import io
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keqa.errors import InputError
+from keqa.retrievers import Passage, read_corpus
+
+field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")
+record = st.fixed_dictionaries({"title": field, "text": field})
+
+
+def read(*paths, **options):
+    return list(read_corpus(paths, **options))
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(record, min_size=1, max_size=5))
+def test_records_survive_a_round_trip_in_every_format(tmp_path, records):
+    (tmp_path / "c.json").write_text(json.dumps(records))
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, records)))
+    with (tmp_path / "c.tsv").open("w", newline="") as stream:
+        writer = csv.writer(stream, delimiter="\t")
+        writer.writerow(["id", "text", "title"])
+        writer.writerows([n, one["text"], one["title"]] for n, one in enumerate(records, start=1))
+    expected = [(" ".join(one["title"].split()), one["text"]) for one in records]
+    for name in ("c.json", "c.jsonl", "c.tsv"):
+        found = read(tmp_path / name)
+        assert [(one.title, one.text) for one in found] == expected
+        prefix = "" if name == "c.tsv" else f"{name}#"
+        assert [one.id for one in found] == [f"{prefix}{n}" for n in range(1, len(records) + 1)]
+
+
+def test_dpr_quoting(tmp_path):
+    path = tmp_path / "psgs_w100.tsv"
+    path.write_text('id\ttext\ttitle\n1\t"He said ""no""\tand\nleft."\tHim\n2\tPlain.\tIt\n')
+    assert read(path) == [Passage("1", "Him", 'He said "no"\tand\nleft.'), Passage("2", "It", "Plain.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "id\tbody\ttitle\n1\tx\ty\n", "a.tsv, line 1: .*no text in: id, body, title"),
+        ("a.tsv", "id\ttext\ttitle\n1\tx\ty\n2\tx\n", "a.tsv, line 3: 3 columns are expected, 2 were found"),
+        ("a.tsv", 'id\ttext\ttitle\n1\t"x\ty\n2\tx\ty\n', "a.tsv, line 2: malformed"),
+        ("a.tsv", "id\ttext\ttitle\n\tx\ty\n", "a.tsv, line 2: the id is empty"),
+        ("a.tsv", "id\ttext\ttitle\n", "no text in"),
+        ("a.jsonl", '{"text": "x"}\n\n{"text": \n', "a.jsonl, line 3: malformed JSON"),
+        ("a.jsonl", '{"title": "x", "body_text": "y"}\n', "a.jsonl, line 1: there is no text.*title, body_text"),
+        ("a.jsonl", '["x"]\n', "a.jsonl, line 1: an object .* found list"),
+        ("a.jsonl", '{"text": 5}\n', "a.jsonl, line 1: text must be text, found int"),
+        ("a.jsonl", '{"text": "x", "id": [1]}\n', "a.jsonl, line 1: the id"),
+        ("a.jsonl", "", "no text in"),
+        ("a.json", '[{"text": "x"},\n{"text" "y"}]', "a.json, line 2: malformed JSON"),
+        ("a.json", '{"text": "x"}', "a.json: a list of objects .* found dict"),
+        ("a.json", '[{"text": "x"}, {"titel": "y"}]', "a.json, record 2: there is no text"),
+        ("a.json", "[" * 100_000, "a.json.*malformed JSON"),
+        ("a.json", "[]", "no text in"),
+        ("a.docx", "x", "a.docx: no reader for .docx"),
+        ("noname", "x", "a file without a suffix"),
+        ("a.txt", " ", "no text in"),
+        ("a.pdf", "not a PDF", "a.pdf cannot be read as PDF"),
+    ],
+)
+def test_bad_files_are_named_with_the_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read(path)
+
+
+def test_missing_sources_are_told_at_once(tmp_path):
+    with pytest.raises(InputError, match=r"nothing\.jsonl does not exist"):
+        read_corpus([tmp_path / "nothing.jsonl"])
+    with pytest.raises(InputError, match="at least one"):
+        read_corpus([])
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "x"}\n{"text": "caf\xe9"}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl, line 2: not UTF-8"):
+        read(path)
+
+
+def test_jsonl_is_read_as_it_is_asked_for(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "first"}\nbroken\n')
+    assert next(read_corpus([path])).text == "first"
+
+
+def test_other_names_and_shapes_of_records(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = [
+        {"_id": "x", "title": "T", "contents": "by Pyserini"},
+        {"id": 7, "contents": '"Aaron"\nby FlashRAG'},
+        {"id": "h", "title": "T", "text": ["First.", " Second."]},
+        {"id": "none", "title": "T", "text": None},
+        {"id": "lone", "title": None, "text": "a\ud800b\x00"},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    notices = []
+    assert read(path, notice=notices.append) == [
+        Passage("x", "T", "by Pyserini"),
+        Passage("7", "Aaron", "by FlashRAG"),
+        Passage("h", "T", "First. Second."),
+        Passage("lone", "", "ab"),
+    ]
+    assert notices == [f"{path}: 1 records without text were left out"]
+
+
+def test_only_very_long_records_are_split(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"text": "A word. " * 900}, {"text": "A word. " * 1100}]))
+    ids = [one.id for one in read(path)]
+    assert ids[:3] == ["a.json#1", "a.json#2#1", "a.json#2#2"]
+    assert len(ids) > 20
+
+
+def test_gzip_and_byte_order_marks(tmp_path):
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "packed"}\n'))
+    (tmp_path / "b.jsonl").write_bytes('{"text": "marked"}\n'.encode("utf-8-sig"))
+    (tmp_path / "c.jsonl").write_bytes('{"text": "wide é"}\n{"text": "two"}\n'.encode("utf-16"))
+    (tmp_path / "d.json").write_bytes('[{"text": "marked"}]'.encode("utf-8-sig"))
+    found = [one.text for one in read(*(tmp_path / name for name in ("a.jsonl.gz", "b.jsonl", "c.jsonl", "d.json")))]
+    assert found == ["packed", "marked", "wide é", "two", "marked"]
+    (tmp_path / "e.jsonl.gz").write_bytes(b"not gzip")
+    with pytest.raises(InputError, match=r"e\.jsonl\.gz cannot be read"):
+        read(tmp_path / "e.jsonl.gz")
+
+
+def pdf(text):
+    """Return a one-page PDF that shows a line of text."""
+    from pypdf import PdfWriter
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+    writer = PdfWriter()
+    page = writer.add_blank_page(200, 200)
+    name = NameObject
+    font = DictionaryObject(
+        {name("/Type"): name("/Font"), name("/Subtype"): name("/Type1"), name("/BaseFont"): name("/Helvetica")}
+    )
+    page[name("/Resources")] = DictionaryObject({name("/Font"): DictionaryObject({name("/F1"): font})})
+    content = DecodedStreamObject()
+    content.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode())
+    page[name("/Contents")] = writer._add_object(content)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_a_folder_of_documents(tmp_path):
+    sub = tmp_path / "sub"
+    sub.mkdir()
+    (tmp_path / "one_note.txt").write_text("A plain note.")
+    (tmp_path / "b.md").write_text("---\ntitle: Front\n---\n# Head\n\nSome *text*.")
+    (tmp_path / "c.html").write_text(
+        "<html><head><title>Page &amp; co</title><style>p {}</style></head><body><nav>Menu</nav>"
+        "<h1>Head</h1><p>Hello <b>world</b>!</p><script>x()</script><ul><li>one</li><li>two</li></ul></body></html>"
+    )
+    (sub / "d.PDF").write_bytes(pdf("Text in a PDF."))
+    (sub / "broken.pdf").write_text("no")
+    (tmp_path / "e.bin").write_text("x")
+    (tmp_path / ".hidden.txt").write_text("x")
+    notices = []
+    assert read(tmp_path, notice=notices.append) == [
+        Passage("b.md#1", "Front", "# Head Some *text*."),
+        Passage("c.html#1", "Page & co", "Head Hello world! one two"),
+        Passage("one_note.txt#1", "one note", "A plain note."),
+        Passage("sub/d.PDF#1", "d", "Text in a PDF."),
+    ]
+    assert "1 .bin" in notices[0]
+    assert any("broken.pdf cannot be read as PDF" in one for one in notices)
+
+
+def test_a_folder_with_nothing_to_read(tmp_path):
+    with pytest.raises(InputError, match="it has nothing at all"):
+        read(tmp_path)
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"it has 1 \.jsonl"):
+        read(tmp_path)
+
+
+def test_documents_in_other_encodings(tmp_path):
+    (tmp_path / "a.txt").write_bytes("Déjà vu, télégramme à la carte.".encode("cp1252"))
+    (tmp_path / "b.txt").write_bytes("北京是中国的首都。".encode("gb18030"))
+    (tmp_path / "c.txt").write_bytes("Zürich".encode("utf-16"))
+    notices = []
+    found = [one.text for one in read(tmp_path, notice=notices.append)]
+    assert found == ["Déjà vu, télégramme à la carte.", "北京是中国的首都。", "Zürich"]
+    assert [one.rsplit(" ", 1)[1] for one in notices] == ["cp1252", "gb18030"]
+
+
+def test_long_documents_are_split_with_stable_ids(tmp_path):
+    (tmp_path / "a.txt").write_text("This sentence has six words, truly. " * 100)
+    found = read(tmp_path)
+    assert [one.id for one in found] == [f"a.txt#{n}" for n in range(1, len(found) + 1)]
+    assert len(found) == 6
+    assert read(tmp_path) == found

@@ -1,0 +1,58 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa.retrievers.splitting import sentences, split_text
+from keqa.retrievers.text import WORD_LENGTH, text_length
+
+words = st.sampled_from(
+    ["Dr.", "Lee", "went", "3.5", "home.", "Why?", "\n", "\n\n", "- item", "(see p. 5).", "∯", "“好的！”", "他说。"]
+)
+prose = st.one_of(st.lists(words, max_size=300).map(" ".join), st.text(max_size=2000))
+
+
+def squeezed(text):
+    return "".join(text.split())
+
+
+@settings(max_examples=60, deadline=None)
+@given(prose, st.sampled_from([20, 100]))
+def test_nothing_is_lost_and_no_passage_is_too_long(text, target):
+    passages = split_text(text, target)
+    assert squeezed("".join(passages)) == squeezed(text)
+    assert all(passage.strip() == passage != "" for passage in passages)
+    assert all(text_length(passage) <= 1.5 * target * WORD_LENGTH for passage in passages)
+
+
+def test_passages_end_where_sentences_end():
+    text = "Mr. Smith met Dr. Lee in the U.S. in Jan. 1990. They were 3.5 km apart. " * 40
+    passages = split_text(text)
+    assert len(passages) > 4
+    assert all(passage.endswith(("1990.", "apart.")) for passage in passages)
+    assert all(90 <= len(passage.split()) <= 110 for passage in passages[:-1])
+
+
+def test_a_short_text_is_one_passage():
+    assert split_text("One line.\nAnother  line.") == ["One line. Another line."]
+    assert split_text(" \n ") == []
+
+
+def test_chinese_is_split_by_character_on_its_own_sentence_ends():
+    passages = split_text("北京是中华人民共和国的首都，也是全国的政治中心。他问：“你来过吗？”我说没有。" * 30)
+    assert len(passages) > 5
+    assert all(passage[-1] in "。”" for passage in passages)
+    assert all(130 <= len(passage) <= 200 for passage in passages[:-1])
+    assert not any(passage.startswith("”") for passage in passages)
+
+
+def test_wrapped_lines_belong_together_and_items_do_not():
+    found = [one.strip() for one in sentences("# Head\nSome text\nwrapped here. And more.\n- item one\n- item two")]
+    assert found == ["# Head", "Some text wrapped here.", "And more.", "- item one", "- item two"]
+
+
+def test_text_without_any_sentence_is_cut():
+    assert max(map(len, split_text("x" * 100_000))) <= 120 * 100
+    assert max(len(passage.split()) for passage in split_text("word " * 5000)) <= 150
+
+
+def test_characters_that_the_sentence_splitter_drops_survive():
+    assert "".join(sentences("Is it ○ ∯ &ᓰ& ∮ here? Yes.")).strip() == "Is it ○ ∯ &ᓰ& ∮ here? Yes."
