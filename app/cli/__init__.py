@@ -1,0 +1,42 @@
+"""The commands of ``keqa``, one module each. Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import typer
+
+from keqa.cli.ask import ask
+from keqa.cli.demo import demo
+from keqa.cli.index import index
+from keqa.cli.testbed import testbed
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="keqa",
+    help="Ask complex questions over your own documents. The program first finds out what the language model does not "
+    "know, retrieves only that, keeps only passages that help, and shows its work.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"keqa {version('keqa')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Hold what stands before the command's name."""
+
+
+app.command()(demo)
+app.command()(ask)
+app.command()(index)
+app.add_typer(testbed, name="testbed")

@@ -1,0 +1,214 @@
+"""``keqa ask``: one question, answered in the open."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keqa.errors import ConfigurationError, InputError, StageError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.records import AnswerType, QuestionRecord
+    from keqa.retrievers import Retriever
+
+__all__ = ["ask"]
+
+UNANSWERED = 1
+"""Exit code of a question that ended without an answer."""
+
+_LMS = "Language models"
+_METHOD = "Method"
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.", show_default=False)],
+    index: Annotated[
+        Path | None,
+        typer.Option("--index", "-i", help="An index made by keqa index; the testbed's encyclopedia by default."),
+    ] = None,
+    answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
+    choice: Annotated[
+        list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole record as JSON and nothing else.")] = False,
+    lm: Annotated[
+        str | None,
+        typer.Option(
+            "--lm",
+            "-m",
+            help="Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
+            "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+            rich_help_panel=_LMS,
+        ),
+    ] = None,
+    consistency_lm: Annotated[
+        str | None,
+        typer.Option(help="Judges whether two answers mean the same; --lm by default.", rich_help_panel=_LMS),
+    ] = None,
+    utility_lm: Annotated[
+        str | None, typer.Option(help="Judges whether a passage helps; --lm by default.", rich_help_panel=_LMS)
+    ] = None,
+    api_base: Annotated[str | None, typer.Option(help="Address of the server of --lm.", rich_help_panel=_LMS)] = None,
+    consistency_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --consistency-lm.", rich_help_panel=_LMS)
+    ] = None,
+    utility_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --utility-lm.", rich_help_panel=_LMS)
+    ] = None,
+    tries: Annotated[int, typer.Option(min=1, help="Closed-book tries at a quiz.", rich_help_panel=_METHOD)] = 5,
+    threshold: Annotated[
+        str,
+        typer.Option(help="Share of equal tries from which a quiz is known: .8 or 4/5.", rich_help_panel=_METHOD),
+    ] = "0.8",
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="Temperature of the tries.", rich_help_panel=_METHOD)
+    ] = 1.0,
+    top_k: Annotated[int, typer.Option(min=1, help="Passages retrieved for a quiz.", rich_help_panel=_METHOD)] = 10,
+    no_examine: Annotated[
+        bool, typer.Option("--no-examine", help="Retrieve for every quiz.", rich_help_panel=_METHOD)
+    ] = False,
+    no_pick: Annotated[
+        bool, typer.Option("--no-pick", help="Keep every passage retrieved.", rich_help_panel=_METHOD)
+    ] = False,
+    no_decompose: Annotated[
+        bool, typer.Option("--no-decompose", help="Take the question as its only quiz.", rich_help_panel=_METHOD)
+    ] = False,
+) -> None:
+    """Ask a question and see how it was answered.
+
+    Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
+    encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
+    """
+    from keqa.cli.console import complain, status
+
+    text = sys.stdin.read() if question == "-" else question
+    kind, share = _answer_type(answer_type, choice or []), _fraction(threshold)
+    _refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
+    with status().status("asking…"):
+        retriever = _retriever(index, lm)
+        from keqa.lms import build_roles
+        from keqa.programs.inputs import clean_question
+        from keqa.programs.keqa import KEQA
+
+        clean_question(text)
+        roles = build_roles(
+            lm or "keqa/tiny",
+            consistency_lm,
+            utility_lm,
+            api_base=api_base,
+            consistency_api_base=consistency_api_base,
+            utility_api_base=utility_api_base,
+        )
+        program = KEQA(
+            retriever,
+            lms=roles,
+            tries=tries,
+            threshold=share,
+            top_k=top_k,
+            temperature=temperature,
+            decompose=not no_decompose,
+            examine=not no_examine,
+            pick=not no_pick,
+        )
+        record, error = _answer(program, text, kind, choice or [])
+    _show(record, as_json)
+    if error is not None:
+        complain(error)
+        raise typer.Exit(UNANSWERED)
+
+
+def _answer_type(given: str, choices: list[str]) -> AnswerType:
+    """Check the answer type; choices alone say that it is a choice."""
+    known: dict[str, AnswerType] = {"short": "short", "yes/no": "yes/no", "choice": "choice"}
+    if given not in known:
+        raise InputError(f"--answer-type must be short, yes/no or choice, not {given!r}")
+    if choices and given == "short":
+        return "choice"
+    if (given == "choice") != bool(choices):
+        raise InputError("--answer-type choice and --choice go together: give each option with its own --choice")
+    return known[given]
+
+
+def _fraction(text: str) -> Fraction:
+    """Read a share exactly, so that 4 of 5 reaches .8."""
+    from fractions import Fraction
+
+    try:
+        share = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
+        raise InputError(f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {text!r}")
+    return share
+
+
+def _refuse_stray_addresses(
+    lm: str | None,
+    consistency_lm: str | None,
+    consistency_api_base: str | None,
+    utility_lm: str | None,
+    utility_api_base: str | None,
+    api_base: str | None,
+) -> None:
+    """An address without its model would be ignored in silence; say so instead."""
+    pairs = (
+        ("api-base", api_base, "lm", lm),
+        ("consistency-api-base", consistency_api_base, "consistency-lm", consistency_lm),
+        ("utility-api-base", utility_api_base, "utility-lm", utility_lm),
+    )
+    for address_flag, address, model_flag, model in pairs:
+        if address is not None and model is None:
+            raise InputError(f"--{address_flag} needs --{model_flag}: the model that this server serves")
+
+
+def _retriever(index: Path | None, lm: str | None) -> Retriever:
+    from keqa.encyclopedia import holds_encyclopedia, open_encyclopedia
+    from keqa.retrievers import open_index
+
+    if index is None:
+        return open_encyclopedia()
+    retriever = open_index(index)
+    if lm is None and not holds_encyclopedia(retriever.manifest):
+        raise ConfigurationError(_needs_lm(index))
+    return retriever
+
+
+def _needs_lm(index: Path) -> str:
+    from keqa.lms.discover import suggestions
+
+    found = "\n".join(f"  {suggestion.flag}\n      {suggestion.why}" for suggestion in suggestions())
+    return (
+        "the language model that ships with KEQA knows only the testbed, a fictional encyclopedia, and can neither "
+        f"read nor judge the passages of {index}. Say with --lm which one to use. On this machine, for instance:\n"
+        f"{found}"
+    )
+
+
+def _answer(
+    program: KEQA, question: str, answer_type: AnswerType, choices: list[str]
+) -> tuple[QuestionRecord, StageError | None]:
+    """Ask, and keep the story of a question that failed."""
+    try:
+        prediction = program(question, answer_type=answer_type, choices=choices)
+    except StageError as error:
+        record = getattr(error, "record", None)
+        if record is None:
+            raise
+        return record, error
+    return prediction.record, None
+
+
+def _show(record: QuestionRecord, as_json: bool) -> None:
+    from keqa.cli.console import results
+    from keqa.render import record_tree
+
+    if as_json:
+        typer.echo(record.model_dump_json(indent=2))
+    else:
+        results().print(record_tree(record))

@@ -1,0 +1,91 @@
+"""The testbed's passages as an index, built once and kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keqa.errors import InputError, RetrievalError
+
+if TYPE_CHECKING:
+    from keqa.retrievers import Manifest, Passage, TantivyRetriever
+
+__all__ = ["holds_encyclopedia", "open_encyclopedia"]
+
+
+def open_encyclopedia(
+    passages: Sequence[Passage] | None = None,
+    *,
+    cache: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> TantivyRetriever:
+    """Open the index of the fictional encyclopedia, and build it on first use.
+
+    Its folder is named for its content, so that another version of the testbed gets another index. Where the cache
+    folder cannot be used, or another process is building there, the index goes to a temporary folder.
+
+    Args:
+        passages: The passages, where they are at hand; those of the default testbed otherwise.
+        cache: Where indexes are kept; the platform's cache folder by default.
+        progress: Called with the number of passages indexed so far.
+
+    Returns:
+        A retriever over the passages.
+    """
+    from platformdirs import user_cache_path
+
+    from keqa.retrievers import build_index, open_index
+
+    passages = _passages() if passages is None else passages
+    content = _fingerprint(passages)
+    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"encyclopedia-{content[:16]}"
+    try:
+        retriever = open_index(folder)
+        if retriever.manifest.source_hash == content:
+            return retriever
+    except (RetrievalError, OSError):
+        # Absent, interrupted or of an earlier version: built below.
+        pass
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name="encyclopedia")
+        return open_index(folder)
+    except (RetrievalError, InputError, OSError):
+        return _open_temporary(passages, progress)
+
+
+def holds_encyclopedia(manifest: Manifest) -> bool:
+    """Tell whether an index holds the passages of the default testbed and nothing else.
+
+    Args:
+        manifest: What the index says about itself.
+    """
+    return manifest.source_hash == _fingerprint(_passages())
+
+
+def _passages() -> list[Passage]:
+    from keqa.testbed.testbed import Testbed
+
+    return Testbed().passages
+
+
+def _fingerprint(passages: Sequence[Passage]) -> str:
+    from keqa.retrievers.manifest import SourceHash
+
+    content = SourceHash()
+    for passage in passages:
+        content.add(passage)
+    return content.hexdigest()
+
+
+def _open_temporary(passages: Sequence[Passage], progress: Callable[[int], None] | None) -> TantivyRetriever:
+    from keqa.retrievers import build_index, open_index
+
+    parent = Path(tempfile.mkdtemp(prefix="keqa-"))
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    build_index(passages, parent / "encyclopedia", language="en", progress=progress, name="encyclopedia")
+    return open_index(parent / "encyclopedia")
