@@ -1,0 +1,98 @@
+"""Retrieval-augmented generation for every question, whatever the language model knows (Lewis et al., 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.answering import fewer_passages
+from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.inputs import Asked
+from keqa.programs.picking import unjudged
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.stage import RoleLMs
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
+
+__all__ = ["AlwaysRetrieve"]
+
+
+class AlwaysRetrieve(Program):
+    """Searches with the question and answers from all that was found, at once or after a chain of thought."""
+
+    method: ClassVar[str] = "always retrieve"
+    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        top_k: int = 10,
+        reason: bool = False,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up.
+
+        Args:
+            retriever: Where the passages come from.
+            top_k: Passages to search for.
+            reason: Whether to reason step by step first.
+            lms: Of which the task role answers; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        if top_k < 1:
+            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
+        self.answer = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.reason, self.top_k = reason, top_k
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Search once and answer; see `Program.solve`."""
+        try:
+            hits = await session.search(self._retriever.value, asked.question, self.top_k)
+        except CallError as error:
+            raise UnansweredError.at("retrieve", error) from error
+        try:
+            prediction, count = await self._answer(session, asked, hits)
+        except CallError as error:
+            raise UnansweredError.at("answer", error) from error
+        story.passages = [
+            verdict if position < count else verdict.model_copy(update={"kept": False, "why": "did not fit"})
+            for position, verdict in enumerate(unjudged(hits, "every passage found is kept"))
+        ]
+        story.answer = text_of(prediction.answer)
+        if not story.answer:
+            raise UnansweredError("answer", "EmptyAnswerError", "the answer was empty")
+        story.explanation = text_of(prediction.get("reasoning"))
+        story.answer_source = "passages"
+
+    async def _answer(self, session: Session, asked: Asked, hits: list[Hit]) -> tuple[dspy.Prediction, int]:
+        """Answer from as many of the best passages as fit the context window."""
+        count = len(hits)
+        further: dict[str, Any] = {} if self.reason else {"evidence": [], "triples": []}
+        while True:
+            try:
+                prediction = await session.predict(
+                    self.answer,
+                    "task",
+                    passages=[hit.passage.rendered for hit in hits[:count]],
+                    question=asked.question,
+                    answer_type=asked.answer_type,
+                    choices=list(asked.choices),
+                    **further,
+                )
+            except CallError as error:
+                count = fewer_passages(session, count, error, None)
+            else:
+                return prediction, count

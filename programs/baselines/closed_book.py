@@ -1,0 +1,61 @@
+"""The language model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import dspy
+
+from keqa.programs.calls import CallError, Session, text_of
+from keqa.programs.inputs import Asked
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.stage import RoleLMs
+from keqa.signatures import AnswerQuestion, ReasonFromMemory
+
+__all__ = ["ClosedBook"]
+
+
+class ClosedBook(Program):
+    """Answers from memory, at once or after a chain of thought, in one call."""
+
+    method: ClassVar[str] = "closed book"
+    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+
+    def __init__(
+        self,
+        *,
+        reason: bool = False,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up.
+
+        Args:
+            reason: Whether to reason step by step first.
+            lms: Of which the task role answers; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        self.answer = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Answer in one call; see `Program.solve`."""
+        try:
+            prediction = await session.predict(
+                self.answer,
+                "task",
+                question=asked.question,
+                answer_type=asked.answer_type,
+                choices=list(asked.choices),
+            )
+        except CallError as error:
+            raise UnansweredError.at("answer", error) from error
+        story.answer = text_of(prediction.answer)
+        if not story.answer:
+            raise UnansweredError("answer", "EmptyAnswerError", "the answer was empty")
+        story.explanation = text_of(prediction.get("reasoning"))
+        story.answer_source = "closed_book"

@@ -1,0 +1,73 @@
+"""Many questions side by side, each ending in an answer or a typed failure."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, StageError
+from keqa.programs.inputs import Asked
+from keqa.programs.records import QuestionRecord
+
+__all__ = ["Outcome", "answer_many"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one question of a batch ended.
+
+    Attributes:
+        position: Its place in the batch, from 0.
+        item: What was given as the question.
+        record: Its story; None where it could not be asked at all.
+        error: Why it has no answer; None where it has one.
+    """
+
+    position: int
+    item: Any
+    record: QuestionRecord | None
+    error: KeqaError | None = None
+
+    @property
+    def answer(self) -> str | None:
+        """The answer; None exactly where there is an error."""
+        return self.record.answer if self.record is not None else None
+
+
+def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: int) -> Iterator[Outcome]:
+    """Answer questions side by side; see `keqa.programs.program.Program.answer_many`."""
+    if in_flight < 1:
+        raise InputError(f"in_flight must be at least 1, not {in_flight}")
+    waiting = enumerate(questions)
+    # These threads only wait for their question; its calls run in the program's own bounded pool.
+    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
+        running: set[Future[Outcome]] = set()
+        try:
+            while True:
+                for position, item in islice(waiting, in_flight - len(running)):
+                    context = contextvars.copy_context()
+                    running.add(pool.submit(context.run, _outcome, program, position, item))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _outcome(program: Callable[..., Any], position: int, item: Any) -> Outcome:
+    try:
+        return Outcome(position, item, program(**Asked.arguments(item)).record)
+    except (ConfigurationError, MissingExtraError):
+        raise
+    except KeqaError as error:
+        return Outcome(position, item, getattr(error, "record", None), error)
+    except Exception as error:
+        # A fault of one question, whatever it is, must not take the others with it.
+        return Outcome(position, item, None, StageError("program", type(error).__name__, str(error)))

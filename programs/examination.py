@@ -1,0 +1,273 @@
+"""Quiz assessment: does the language model know the answer to a quiz (KEQA, section 3.3, Algorithm 1)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.calls import Bound, CallError, Session, Shared, text_of
+from keqa.programs.gates import Gate, VoteGate, Votes, leader
+from keqa.programs.records import AnswerType
+from keqa.programs.stage import Stage
+from keqa.signatures import AnswerQuiz, JudgeConsistency
+
+__all__ = ["Assessment", "Draw", "Examination", "draw_identity"]
+
+_FAR_FROM_RANDOM = 0.15
+
+
+@dataclass
+class Draw:
+    """One try: its text, or the error it failed with."""
+
+    text: str | None = None
+    error: str | None = None
+    abstained: bool = False
+    cluster: int | None = None
+
+
+@dataclass
+class Assessment:
+    """A quiz under examination.
+
+    Attributes:
+        quiz: Its resolved text.
+        number: Its number, for degradations.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+        tries: N_c.
+        draws: The draws so far, in the order in which Algorithm 1 reads them.
+        clusters: Positions of draws, by cluster; CS of Algorithm 1.
+        known: The gate's verdict.
+        certainty: The gate's measure, where it has one of its own.
+    """
+
+    quiz: str
+    number: int | None
+    answer_type: AnswerType
+    choices: list[str]
+    tries: int
+    draws: list[Draw] = field(default_factory=list)
+    clusters: list[list[int]] = field(default_factory=list)
+    known: bool | None = None
+    certainty: float | None = None
+    judged: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    @property
+    def votes(self) -> Votes:
+        """As gates read it."""
+        answers = tuple(None if draw.abstained else draw.text for draw in self.draws)
+        return Votes(tuple(map(len, self.clusters)), len(self.draws), self.tries, answers)
+
+    @property
+    def answer(self) -> str | None:
+        """A_c, the first member of the largest cluster; None where there is none."""
+        position = leader([len(members) for members in self.clusters])
+        return None if position is None else self.first(position)
+
+    def first(self, cluster: int) -> str:
+        """The member of a cluster with which others are compared."""
+        return str(self.draws[self.clusters[cluster][0]].text)
+
+
+def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:
+    """The number that makes a draw itself, whatever the cache does.
+
+    The same program asked the same quiz draws the same samples, a further try is a new draw, and no two tries are one.
+    """
+    key = json.dumps([seed, quiz, answer_type, list(choices), position])
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
+
+
+class Examination(Stage):
+    """Samples closed-book answers, clusters them by meaning and lets a gate decide.
+
+    The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
+    Verdict and answer are those of Algorithm 1 on all N_c draws.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
+
+    def __init__(
+        self,
+        tries: int = 5,
+        gate: Gate | None = None,
+        temperature: float = 1.0,
+        top_p: float | None = None,
+        seed: int = 0,
+        bound: Bound | None = None,
+    ) -> None:
+        """Set up sampling.
+
+        Args:
+            tries: N_c.
+            gate: Decides whether a quiz is known; KEQA's vote gate with α = .8 where None.
+            temperature: Of the draws.
+            top_p: Of the draws, where set.
+            seed: Another seed draws other samples.
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.quiz = dspy.Predict(AnswerQuiz)
+        self.same = dspy.Predict(JudgeConsistency)
+        self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
+        self._gate = Shared[Gate](gate or VoteGate())
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that decides."""
+        return self._gate.value
+
+    async def run(
+        self,
+        session: Session,
+        quiz: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        number: int | None = None,
+    ) -> Assessment:
+        """Examine a quiz.
+
+        Args:
+            session: The calls of the question.
+            quiz: Resolved text.
+            answer_type: What kind of answer it wants.
+            choices: The options of a choice.
+            number: The quiz's number, for degradations.
+        """
+        found = Assessment(quiz, number, answer_type, list(choices), self.tries)
+        while True:
+            wave = self.gate.wave(found.votes) if found.votes.left else 0
+            await self._draw(session, found, wave)
+            found.known = self.gate.decide(found.votes)
+            if found.known is not None:
+                found.certainty = self.gate.measure(found.votes)
+                return found
+            if not found.votes.left:
+                raise ConfigurationError(f"the gate '{self.gate.name}' has no verdict after all {self.tries} draws")
+
+    async def complete(self, session: Session, found: Assessment) -> None:
+        """Make the remaining draws, so that the largest cluster is that of Algorithm 1; the verdict stands."""
+        await self._draw(session, found, found.votes.left)
+
+    async def recall(
+        self, session: Session, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> str:
+        """Answer a quiz closed-book, once, at temperature 0.
+
+        Raises:
+            CallError: There is no answer.
+        """
+        text = await self._ask(session, quiz, answer_type, choices, {})
+        if not text:
+            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
+        return text
+
+    async def _ask(
+        self, session: Session, quiz: str, answer_type: AnswerType, choices: Sequence[str], config: dict[str, Any]
+    ) -> str:
+        inputs = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+        prediction = await session.predict(self.quiz, "task", config=config, **inputs)
+        return text_of(prediction.answer)
+
+    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+        """Make some draws side by side, then cluster them in their order."""
+        if not count:
+            return
+        start = len(found.draws)
+        texts = await self._draw_at_once(session, found, count) if count > 1 and self._takes_many() else None
+        if texts is None:
+            found.draws += await session.gather([self._draw_one(session, found, start + i) for i in range(count)])
+        else:
+            found.draws += [Draw(text) for text in texts]
+        for position in range(start, len(found.draws)):
+            await self._place(session, found, position)
+
+    def _takes_many(self) -> bool:
+        """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
+        try:
+            from keqa.lms import supports_n
+        except ImportError:
+            return False
+
+        return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
+
+    async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[str] | None:
+        """Draw with one request; None where a reply could not be used, and each has to be drawn by itself."""
+        config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
+        inputs = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
+        try:
+            prediction = await session.predict(self.quiz, "task", config=config, **inputs)
+        except CallError as error:
+            if error.unusable:
+                return None
+            self._note_failed(session, found, error, f"counted as {count} samples without a vote")
+            found.draws += [Draw(error=error.cause) for _ in range(count)]
+            return []
+        texts = [text_of(answer) for answer in prediction.completions.answer]
+        return texts if len(texts) == count else None
+
+    async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:
+        config = self._config(found, position)
+        if _runs_in_process(self.quiz.lm or dspy.settings.lm):
+            config["seed"] = config["rollout_id"] & 0x7FFFFFFF
+        try:
+            text = await self._ask(session, found.quiz, found.answer_type, found.choices, config)
+        except CallError as error:
+            self._note_failed(session, found, error, "counted as a sample without a vote")
+            return Draw(error=error.cause)
+        return Draw(text)
+
+    def _config(self, found: Assessment, position: int | str) -> dict[str, Any]:
+        identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
+        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        return config if self.top_p is None else config | {"top_p": self.top_p}
+
+    @staticmethod
+    def _note_failed(session: Session, found: Assessment, error: CallError, action: str) -> None:
+        session.note("examine", error.cause, error.message, action, found.number)
+
+    async def _place(self, session: Session, found: Assessment, position: int) -> None:
+        """Lines 4 to 13 of Algorithm 1 for one draw."""
+        draw = found.draws[position]
+        if draw.text is None:
+            return
+        draw.abstained = is_abstention(draw.text, found.choices)
+        if draw.abstained:
+            return
+        for cluster, members in enumerate(found.clusters):
+            if await self._means_the_same(session, found, draw.text, found.first(cluster)):
+                members.append(position)
+                draw.cluster = cluster
+                return
+        found.clusters.append([position])
+        draw.cluster = len(found.clusters) - 1
+
+    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+        """Sim of Algorithm 1: equal after normalisation, or judged so; a judge that fails separates."""
+        if same_answer(text, first, found.answer_type, found.choices):
+            return True
+        if (text, first) not in found.judged:
+            try:
+                judged = await session.predict(
+                    self.same, "consistency", quiz=found.quiz, first_answer=text, second_answer=first
+                )
+                found.judged[text, first] = bool(judged.same)
+            except CallError as error:
+                message = f"{error.message} ({text!r} against {first!r})"
+                action = "taken for different answers"
+                session.note("judge_consistency", error.cause, message, action, found.number)
+                found.judged[text, first] = False
+        return found.judged[text, first]
+
+
+def _runs_in_process(lm: Any) -> bool:
+    """Whether an engine object generates here; such an engine needs a seed to draw anew."""
+    return not isinstance(getattr(lm, "_engine_spec", "none"), str)

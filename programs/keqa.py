@@ -1,0 +1,193 @@
+"""KEQA: question answering with knowledge evaluation (KEQA, AAAI 2025, Algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from keqa.errors import ConfigurationError
+from keqa.programs.answering import Answering
+from keqa.programs.calls import Branch, CallError, Session, Shared
+from keqa.programs.decomposition import Decomposition
+from keqa.programs.examination import Examination
+from keqa.programs.gates import Gate, VoteGate, as_fraction
+from keqa.programs.inputs import Asked
+from keqa.programs.picking import Picking, Reference
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.quiz_flow import OnNothingHelpful, QuizFlow, Select
+from keqa.programs.records import QuizRecord
+from keqa.programs.references import Quiz, check, resolvable, resolve
+from keqa.programs.selection import Selection, Similarity
+from keqa.programs.stage import RoleLMs
+from keqa.programs.summarizing import Summarizing
+from keqa.retrievers.base import Retriever
+
+__all__ = ["KEQA"]
+
+
+class KEQA(Program):
+    """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
+
+    Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on.
+    """
+
+    method: ClassVar[str] = "keqa"
+
+    def __init__(
+        self,
+        retriever: Retriever | None,
+        *,
+        lms: RoleLMs | None = None,
+        tries: int = 5,
+        threshold: Fraction | float | str = "0.8",
+        top_k: int = 10,
+        temperature: float = 1.0,
+        top_p: float | None = None,
+        decompose: bool = True,
+        examine: bool = True,
+        pick: bool = True,
+        gate: Gate | None = None,
+        select: bool | Select = False,
+        evidence_sentences: int = 2,
+        similarity: Similarity | None = None,
+        reference: Reference | None = None,
+        on_nothing_helpful: OnNothingHelpful = "largest_cluster",
+        max_quizzes: int = 8,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+        seed: int = 0,
+    ) -> None:
+        """Set up; the defaults are the paper's.
+
+        Args:
+            retriever: Where unknown knowledge comes from; with None the program has its memory only.
+            lms: A language model for each role; ``dspy.settings.lm`` where None.
+            tries: N_c, tries at each quiz.
+            threshold: α, as an exact fraction: 0.8, "0.8" and "4/5" are the same.
+            top_k: Passages to search for.
+            temperature: Of the tries.
+            top_p: Of the tries, where set.
+            decompose: Off, the question is its own quiz (for data sets of one hop).
+            examine: Off, nothing is taken for known and every quiz is retrieved for.
+            pick: Off, all passages found are kept.
+            gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
+            select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
+                them in the passages' place.
+            evidence_sentences: How many sentences to select.
+            similarity: Compares triples with sentences.
+            reference: The utility reference: from a quiz and a passage to demonstrations.
+            on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
+                answer, or the top passage. Without a cluster it is a closed-book answer.
+            max_quizzes: Further quizzes of a decomposition are left out.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls to language models and retriever may be in flight, over all questions.
+            seed: Another seed draws other tries.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        if min(tries, top_k, max_quizzes, evidence_sentences) < 1 or temperature <= 0:
+            raise ConfigurationError(
+                "tries, top_k, max_quizzes and evidence_sentences must be at least 1, the temperature of tries above 0"
+            )
+        if on_nothing_helpful not in ("largest_cluster", "closed_book", "top_passage"):
+            raise ConfigurationError(f"unknown on_nothing_helpful={on_nothing_helpful!r}")
+        if select not in (False, True, "beside", "instead"):
+            raise ConfigurationError(f"unknown select={select!r}")
+        bound = self.bound
+        self.decomposition = Decomposition(max_quizzes, bound)
+        chosen = gate or VoteGate(as_fraction(threshold))
+        self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
+        self.picking = Picking(reference, bound)
+        self.selection = Selection(evidence_sentences, similarity, bound)
+        self.answering = Answering(bound)
+        self.summarizing = Summarizing(bound)
+        self._retriever = Shared(retriever)
+        self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
+        self.decompose, self.examine, self.pick = decompose, examine, pick
+        self.select: Select | None = "beside" if select is True else select or None
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Algorithm 2; see `Program.solve`."""
+        quizzes = [Quiz(1, asked.question)]
+        if self.decompose:
+            quizzes = await self.decomposition.acall(asked.question, session=session)
+        flow = self._flow(session, examine=self.examine)
+        if [quiz.text for quiz in quizzes] == [asked.question]:
+            record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)
+            story.quizzes = [record]
+            _conclude(session, story, record)
+            return
+        story.quizzes = await self._answer_quizzes(session, flow, quizzes)
+        blocked = any(record.source in ("blocked", "skipped") for record in story.quizzes)
+        answered = [(r.resolved, r.answer) for r in story.quizzes if r.resolved and r.answer and not r.abstained]
+        if blocked or not answered:
+            message = "a quiz is blocked" if blocked else "no quiz could be answered"
+            session.note("references", "Unsettled", message, "answered the question itself with retrieval")
+            flow = self._flow(session, examine=False)
+            story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
+            _conclude(session, story, story.fallback)
+            story.answer_source = "fallback"
+            return
+        try:
+            story.explanation, story.answer = await self.summarizing.acall(
+                asked.question, answered, asked.answer_type, asked.choices, session=session
+            )
+        except CallError as error:
+            raise UnansweredError.at("summarize", error) from error
+        story.answer_source = "summary"
+
+    def _flow(self, session: Session, *, examine: bool) -> QuizFlow:
+        return QuizFlow(
+            session=session,
+            examination=self.examination,
+            picking=self.picking if self.pick else None,
+            selection=self.selection if self.select else None,
+            answering=self.answering,
+            retriever=self._retriever.value,
+            top_k=self.top_k,
+            examine=examine,
+            on_nothing_helpful=self.on_nothing_helpful,
+            select=self.select,
+        )
+
+    async def _answer_quizzes(self, session: Session, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
+        """Answer each quiz as soon as those that it refers to are answered."""
+        problems = check(quizzes)
+        for problem in problems:
+            action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
+            session.note("references", problem.cause, problem.message, action, problem.quiz)
+        if any(problem.fatal for problem in problems):
+            # The question has to be answered by itself in any case, so no quiz is worth a call.
+            sound = resolvable(quizzes)
+            return [_unanswered(quiz, blocked=quiz.index not in sound) for quiz in quizzes]
+        branches: dict[int, Branch[QuizRecord]] = {}
+
+        async def follow(quiz: Quiz) -> QuizRecord:
+            earlier = {number: await branches[number].join() for number in quiz.depends_on}
+            text = resolve(quiz, {number: None if r.abstained else r.answer for number, r in earlier.items()})
+            if text is None:
+                missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
+                session.note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
+                return _unanswered(quiz, blocked=True)
+            return await flow.run(quiz, text)
+
+        branches.update((quiz.index, Branch(follow(quiz))) for quiz in quizzes)
+        return await session.join(list(branches.values()))
+
+
+def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
+    source = "blocked" if blocked else "skipped"
+    return QuizRecord(index=quiz.index, text=quiz.text, depends_on=list(quiz.depends_on), source=source)
+
+
+def _conclude(session: Session, story: Story, record: QuizRecord) -> None:
+    """Take the answer to the question itself for the answer."""
+    if record.answer is None or record.source in ("blocked", "skipped", "failed"):
+        last = session.degradations[-1]
+        raise UnansweredError(last.stage, last.cause, last.message)
+    story.answer = record.answer
+    story.answer_source = record.source

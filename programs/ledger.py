@@ -1,0 +1,106 @@
+"""What the calls of one question cost, and which of them had to wait for which."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from keqa.programs.records import Cost, CriticalPath, RoleCost
+
+__all__ = ["Event", "Ledger"]
+
+
+@dataclass
+class Event:
+    """One leaf call; a context manager around its execution, without the wait for a free worker.
+
+    Attributes:
+        ledger: Where it is kept.
+        role: ``task``, ``consistency``, ``utility`` or ``retrieval``.
+        after: Numbers of the calls whose results it waited for.
+        number: Its place in the order in which calls were asked for, greater than all in `after`.
+        started: Clock at the start.
+        seconds: How long it took.
+        failed: Whether it gave no usable result.
+        calls: Requests that reached the language model; 0 where the cache answered.
+        prompt_tokens: As reported.
+        completion_tokens: As reported.
+    """
+
+    ledger: Ledger
+    role: str
+    after: frozenset[int]
+    number: int = field(init=False)
+    started: float | None = None
+    seconds: float = 0.0
+    failed: bool = False
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self.number = self.ledger.add(self)
+
+    def __enter__(self) -> Event:
+        self.started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.started is not None
+        self.seconds = time.perf_counter() - self.started
+
+
+class Ledger:
+    """The calls of one question."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+
+    def add(self, event: Event) -> int:
+        """Keep a call and return its number."""
+        with self._lock:
+            self._events.append(event)
+            return len(self._events) - 1
+
+    def cost(self) -> Cost:
+        """Everything so far. Calls that never ran, because the question had failed meanwhile, cost nothing."""
+        with self._lock:
+            events = [event for event in self._events if event.started is not None]
+        searches = [event for event in events if event.role == "retrieval"]
+        roles = sorted({event.role for event in events} - {"retrieval"})
+        return Cost(
+            by_role={role: _role_cost([event for event in events if event.role == role]) for role in roles},
+            retrievals=len(searches),
+            retrieval_seconds=sum(event.seconds for event in searches),
+            seconds=time.perf_counter() - self.started,
+            critical_path=self.critical_path(),
+        )
+
+    def critical_path(self) -> CriticalPath:
+        """The longest chains through the recorded waits, by number of calls and by time."""
+        with self._lock:
+            events = list(self._events)
+        calls: list[int] = []
+        seconds: list[float] = []
+        for event in events:
+            ran = event.started is not None
+            calls.append(max((calls[number] for number in event.after), default=0) + ran)
+            seconds.append(max((seconds[number] for number in event.after), default=0.0) + event.seconds)
+        return CriticalPath(calls=max(calls, default=0), seconds=max(seconds, default=0.0))
+
+
+def _role_cost(events: list[Event]) -> RoleCost:
+    return RoleCost(
+        calls=sum(event.calls for event in events),
+        cached=sum(event.calls == 0 for event in events),
+        failed=sum(event.failed for event in events),
+        prompt_tokens=sum(event.prompt_tokens for event in events),
+        completion_tokens=sum(event.completion_tokens for event in events),
+        seconds=sum(event.seconds for event in events),
+    )

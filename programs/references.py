@@ -1,0 +1,113 @@
+"""References between quizzes: ``#2`` stands for the answer to quiz 2 (KEQA, section 3.3, quiz generation)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+__all__ = ["Problem", "Quiz", "check", "parse", "references", "resolvable", "resolve"]
+
+# All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
+_REFERENCE = re.compile(r"[#＃]\s*(\d+)")
+_LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*[:.)、：]\s*)(?=\S)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Quiz:
+    """A quiz as decomposed.
+
+    Attributes:
+        index: Its number, from 1.
+        text: Its text, with references.
+        depends_on: The numbers that it refers to, in order of appearance.
+    """
+
+    index: int
+    text: str
+    depends_on: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A broken reference.
+
+    Attributes:
+        quiz: Number of the quiz that has it.
+        cause: ``MissingReference``, ``SelfReference``, ``ReferenceCycle`` or ``LaterReference``.
+        message: What is wrong.
+        fatal: Whether the quiz cannot be resolved; a reference to a later quiz only changes the order.
+    """
+
+    quiz: int
+    cause: str
+    message: str
+    fatal: bool
+
+
+def references(text: str) -> tuple[int, ...]:
+    """The numbers that a text refers to, each once, in order of appearance."""
+    return tuple(dict.fromkeys(int(number) for number in _REFERENCE.findall(text)))
+
+
+def parse(texts: Sequence[str]) -> list[Quiz]:
+    """Number the quizzes of a decomposition.
+
+    Blank ones are left out and keep their number, so that references to the others still hold. A label that repeats the
+    quiz's own number ("2. Who ...", "#2: Who ...") is dropped.
+    """
+    quizzes = []
+    for index, raw in enumerate(texts, start=1):
+        label = _LABEL.match(raw)
+        text = (raw[label.end() :] if label and int(label[1]) == index else raw).strip()
+        if text:
+            quizzes.append(Quiz(index, text, references(text)))
+    return quizzes
+
+
+def check(quizzes: Sequence[Quiz]) -> list[Problem]:
+    """Find the broken references; none is fatal exactly when every quiz can come after those that it refers to."""
+    numbers = {quiz.index for quiz in quizzes}
+    problems = []
+    for quiz in quizzes:
+        for number in quiz.depends_on:
+            if number == quiz.index:
+                problems.append(Problem(quiz.index, "SelfReference", f"refers to itself, #{number}", True))
+            elif number not in numbers:
+                problems.append(
+                    Problem(quiz.index, "MissingReference", f"refers to #{number}, which is not there", True)
+                )
+            elif number > quiz.index:
+                problems.append(Problem(quiz.index, "LaterReference", f"refers to #{number}, which comes later", False))
+    graph = {quiz.index: {n for n in quiz.depends_on if n in numbers and n != quiz.index} for quiz in quizzes}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle = error.args[1]
+        text = " -> ".join(f"#{number}" for number in cycle)
+        problems.append(Problem(min(cycle), "ReferenceCycle", f"quizzes wait for each other: {text}", True))
+    return problems
+
+
+def resolvable(quizzes: Sequence[Quiz]) -> set[int]:
+    """Numbers of the quizzes whose references, and theirs in turn, all lead to quizzes that are there."""
+    sound: set[int] = set()
+    for _ in quizzes:
+        sound |= {quiz.index for quiz in quizzes if sound.issuperset(quiz.depends_on)}
+    return sound
+
+
+def resolve(quiz: Quiz, answers: Mapping[int, str | None]) -> str | None:
+    """Put answers in the places of references, in one pass, so that a ``#1`` within an answer stays what it is.
+
+    Args:
+        quiz: The quiz.
+        answers: Answers by number; None where a quiz has none.
+
+    Returns:
+        The text without references, or None where an answer is missing.
+    """
+    if any(answers.get(number) is None for number in quiz.depends_on):
+        return None
+    return _REFERENCE.sub(lambda match: str(answers[int(match[1])]), quiz.text)

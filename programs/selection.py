@@ -1,0 +1,94 @@
+"""Evidence sentences: those of the passages that are closest to constructed triples (KS-LLM, sections 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import dspy
+
+from keqa.metrics.answers import tokens
+from keqa.programs.calls import Bound, CallError, Session, Shared
+from keqa.programs.stage import Stage
+from keqa.signatures import ConstructTriples
+
+__all__ = ["Selection", "Similarity", "lexical_similarity", "sentences"]
+
+Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
+"""From triples and sentences to one score a sentence; higher is closer."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a passage."""
+    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
+    """Cosine of word counts, rare words among the candidates weighing more.
+
+    KS-LLM measures the distance of BERT embeddings; this needs no model, and an embedding function can take its place.
+    """
+    bags = [Counter(tokens(candidate)) for candidate in candidates]
+    spread = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log((1 + len(bags)) / count) for word, count in spread.items()}
+    wanted = Counter(tokens(" ".join(triples)))
+
+    def norm(bag: Counter[str]) -> float:
+        return math.sqrt(sum((count * weight.get(word, 0.0)) ** 2 for word, count in bag.items()))
+
+    scores = []
+    for bag in bags:
+        dot = sum(count * wanted[word] * weight[word] ** 2 for word, count in bag.items())
+        scores.append(dot / (norm(bag) * norm(wanted)) if dot else 0.0)
+    return scores
+
+
+class Selection(Stage):
+    """Constructs triples for a quiz and selects the sentences closest to them."""
+
+    roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
+
+    def __init__(self, keep: int = 2, similarity: Similarity | None = None, bound: Bound | None = None) -> None:
+        """Set up.
+
+        Args:
+            keep: How many sentences to select; 2 in the paper.
+            similarity: Compares triples with sentences; by words where None.
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.construct = dspy.Predict(ConstructTriples)
+        self.keep = keep
+        self._similarity = Shared[Similarity](similarity or lexical_similarity)
+
+    async def run(
+        self, session: Session, question: str, passages: Sequence[str], number: int | None = None
+    ) -> tuple[list[str], list[str]]:
+        """Select evidence.
+
+        Args:
+            session: The calls of the question.
+            question: Quiz or question, resolved.
+            passages: As the language model reads them.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            Triples, and sentences in the order of the text; both empty where no triple could be constructed.
+        """
+        try:
+            prediction = await session.predict(self.construct, "task", question=question)
+        except CallError as error:
+            session.note("select", error.cause, error.message, "answered from whole passages", number)
+            return [], []
+        triples = [str(triple) for triple in prediction.triples or []]
+        candidates = list(dict.fromkeys(sentence for passage in passages for sentence in sentences(passage)))
+        if not triples or not candidates:
+            return triples, []
+        scores = self._similarity.value(triples, candidates)
+        closest = sorted(range(len(candidates)), key=lambda position: -scores[position])[: self.keep]
+        return triples, [candidates[position] for position in sorted(closest)]

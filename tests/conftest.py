@@ -1,0 +1,158 @@
+"""Fixtures that tests of several rooms share: a scripted language model, a small retriever, clean DSPy settings."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import Message, Request, Response, Usage
+
+from keqa import signatures
+from keqa.retrievers.base import Hit, Passage
+
+Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
+
+_OBJECTIVES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
+_SECTION = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL)
+
+
+class ScriptedEngine:
+    """Answers by a function of (signature name, inputs, settings of the request) and remembers what it was asked.
+
+    The function returns output fields, or the whole text of a reply, or raises an error of `dspy.lm15`.
+    """
+
+    def __init__(self, reply: Reply, latency: float = 0.0) -> None:
+        self.reply, self.latency = reply, latency
+        self.calls: list[tuple[str, dict[str, str], Any]] = []
+        self.prompts: list[str] = []
+        self.peak = self.busy = 0
+        self.finish_reason = "stop"
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedEngine:
+        return self
+
+    def complete(self, request: Request) -> Response:
+        system = str(request.system)
+        objective = system.split("your objective is:")[-1].strip().split("\n")[0].strip()
+        name = _OBJECTIVES[objective]
+        prompt = request.messages[-1].text or ""
+        inputs = {key: value.strip() for key, value in _SECTION.findall(prompt)}
+        with self._lock:
+            self.calls.append((name, inputs, request.config))
+            self.prompts.append("\n".join(m.text or "" for m in request.messages))
+            self.busy += 1
+            self.peak = max(self.peak, self.busy)
+        try:
+            if self.latency:
+                time.sleep(self.latency)
+            outputs = self.reply(name, inputs, request.config)
+        finally:
+            with self._lock:
+                self.busy -= 1
+        if isinstance(outputs, Mapping):
+            sections = [f"[[ ## {key} ## ]]\n{value}" for key, value in outputs.items()]
+            outputs = "\n\n".join([*sections, "[[ ## completed ## ]]"])
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(outputs),
+            finish_reason=self.finish_reason,
+            usage=Usage(input_tokens=10, output_tokens=3, total_tokens=13),
+        )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    @property
+    def count(self) -> Counter[str]:
+        """How often each signature was asked."""
+        return Counter(name for name, _, _ in self.calls)
+
+    def asked(self, name: str) -> list[dict[str, str]]:
+        """The inputs of each call of a signature."""
+        return [inputs for called, inputs, _ in self.calls if called == name]
+
+
+class AsyncScriptedEngine:
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self.engine = engine
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncScriptedEngine:
+        return self
+
+    async def complete(self, request: Request) -> Response:
+        return await asyncio.to_thread(self.engine.complete, request)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+class ScriptedRetriever:
+    """Finds the passages listed for a query; by default all, in their order."""
+
+    def __init__(self, passages: Sequence[Passage], found: Mapping[str, Sequence[int]] | None = None) -> None:
+        self.passages, self.found = list(passages), found
+        self.queries: list[str] = []
+        self.error: Exception | None = None
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        self.queries.append(query)
+        if self.error is not None:
+            raise self.error
+        positions = range(len(self.passages)) if self.found is None else self.found.get(query, ())
+        return [Hit(self.passages[p], 10.0 - rank) for rank, p in enumerate(positions)][:k]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        return [self.search(query, k) for query in queries]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedRetriever:
+        raise AssertionError("a retriever must never be copied with a program")
+
+
+@pytest.fixture
+def scripted() -> Callable[..., tuple[dspy.LM, ScriptedEngine]]:
+    """Makes a language model from a function of (signature name, inputs, settings)."""
+
+    def make(
+        reply: Reply, *, latency: float = 0.0, cache: bool = False, **kwargs: Any
+    ) -> tuple[dspy.LM, ScriptedEngine]:
+        engine = ScriptedEngine(reply, latency)
+        kwargs = {"temperature": 0.0, "max_tokens": 256, "num_retries": 0} | kwargs
+        lm = dspy.LM(
+            f"scripted/{id(engine)}", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=cache, **kwargs
+        )
+        return lm, engine
+
+    return make
+
+
+@pytest.fixture
+def retriever() -> Callable[..., ScriptedRetriever]:
+    """Makes a retriever from texts."""
+
+    def make(*texts: str, found: Mapping[str, Sequence[int]] | None = None) -> ScriptedRetriever:
+        return ScriptedRetriever([Passage(f"p{i}", "", text) for i, text in enumerate(texts)], found)
+
+    return make
+
+
+@pytest.fixture
+def memory_cache() -> Iterator[None]:
+    """A cache of its own for a test that needs one; all others run without."""
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+    yield
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_cache() -> None:
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
