@@ -31,6 +31,7 @@ NEXT_MANIFEST = "manifest.next.json"
 BUILDING = "building.json"
 LOCK = "lock"
 DATA_PREFIX = "data-"
+_REMOVED_PREFIX = ".removed-"
 
 
 def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest | None:
@@ -101,9 +102,16 @@ def _is_ours(folder: Path) -> bool:
 
 
 def remove_stale(folder: Path, keep: str | None) -> None:
-    """Remove the data folders that no manifest names."""
-    for entry in folder.iterdir():
+    """Remove the data folders that no manifest names.
+
+    They are renamed first. The engine takes some missing files for empty ones, so a reader that opens a folder must
+    be able to tell that nothing was removed meanwhile: the folder still has its name.
+    """
+    for entry in list(folder.iterdir()):
         if entry.name.startswith(DATA_PREFIX) and entry.name != keep and entry.is_dir():
+            with suppress(OSError):
+                entry = entry.rename(entry.with_name(f"{_REMOVED_PREFIX}{entry.name}"))
+        if entry.name.startswith(_REMOVED_PREFIX):
             shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -121,7 +121,6 @@ def _open(folder: Path, manifest: Manifest) -> Opened:
     from tantivy import Index
 
     data = folder / manifest.data
-    following = read_manifest(folder, NEXT_MANIFEST)
     stamp = commit_stamp(data)
     with engine_errors(f"the index in {folder} cannot be opened; build it again"):
         index = Index.open(str(data))
@@ -130,8 +129,11 @@ def _open(folder: Path, manifest: Manifest) -> Opened:
         register(index, manifest.analyzer)
         index.reload()
         found = index.searcher().num_docs
+    if not data.exists():
+        raise RetrievalError(f"the index in {folder} was replaced while it was opened")
     if stamp != manifest.commit:
         # A process was killed, or is still working, between its commit and its manifest: the commit counts.
+        following = read_manifest(folder, NEXT_MANIFEST)
         if following is None or following.data != manifest.data or following.commit != manifest.commit:
             raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
         manifest = dataclasses.replace(following, commit=stamp)

@@ -2,13 +2,15 @@ import csv
 import gzip
 import io
 import json
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keqa.errors import InputError
+from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers import Passage, read_corpus
+from keqa.retrievers.splitting import _segmenter
 
 field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")
 record = st.fixed_dictionaries({"title": field, "text": field})
@@ -201,3 +203,15 @@ def test_long_documents_are_split_with_stable_ids(tmp_path):
     assert [one.id for one in found] == [f"a.txt#{n}" for n in range(1, len(found) + 1)]
     assert len(found) == 6
     assert read(tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "content"),
+    [("pypdf", "a.pdf", "x"), ("bs4", "a.html", "<p>x</p>"), ("pysbd", "a.txt", "A sentence. " * 200)],
+)
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, module, name, content):
+    (tmp_path / name).write_text(content)
+    monkeypatch.setitem(sys.modules, module, None)
+    _segmenter.cache_clear()
+    with pytest.raises(MissingExtraError, match=r"pip install 'keqa\[documents\]'"):
+        read(tmp_path)
