@@ -131,14 +131,24 @@ def _samples(quiz: QuizRecord) -> Text:
 
 def _verdict(quiz: QuizRecord) -> Text:
     words = ("known", "green") if quiz.known else ("unknown, so search", "magenta")
-    line = Text()
+    parts = []
     if quiz.consistency_exact is not None:
-        line.append(f"consistency {quiz.consistency_exact if quiz.complete else 'at least ' + quiz.consistency_exact}")
+        parts.append(_consistency(quiz))
     if quiz.certainty is not None:
-        line.append(f"{', ' if line else ''}certainty {quiz.certainty:.2f}")
-    if quiz.threshold_exact is not None:
-        line.append(f" {'≥' if quiz.known else '<'} {quiz.threshold_exact}")
-    return (line.append(": ") if line else line).append(*words)
+        parts.append(f"certainty {quiz.certainty:.2f}")
+    line = Text(", ".join(parts))
+    return (line.append(": ") if parts else line).append(*words)
+
+
+def _consistency(quiz: QuizRecord) -> str:
+    """T_c against α; where tries were saved it is what the tries made so far say."""
+    if quiz.threshold_exact is None:
+        return f"consistency {quiz.consistency_exact}"
+    if quiz.complete:
+        return f"consistency {quiz.consistency_exact} {'≥' if quiz.known else '<'} {quiz.threshold_exact}"
+    if quiz.known:
+        return f"consistency already {quiz.consistency_exact} ≥ {quiz.threshold_exact}"
+    return f"consistency {quiz.consistency_exact} so far, {quiz.threshold_exact} out of reach"
 
 
 def _add_passages(tree: Tree, passages: list[PassageVerdict]) -> None:

@@ -27,7 +27,7 @@ _METHOD = "Method"
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.", show_default=False)],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False)],
     index: Annotated[
         Path | None,
         typer.Option("--index", "-i", help="An index made by keqa index; the testbed's encyclopedia by default."),
@@ -87,16 +87,14 @@ def ask(
     """
     from keqa.cli.console import complain, status
 
-    text = sys.stdin.read() if question == "-" else question
     kind, share = _answer_type(answer_type, choice or []), _fraction(threshold)
     _refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
+        text = _checked(sys.stdin.read() if question == "-" else question)
         retriever = _retriever(index, lm)
         from keqa.lms import build_roles
-        from keqa.programs.inputs import clean_question
         from keqa.programs.keqa import KEQA
 
-        clean_question(text)
         roles = build_roles(
             lm or "keqa/tiny",
             consistency_lm,
@@ -121,6 +119,15 @@ def ask(
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)
+
+
+def _checked(question: str) -> str:
+    """Refuse a question that cannot be asked before anything is loaded for it."""
+    from keqa.programs.inputs import clean
+
+    if not clean(question):
+        raise InputError("the question is empty")
+    return question
 
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:

