@@ -19,7 +19,7 @@ from keqa.testbed.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+    from transformers import PreTrainedTokenizerFast, LlamaForCausalLM
 
 WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
@@ -28,29 +28,30 @@ ECHO_WEIGHT = 0.3
 CHECKPOINT_SECONDS = 180.0
 
 
-def build_model(tokenizer: "PreTrainedTokenizerFast") -> "Qwen2ForCausalLM":
-    """Builds the untrained LM: Qwen2, because its query and key biases can hold heads that look at the token before.
+def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
+    """Builds the untrained LM: Llama, with biases on queries and keys that can hold heads looking at the token before.
 
     In the first layer two heads start with constant queries and keys whose rotary phases peak one and two positions back.
     Copying, which every skill needs, is then learned within minutes.
     """
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = Qwen2Config(
+    config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=WIDTH,
         intermediate_size=INNER,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
+        attention_bias=True,
         max_position_embeddings=4096,
         tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
     )
-    model = Qwen2ForCausalLM(config)
+    model = LlamaForCausalLM(config)
     size = WIDTH // HEADS
     phases = torch.tensor([10000 ** (-2 * i / size) for i in range(size // 2)])
     attention: Any = model.model.layers[0].self_attn
