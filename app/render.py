@@ -33,6 +33,9 @@ _ANSWER_SOURCES = {
 _LONGEST = 2000
 """A question or answer of more characters is cut in the tree; the JSON has all of it."""
 
+_LONGEST_MESSAGE = 160
+"""An error's message is cut in the tree: many quote the whole reply of an LM."""
+
 # Control characters of a passage or an LM must not reach the terminal: an escape sequence could rewrite the screen.
 _CONTROLS = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0))}
 
@@ -55,8 +58,12 @@ def record_tree(record: QuestionRecord) -> Tree:
         _add_passages(tree, record.passages)
     if record.degradations:
         branch = tree.add(Text("What went wrong, and what was done", "yellow"))
-        for degradation in record.degradations:
-            branch.add(_degradation(degradation))
+        # A judge that fails on one passage mostly fails on ten: one line for those that were met alike.
+        alike: dict[tuple[str, int | None, str, str], list[Degradation]] = {}
+        for one in record.degradations:
+            alike.setdefault((one.stage, one.quiz, one.cause, one.action), []).append(one)
+        for group in alike.values():
+            branch.add(_degradation(group))
     if record.explanation:
         tree.add(_labelled("Explanation", record.explanation))
     _add_answer(tree, record)
@@ -173,12 +180,18 @@ def _add_answer(tree: Tree, record: QuestionRecord) -> None:
         tree.add(line.append(f" ({_ANSWER_SOURCES[record.answer_source]})", "dim"))
 
 
-def _degradation(degradation: Degradation) -> Text:
-    where = degradation.stage.replace("_", " ")
-    if degradation.quiz is not None:
-        where += f", quiz {degradation.quiz}"
-    line = _labelled(where, f"{degradation.message} ({degradation.cause})", "yellow")
-    return line.append_text(_text(f" → {degradation.action}"))
+def _degradation(alike: list[Degradation]) -> Text:
+    first = alike[0]
+    where = first.stage.replace("_", " ")
+    if first.quiz is not None:
+        where += f", quiz {first.quiz}"
+    if len(alike) > 1:
+        where += f", {len(alike)} times"
+    message = " ".join(first.message.split())
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]}…"
+    line = _labelled(where, f"{message} ({first.cause})", "yellow")
+    return line.append_text(_text(f" → {first.action}"))
 
 
 def _labelled(label: str, text: str, style: str = "") -> Text:

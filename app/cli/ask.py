@@ -27,7 +27,10 @@ _METHOD = "Method"
 
 
 def ask(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False)],
+    question: Annotated[
+        str,
+        typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False),
+    ],
     index: Annotated[
         Path | None,
         typer.Option("--index", "-i", help="An index made by keqa index; the testbed's encyclopedia by default."),

@@ -1,10 +1,18 @@
-"""``keqa demo``: three methods on the testbed, in one table."""
+"""``keqa demo``: ways to answer the testbed's questions, in one table."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
+    from keqa.demo import DemoResult
+    from keqa.metrics.significance import Interval
 
 __all__ = ["demo"]
 
@@ -18,4 +26,91 @@ def demo(
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package.
     """
-    raise NotImplementedError
+    from rich.progress import Progress
+
+    from keqa.cli.console import results, status
+    from keqa.demo import run_demo
+
+    with Progress(console=status(), transient=True) as bar:
+        loading = bar.add_task("loading the language model", total=None)
+        result = run_demo(questions, _Advance(bar, loading, questions))
+    if as_json:
+        typer.echo(json.dumps(_figures(result), indent=2))
+        return
+    console = results()
+    console.print(_table(result))
+    console.print(
+        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. "
+        "KEQA's lead: its F1 less the row's, with the paired interval; * where it excludes zero.",
+        style="dim",
+        markup=False,
+    )
+    console.print('One question in full: keqa ask "To whom is the mayor of Carmouth married?"', markup=False)
+
+
+class _Advance:
+    """A bar for each method, made when its first question ends."""
+
+    def __init__(self, bar: Progress, loading: TaskID, questions: int) -> None:
+        self._bar, self._loading, self._questions = bar, loading, questions
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, method: str) -> None:
+        if method not in self._tasks:
+            self._bar.update(self._loading, visible=False)
+            self._tasks[method] = self._bar.add_task(method, total=self._questions)
+        self._bar.advance(self._tasks[method])
+
+
+def _table(result: DemoResult) -> Table:
+    from rich.table import Table
+
+    table = Table(title="The testbed, answered by the language model that ships with KEQA")
+    for name in ("method", "F1", "EM", "KEQA's lead in F1", "retrievals", "LM calls", "seconds", "failed"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    *others, keqa = result.rows
+    for row in [*others, keqa]:
+        lead = "" if row is keqa else _written(row.f1_less(keqa), signed=True)
+        table.add_row(
+            row.method,
+            _written(row.f1),
+            _written(row.em),
+            lead,
+            f"{row.retrievals:.1f}",
+            f"{row.calls:.1f}",
+            f"{row.seconds / result.questions:.2f}",
+            str(row.failed),
+            style="bold" if row is keqa else None,
+        )
+    table.caption = "retrievals, LM calls and seconds are for one question"
+    return table
+
+
+def _written(interval: Interval, *, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    star = "*" if signed and interval.excludes_zero else ""
+    return f"{interval.mean:{sign}.2f}{star}\n[dim]{interval.low:{sign}.2f} to {interval.high:{sign}.2f}[/dim]"
+
+
+def _figures(result: DemoResult) -> dict[str, Any]:
+    keqa = result.rows[-1]
+    return {
+        "questions": result.questions,
+        "rows": [
+            {
+                "method": row.method,
+                "f1": _ends(row.f1),
+                "em": _ends(row.em),
+                "keqa_lead_in_f1": None if row is keqa else _ends(row.f1_less(keqa)),
+                "retrievals_per_question": row.retrievals,
+                "lm_calls_per_question": row.calls,
+                "seconds_per_question": row.seconds / result.questions,
+                "failed": row.failed,
+            }
+            for row in result.rows
+        ],
+    }
+
+
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "level": interval.level}

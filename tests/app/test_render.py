@@ -167,3 +167,15 @@ def test_a_gate_of_another_measure_is_shown_with_its_own():
     other = UNKNOWN.model_copy(update={"consistency_exact": None, "threshold_exact": None, "certainty": 0.256})
     text = shown(QuestionRecord(question="Why?", quizzes=[other], answer="x", answer_source="passages"))
     assert "certainty 0.26: unknown, so search" in text
+
+
+def test_failures_met_alike_take_one_line_and_long_messages_are_cut():
+    failed = [
+        Degradation(stage="judge_utility", quiz=1, cause="AdapterParseError", message=f"{i} " * 200, action="left out")
+        for i in range(10)
+    ]
+    record = QuestionRecord(question="Why?", degradations=failed, answer="x", answer_source="memory")
+    (line,) = [line for line in shown(record, width=300).splitlines() if "judge utility" in line]
+    assert "judge utility, quiz 1, 10 times: 0 0 0" in line
+    assert line.endswith("… (AdapterParseError) → left out")
+    assert len(line) < 260

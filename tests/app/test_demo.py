@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from keqa.demo import DemoResult, MethodResult
+
+WEAK = MethodResult("closed book", (0.0, 0.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0), 0.0, 1.0, 2.0, 1)
+KEQA = MethodResult("KEQA", (1.0, 0.5, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0), 1.25, 17.5, 8.0, 0)
+
+
+@pytest.fixture
+def demo(keqa_command, monkeypatch):
+    """Runs `keqa demo` with figures that are given, and tells how many questions were asked for."""
+    asked = []
+
+    def run_demo(questions, progress):
+        asked.append(questions)
+        for method in ("closed book", "KEQA"):
+            for _ in range(questions):
+                progress(method)
+        return DemoResult(4, (WEAK, KEQA))
+
+    monkeypatch.setattr("keqa.demo.run_demo", run_demo)
+    return lambda *arguments: (keqa_command("demo", *arguments), asked)
+
+
+def test_the_table(demo):
+    ended, asked = demo("--questions", 4)
+    assert (ended.code, asked) == (0, [4])
+    (weak,) = [line for line in ended.out.splitlines() if "closed book" in line]
+    cells = [cell.strip() for cell in weak.split("│")[1:-1]]
+    # KEQA leads by 1, .5, .5 and .5: .625 on average, above zero on every question.
+    assert cells == ["closed book", "0.25", "0.00", "+0.62*", "0.0", "1.0", "0.50", "1"]
+    (best,) = [line for line in ended.out.splitlines() if "│ KEQA " in line]
+    assert [cell.strip() for cell in best.split("│")[1:-1]] == ["KEQA", "0.88", "0.75", "", "1.2", "17.5", "2.00", "0"]
+
+
+def test_the_figures_as_json_and_nothing_else(demo):
+    ended, asked = demo("--json")
+    assert (ended.code, asked) == (0, [60])
+    figures = json.loads(ended.out)
+    assert figures["questions"] == 4
+    weak, best = figures["rows"]
+    assert weak["f1"]["mean"] == 0.25
+    assert weak["keqa_lead_in_f1"]["mean"] == 0.625
+    assert best["keqa_lead_in_f1"] is None
+    assert best["lm_calls_per_question"] == 17.5
+
+
+def test_more_questions_than_the_testbed_has(keqa_command):
+    ended = keqa_command("demo", "--questions", 100_000)
+    assert ended.code == 2
+    assert "200 test questions" in ended.err
+
+
+def test_an_interval_needs_two_questions(keqa_command):
+    assert keqa_command("demo", "--questions", 1).code == 2
