@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,7 +206,7 @@ class Decoder:
     def __init__(
         self,
         model: Any,
-        stop_tokens: Sequence[int],
+        stop_tokens: Iterable[int],
         *,
         max_rows: int,
         row_bytes: int,
@@ -263,7 +263,7 @@ class Decoder:
         if len(others) >= self.max_rows:
             return False
         longest = max(len(one.tokens) + one.settings.max_tokens for one in [*others, job])
-        return (len(others) + 1) * longest * self._token_bytes <= self._row_bytes
+        return bool((len(others) + 1) * longest * self._token_bytes <= self._row_bytes)
 
     @torch.inference_mode()
     def admit(self, jobs: Sequence[Job]) -> None:

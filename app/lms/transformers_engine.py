@@ -8,6 +8,7 @@ that fit, reads their prompts, and draws their texts together, token by token, e
 import asyncio
 import atexit
 import bisect
+import os
 import queue
 import secrets
 import threading
@@ -220,13 +221,12 @@ class TransformersEngine:
                     job.finish(failure)
         closed = lm15.ConfigurationError("this local LM was closed")
         self.decoder.fail(closed)
-        while True:
-            job = held or (None if self._queue.empty() else self._queue.get())
-            held = None
-            if job is not None:
-                job.finish(closed)
-            elif self._queue.empty():
-                return
+        if held is not None:
+            held.finish(closed)
+        while not self._queue.empty():
+            left = self._queue.get()
+            if left is not None:
+                left.finish(closed)
 
     def _collect(self, joining: list["Job"], held: "Job | None") -> "Job | None":
         """Take the requests that fit from the queue; returns the first that did not."""
@@ -372,6 +372,9 @@ class AsyncTransformersEngine:
 
 def _load(path: str) -> tuple[Any, Any]:
     """Tokenizer and model, ready to run."""
+    # Torch's threads would otherwise spin while they wait: beside any other busy process that made small models ten
+    # times slower. Read when torch is first imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -475,9 +478,8 @@ def _failure(error: Exception) -> Exception:
     """An error of the model as DSPy understands it."""
     import torch
 
-    if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
-        return lm15.ServerError(f"out of memory: {error}")
-    return error
+    exhausted = isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+    return lm15.ServerError(f"out of memory: {error}") if exhausted else error
 
 
 def _raise(error: Exception) -> Callable[[], lm15.Response]:
