@@ -131,11 +131,15 @@ class Bound:
 
 
 class Branch(Generic[T]):
-    """A coroutine that runs beside the current one and remembers which calls its result waited for."""
+    """A coroutine that runs beside the current one and remembers which calls its result waited for.
+
+    Attributes:
+        task: Runs it.
+    """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._reached: frozenset[int] = frozenset()
-        self._task = asyncio.ensure_future(self._follow(coroutine))
+        self.task = asyncio.ensure_future(self._follow(coroutine))
 
     async def _follow(self, coroutine: Coroutine[Any, Any, T]) -> T:
         result = await coroutine
@@ -144,15 +148,15 @@ class Branch(Generic[T]):
 
     async def join(self) -> T:
         """Wait for the result; what follows then counts as having waited for this branch's calls."""
-        result = await self._task
+        result = await self.task
         _frontier.set(_frontier.get() | self._reached)
         return result
 
     def cancel(self) -> None:
         """Stop it where it has not finished."""
-        if not self._task.cancel() and not self._task.cancelled():
+        if not self.task.cancel() and not self.task.cancelled():
             # An error that nobody joins is news of the one that was raised; asyncio would report it as lost.
-            self._task.exception()
+            self.task.exception()
 
 
 class Session:
@@ -182,6 +186,11 @@ class Session:
     async def join(branches: Sequence[Branch[T]]) -> list[T]:
         """Wait for all; where one raises, the others are stopped."""
         try:
+            if branches:
+                await asyncio.wait([branch.task for branch in branches], return_when=asyncio.FIRST_EXCEPTION)
+            for branch in branches:
+                if branch.task.done():
+                    branch.task.result()
             return [await branch.join() for branch in branches]
         finally:
             for branch in branches:
@@ -318,7 +327,7 @@ def _typed(error: Exception) -> Exception:
     return CallError(type(error).__name__, message, overflow=overflow, unusable=isinstance(error, AdapterParseError))
 
 
-class _Meter(UsageTracker):  # type: ignore[misc]
+class _Meter(UsageTracker):
     """Counts the requests that reached the language model; DSPy reports none for an answer from its cache."""
 
     def __init__(self, parent: UsageTracker | None) -> None:

@@ -173,8 +173,9 @@ class Examination(Stage):
     async def _ask(
         self, session: Session, quiz: str, answer_type: AnswerType, choices: Sequence[str], config: dict[str, Any]
     ) -> str:
-        inputs = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        prediction = await session.predict(self.quiz, "task", config=config, **inputs)
+        prediction = await session.predict(
+            self.quiz, "task", config=config, quiz=quiz, answer_type=answer_type, choices=list(choices)
+        )
         return text_of(prediction.answer)
 
     async def _draw(self, session: Session, found: Assessment, count: int) -> None:
@@ -192,19 +193,22 @@ class Examination(Stage):
 
     def _takes_many(self) -> bool:
         """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
-        try:
-            from keqa.lms import supports_n
-        except ImportError:
-            return False
+        from keqa.lms.build import supports_n
 
         return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
 
     async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[str] | None:
         """Draw with one request; None where a reply could not be used, and each has to be drawn by itself."""
         config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
-        inputs = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
         try:
-            prediction = await session.predict(self.quiz, "task", config=config, **inputs)
+            prediction = await session.predict(
+                self.quiz,
+                "task",
+                config=config,
+                quiz=found.quiz,
+                answer_type=found.answer_type,
+                choices=found.choices,
+            )
         except CallError as error:
             if error.unusable:
                 return None

@@ -52,14 +52,15 @@ class Asked:
         text = _text(question, "question")
         if len(text) > max_chars:
             raise InputError(f"the question has {len(text):,} characters; at most {max_chars:,} are allowed")
-        if answer_type not in get_args(AnswerType):
+        kinds = {kind: kind for kind in get_args(AnswerType)}
+        if not isinstance(answer_type, str) or answer_type not in kinds:
             raise InputError(f"answer_type must be one of {', '.join(get_args(AnswerType))}, not {answer_type!r}")
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InputError(f"choices must be a list of texts, not {type(choices).__name__}")
         options = [_text(choice, "choice") for choice in choices]
         if answer_type == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
-        return cls(text, answer_type, options)
+        return cls(text, kinds[answer_type], options)
 
     @staticmethod
     def arguments(item: object) -> dict[str, Any]:

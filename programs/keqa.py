@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from keqa.errors import ConfigurationError
 from keqa.programs.answering import Answering
@@ -16,7 +16,7 @@ from keqa.programs.inputs import Asked
 from keqa.programs.picking import Picking, Reference
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.quiz_flow import OnNothingHelpful, QuizFlow, Select
-from keqa.programs.records import QuizRecord
+from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.references import Quiz, check, resolvable, resolve
 from keqa.programs.selection import Selection, Similarity
 from keqa.programs.stage import RoleLMs
@@ -180,7 +180,7 @@ class KEQA(Program):
 
 
 def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
-    source = "blocked" if blocked else "skipped"
+    source: QuizSource = "blocked" if blocked else "skipped"
     return QuizRecord(index=quiz.index, text=quiz.text, depends_on=list(quiz.depends_on), source=source)
 
 
@@ -189,5 +189,4 @@ def _conclude(session: Session, story: Story, record: QuizRecord) -> None:
     if record.answer is None or record.source in ("blocked", "skipped", "failed"):
         last = session.degradations[-1]
         raise UnansweredError(last.stage, last.cause, last.message)
-    story.answer = record.answer
-    story.answer_source = record.source
+    story.answer, story.answer_source = record.answer, cast(AnswerSource, record.source)

@@ -144,7 +144,9 @@ class Program(Stage):
         return dspy.Prediction(answer=record.answer, explanation=record.explanation, record=record)
 
     def _record(self, session: Session, asked: Asked, story: Story, failure: UnansweredError | None) -> QuestionRecord:
-        failed = failure and Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
+        failed = None
+        if failure is not None:
+            failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
         return QuestionRecord(
             question=asked.question,
             answer_type=asked.answer_type,

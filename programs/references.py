@@ -11,7 +11,7 @@ __all__ = ["Problem", "Quiz", "check", "parse", "references", "resolvable", "res
 
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
-_LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*[:.)、：]\s*)(?=\S)", re.IGNORECASE)
+_LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*(?:[:.)]\s+|[、：]\s*))(?=\S)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class RoleLMs(Protocol):
         """Judges whether a passage helps (D_u)."""
 
 
-class Stage(dspy.Module):  # type: ignore[misc]
+class Stage(dspy.Module):
     """A part of the program with a logic of its own, written once as the coroutine `run`.
 
     Attributes:

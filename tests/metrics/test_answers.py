@@ -1,0 +1,140 @@
+"""Normalisation, exact match and F1."""
+
+from __future__ import annotations
+
+import pytest
+from dspy.evaluate.metrics import EM, HotPotF1, normalize_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.metrics.answers import exact_match, f1, is_abstention, normalize, same_answer, tokens
+
+ORDINARY = [
+    "The,  Eiffel  Tower!",
+    "Beyoncé's",
+    "U.S.A.",
+    "June 10, 1982",
+    "a rose by the name",
+    "1,000 men",
+    "don't",
+    "10-20",
+    "COVID-19",
+    "São Paulo (city)",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_strings_are_normalised_as_squad_does(text):
+    assert normalize(text) == normalize_text(text)
+
+
+words = st.lists(st.sampled_from(["the", "Eiffel", "Tower", "a", "Paris,", "x-ray", "1982", "yes", "no"]), min_size=2)
+
+
+@given(words.map(" ".join), words.map(" ".join))
+def test_scores_of_ordinary_strings_are_dspys(prediction, gold):
+    if normalize_text(prediction) and normalize_text(gold):
+        assert exact_match(prediction, [gold]) == EM(prediction, [gold])
+        assert f1(prediction, [gold]) == pytest.approx(HotPotF1(prediction, [gold]))
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("A", "a"),
+        ("(B).", "b"),
+        ("Option C", "c"),
+        ("-5 °C", "-5 °c"),
+        ("−5", "-5"),
+        ("3.5", "3.5"),
+        (".5", "0.5"),
+        ("3.5.", "3.5"),
+        ("The The", "the the"),
+        ("中国 北京。", "中国北京"),
+        ("...", ""),
+    ],
+)
+def test_what_squad_would_lose(text, normal):
+    assert normalize(text) == normal
+
+
+@pytest.mark.parametrize(("first", "second"), [("-5", "5"), ("3.5", "35"), ("A", "B"), ("", ""), ("1.5", "15")])
+def test_what_is_not_the_same(first, second):
+    assert not same_answer(first, second)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "same"),
+    [
+        ("B", "London", True),
+        ("(b) London", "London", True),
+        ("B) london.", "B", True),
+        ("London", "B", True),
+        ("A", "B", False),
+        ("Rome", "London", False),
+        ("The Paris", "a", True),
+    ],
+)
+def test_choices_are_named_by_letter_or_text(prediction, gold, same):
+    assert exact_match(prediction, [gold], "choice", ["A. Paris", "B. London"]) is same
+
+
+def test_a_choice_without_its_options_is_compared_by_letter():
+    assert exact_match("(B)", ["B"], "choice")
+    assert not exact_match("A", ["B"], "choice")
+
+
+@pytest.mark.parametrize(
+    ("text", "polar"),
+    [
+        ("Yes.", "yes"),
+        ("True", "yes"),
+        ("no, she did not", "no"),
+        ("不是", "no"),
+        ("是的。", "yes"),
+        ("maybe", "maybe"),
+    ],
+)
+def test_yes_and_no_have_several_spellings(text, polar):
+    assert normalize(text, "yes/no") == polar
+
+
+def test_yes_shares_nothing_with_a_longer_answer():
+    assert f1("yes", ["yes it is"]) == 0.0
+
+
+def test_chinese_is_scored_by_character():
+    assert tokens("北京市 City") == ["北", "京", "市", "city"]
+    assert f1("北京", ["北京市"]) == pytest.approx(0.8)
+    assert exact_match("北京。", ["北京"])
+
+
+def test_the_best_gold_counts():
+    assert f1("June 10", ["1982", "June 10, 1982"]) == pytest.approx(0.8)
+
+
+def test_no_answer_is_never_right():
+    assert (exact_match(None, ["x"]), f1(None, ["x"])) == (False, 0.0)
+    assert (exact_match("", ["x"]), f1("", ["x"])) == (False, 0.0)
+
+
+@pytest.mark.parametrize("golds", [[], "Paris"])
+def test_golds_are_a_list(golds):
+    with pytest.raises(ValueError, match="gold"):
+        exact_match("Paris", golds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "...", "Unknown", "unknown.", "I don't know.", "I don’t know", "N/A", "不知道。", "I'm not sure who"]
+)
+def test_abstentions(text):
+    assert is_abstention(text)
+
+
+@pytest.mark.parametrize("text", ["Paris", "No", "None", "The Unknown Soldier", "知道"])
+def test_answers_are_no_abstentions(text):
+    assert not is_abstention(text)
+
+
+def test_an_option_is_never_an_abstention():
+    assert not is_abstention("Unknown", ["Known", "Unknown"])

@@ -1,0 +1,125 @@
+"""The layer of calls: the bound, cost, waits, and errors by kind."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMInvalidRequestError, LMServerError
+
+from keqa.errors import ConfigurationError
+from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _typed, run_blocking, text_of
+from keqa.programs.ledger import Event, Ledger
+from keqa.programs.records import CriticalPath, RoleCost
+
+
+def finished(ledger: Ledger, role: str, after: set[int], seconds: float) -> int:
+    with (event := Event(ledger, role, frozenset(after))):
+        event.calls = 1
+    event.seconds = seconds
+    return event.number
+
+
+def test_the_critical_path_is_the_longest_chain_of_waits():
+    ledger = Ledger()
+    start = finished(ledger, "task", set(), 1.0)
+    sides = {finished(ledger, "task", {start}, 0.5) for _ in range(4)}
+    slow = finished(ledger, "retrieval", {start}, 5.0)
+    end = finished(ledger, "task", sides, 1.0)
+    finished(ledger, "utility", {end}, 0.25)
+    assert slow == 5
+    assert ledger.critical_path() == CriticalPath(calls=4, seconds=6.0)
+    cost = ledger.cost()
+    assert cost.by_role["utility"] == RoleCost(calls=1, seconds=0.25)
+    assert (cost.retrievals, cost.retrieval_seconds, cost.calls) == (1, 5.0, 7)
+
+
+def test_a_call_that_never_ran_costs_nothing():
+    ledger = Ledger()
+    Event(ledger, "task", frozenset())
+    assert (ledger.cost().by_role, ledger.critical_path().calls) == ({}, 0)
+
+
+def test_what_follows_a_join_has_waited_for_all_branches(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "a"})
+    from keqa.signatures import AnswerQuestion
+
+    predictor = dspy.Predict(AnswerQuestion)
+    predictor.lm = lm
+    session = Session(Bound(4), blocking=True)
+
+    async def ask(times: int) -> None:
+        for _ in range(times):
+            await session.predict(predictor, "task", question="q", answer_type="short", choices=[])
+
+    async def main() -> None:
+        await ask(1)
+        await session.gather([ask(1), ask(3), ask(2)])
+        await ask(1)
+
+    run_blocking(main)
+    assert session.ledger.critical_path().calls == 5
+    assert session.ledger.cost().calls == 8
+
+
+def test_one_failing_branch_stops_the_others():
+    stopped = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            stopped.append(True)
+            raise
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ConfigurationError("no key")
+
+    with pytest.raises(ConfigurationError, match="no key"):
+        run_blocking(lambda: Session(Bound(1), blocking=True).gather([wait(), fail(), fail()]))
+    assert stopped == [True]
+
+
+def test_a_joined_branch_may_be_joined_again():
+    async def one() -> int:
+        return 1
+
+    async def main() -> int:
+        branch = Branch(one())
+        return await branch.join() + await branch.join()
+
+    assert run_blocking(main) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "overflow"),
+    [
+        (LMInvalidRequestError("This model's maximum context length is 4096 tokens"), True),
+        (LMInvalidRequestError("prompt is too long: 9000 tokens"), True),
+        (dspy.ContextWindowExceededError(model="m"), True),
+        (LMInvalidRequestError("temperature must be positive"), False),
+        (LMServerError("context length exceeded"), False),
+        (ValueError("odd"), False),
+    ],
+)
+def test_overflow_is_told_by_type_or_message(error, overflow):
+    typed = _typed(error)
+    assert isinstance(typed, CallError)
+    assert (typed.cause, typed.overflow) == (type(error).__name__, overflow)
+
+
+def test_long_messages_are_shortened():
+    assert len(CallError("X", "y" * 5000).message) == 500
+
+
+def test_text_loses_a_marker_left_in():
+    assert text_of(" Paris [[ ## completed ## ]]\n") == "Paris"
+    assert text_of(None) == ""
+
+
+def test_what_is_shared_is_never_copied():
+    held = Shared([1])
+    assert copy.deepcopy(held) is held

@@ -1,0 +1,228 @@
+"""What all programs share: language models by role, copies, saving, optimizers, batches, checks of what is asked."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import pytest
+
+from keqa.errors import InputError, StageError
+from keqa.programs import KEQA, UnansweredError
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.calls import Bound
+from keqa.programs.inputs import Asked, clean
+
+
+def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    return {
+        "DecomposeQuestion": {"quizzes": '["Who?"]'},
+        "AnswerQuiz": {"answer": f"a{config.seed}"},
+        "JudgeConsistency": {"same": False},
+        "JudgeUtility": {"helpful": True},
+        "Summarize": {"explanation": "so", "answer": "Ann"},
+        "AnswerWithKnowledge": {"answer": "Ann"},
+        "AnswerQuestion": {"answer": "Bo"},
+        "ReasonFromMemory": {"reasoning": "because", "answer": "Bo"},
+        "ReasonWithKnowledge": {"reasoning": "because", "answer": "Ann"},
+    }[name]
+
+
+@pytest.fixture
+def roles(scripted):
+    made = {role: scripted(reply) for role in ("task", "consistency", "utility")}
+    return SimpleNamespace(**{role: lm for role, (lm, _) in made.items()}), {r: e for r, (_, e) in made.items()}
+
+
+def test_each_role_has_its_language_model(roles, retriever):
+    lms, engines = roles
+    KEQA(retriever("text"), lms=lms)(question="Who is it?")
+    assert set(engines["task"].count) == {"DecomposeQuestion", "AnswerQuiz", "AnswerWithKnowledge", "Summarize"}
+    assert set(engines["consistency"].count) == {"JudgeConsistency"}
+    assert set(engines["utility"].count) == {"JudgeUtility"}
+
+
+def test_without_roles_the_settings_decide(scripted, retriever):
+    lm, engine = scripted(reply)
+    with dspy.context(lm=lm):
+        assert KEQA(retriever("text"))(question="Who is it?").answer == "Ann"
+    assert engine.count["Summarize"] == 1
+
+
+def test_copies_share_language_models_retriever_and_bound(roles, retriever):
+    lms, _ = roles
+    program = KEQA(retriever("text"), lms=lms)
+    for copied in (program.deepcopy(), program.reset_copy()):
+        assert copied.summarizing.summarize.lm is lms.task
+        assert copied.picking.judge.lm is lms.utility
+        assert copied.summarizing.summarize is not program.summarizing.summarize
+        assert copied.bound is program.bound
+        assert copied(question="Who is it?").answer == "Ann"
+
+
+def test_a_bound_starts_afresh_in_another_process():
+    assert pickle.loads(pickle.dumps(Bound(3))).workers == 3
+
+
+def test_saved_state_is_json_without_endpoints_and_loads_into_any_ablation(roles, retriever, tmp_path):
+    lms, _ = roles
+    program = KEQA(retriever("text"), lms=lms)
+    program.summarizing.summarize.demos = [dspy.Example(question="q", answer="a")]
+    program.save(tmp_path / "program.json")
+    state = json.loads((tmp_path / "program.json").read_text())
+    assert {part["lm"] for name, part in state.items() if name != "metadata"} == {None}
+    other = KEQA(retriever("text"), lms=lms, examine=False, select=True, tries=9)
+    other.load(tmp_path / "program.json")
+    assert other.summarizing.summarize.demos[0]["answer"] == "a"
+    assert other.summarizing.summarize.lm is lms.task
+    assert program.summarizing.summarize.lm is lms.task
+
+
+def test_bootstrapping_finds_demonstrations_for_inner_predictors(roles, retriever):
+    lms, _ = roles
+    program = KEQA(retriever("text"), lms=lms)
+    train = [dspy.Example(question=f"Who is it? {i}", answer="Ann").with_inputs("question") for i in range(3)]
+    optimizer = dspy.BootstrapFewShot(
+        metric=lambda example, prediction, trace=None: example.answer == prediction.answer,
+        max_bootstrapped_demos=2,
+        max_labeled_demos=0,
+    )
+    compiled = optimizer.compile(program, trainset=train)
+    assert len(compiled.decomposition.decompose.demos) == 2
+    assert compiled.summarizing.summarize.lm is lms.task
+    assert compiled(question="Who is it?").answer == "Ann"
+
+
+def test_usage_tracking_counts_every_call(roles, retriever):
+    lms, engines = roles
+    program = KEQA(retriever("text"), lms=lms)
+    with dspy.context(track_usage=True):
+        prediction = program(question="Who is it?")
+    tokens = sum(part["total_tokens"] for part in prediction.get_lm_usage().values())
+    assert tokens == 13 * sum(len(engine.calls) for engine in engines.values())
+
+
+def test_calls_answered_by_the_cache_cost_nothing(scripted, retriever, memory_cache):
+    lm, engine = scripted(reply, cache=True)
+    program = KEQA(retriever("text"))
+    program.set_lm(lm)
+    first, second = (program(question="Who is it?").record.cost for _ in range(2))
+    assert first.calls == len(engine.calls)
+    assert (second.calls, second.by_role["task"].prompt_tokens) == (0, 0)
+    assert second.lm_requests == first.calls
+
+
+@pytest.mark.parametrize(
+    ("make", "answer", "source", "explanation"),
+    [
+        (lambda r: ClosedBook(), "Bo", "closed_book", ""),
+        (lambda r: ClosedBook(reason=True), "Bo", "closed_book", "because"),
+        (lambda r: AlwaysRetrieve(r), "Ann", "passages", ""),
+        (lambda r: AlwaysRetrieve(r, top_k=1, reason=True), "Ann", "passages", "because"),
+    ],
+)
+def test_baselines_are_asked_and_recorded_alike(scripted, retriever, make, answer, source, explanation):
+    lm, engine = scripted(reply)
+    program = make(retriever("one", "two"))
+    program.set_lm(lm)
+    prediction = program(question="Who?", answer_type="choice", choices=["Ann", "Bo"])
+    record = prediction.record
+    assert (record.answer, record.answer_source, record.explanation) == (answer, source, explanation)
+    assert (record.quizzes, record.cost.calls, record.cost.retrievals) == ([], 1, int(source == "passages"))
+    assert engine.calls[0][1]["answer_type"] == "choice"
+    assert [outcome.answer for outcome in program.answer_many(["Who?"])] == [answer]
+
+
+def test_a_baseline_fails_with_a_type(scripted, retriever):
+    lm, _ = scripted(lambda name, inputs, config: "garbage")
+    program = AlwaysRetrieve(retriever("one"))
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError) as caught:
+        program(question="Who?")
+    assert (caught.value.stage, caught.value.record.failure.cause) == ("answer", "AdapterParseError")
+
+
+def test_an_unanswered_error_survives_a_process():
+    error = pickle.loads(pickle.dumps(UnansweredError("summarize", "LMServerError", "down")))
+    assert (error.stage, error.cause, error.message, error.record) == ("summarize", "LMServerError", "down", None)
+
+
+def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(scripted, retriever):
+    def sometimes(name: str, inputs: dict[str, str], config: Any) -> Any:
+        return "garbage" if "bad" in inputs["question"] else reply(name, inputs, config)
+
+    lm, _ = scripted(sometimes)
+    program = ClosedBook()
+    program.set_lm(lm)
+    asked = SimpleNamespace(question="Which?", answer_type="choice", choices=["a", "b"])
+    items = ["Who?", {"question": "bad"}, asked, None, {"question": "Who?", "answer_type": "long"}]
+    outcomes = sorted(program.answer_many(items, in_flight=2), key=lambda outcome: outcome.position)
+    assert [outcome.answer for outcome in outcomes] == ["Bo", None, "Bo", None, None]
+    assert [type(outcome.error) for outcome in outcomes] == [
+        type(None),
+        UnansweredError,
+        type(None),
+        InputError,
+        InputError,
+    ]
+    assert outcomes[1].record.failure.stage == "answer"
+
+
+def test_a_fault_of_the_program_itself_is_an_outcome_too(retriever):
+    class Broken(ClosedBook):
+        async def solve(self, session: Any, asked: Any, story: Any) -> None:
+            raise ZeroDivisionError("oops")
+
+    outcome = next(Broken().answer_many(["Who?"]))
+    assert isinstance(outcome.error, StageError)
+    assert outcome.error.cause == "ZeroDivisionError"
+
+
+def test_a_batch_that_is_left_early_ends(scripted):
+    lm, engine = scripted(reply)
+    program = ClosedBook()
+    program.set_lm(lm)
+    for outcome in program.answer_many((f"Who {i}?" for i in range(10_000)), in_flight=2):
+        assert outcome.answer == "Bo"
+        break
+    assert len(engine.calls) < 100
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("", "the question is empty"),
+        (" \n\t", "the question is empty"),
+        ("\ud800\x00", "the question is empty"),
+        (None, "must be text, not NoneType"),
+        (7, "must be text, not int"),
+        ("x" * 100_000, "has 100,000 characters; at most 8,000 are allowed"),
+    ],
+)
+def test_bad_questions(question, message):
+    with pytest.raises(InputError, match=message):
+        ClosedBook()(question=question)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"answer_type": "long"},
+        {"answer_type": ["short"]},
+        {"answer_type": "choice"},
+        {"choices": "ab"},
+        {"choices": [1]},
+        {"choices": [""]},
+    ],
+)
+def test_bad_types_and_choices(arguments):
+    with pytest.raises(InputError):
+        ClosedBook()(question="Who?", **arguments)
+
+
+def test_control_characters_and_lone_surrogates_are_dropped():
+    assert clean("Who\x00 is\x1b[31m\ud800 Ann?\r\n\tOr Bö 安?") == "Who is[31m Ann? Or Bö 安?"
+    assert Asked.check("Who?\x07", "short", (), 10).question == "Who?"

@@ -1,0 +1,44 @@
+"""The prompts: one a file, told apart by their instructions, short, with defaults where an input may be absent."""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+
+from keqa import signatures
+
+ALL = [getattr(signatures, name) for name in signatures.__all__]
+
+
+def test_no_two_are_equal():
+    # GEPA tells predictors apart by their signatures.
+    assert len({signature.instructions for signature in ALL}) == len(ALL) == 10
+
+
+@pytest.mark.parametrize("signature", ALL)
+def test_instructions_are_short(signature):
+    assert 20 < len(signature.instructions) < 400
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge", "Summarize"],
+)
+def test_the_kind_of_answer_is_an_input_where_it_matters(name):
+    inputs = getattr(signatures, name).input_fields
+    assert (inputs["answer_type"].default, inputs["choices"].default) == ("short", [])
+
+
+@pytest.mark.parametrize("name", ["JudgeConsistency", "JudgeUtility"])
+def test_judges_answer_with_a_truth_value(name):
+    assert [field.annotation for field in getattr(signatures, name).output_fields.values()] == [bool]
+
+
+@pytest.mark.parametrize("signature", ALL)
+def test_every_prompt_renders_and_asks_for_its_outputs(signature):
+    inputs = {name: "x" if field.annotation is str else field.default for name, field in signature.input_fields.items()}
+    inputs |= {name: [] for name in ("passages", "answered_quizzes") if name in signature.input_fields}
+    messages = dspy.ChatAdapter().format(signature, [], inputs)
+    for name in signature.output_fields:
+        assert f"[[ ## {name} ## ]]" in messages[0]["content"]
+    assert signature.instructions.split("\n")[0] in messages[0]["content"]
