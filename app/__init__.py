@@ -23,6 +23,7 @@ from keqa.errors import (
 )
 
 if TYPE_CHECKING:
+    from keqa.encyclopedia import open_encyclopedia
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
@@ -50,6 +51,7 @@ __all__ = [
     "build_index",
     "build_lm",
     "build_roles",
+    "open_encyclopedia",
     "open_index",
     "read_corpus",
 ]
@@ -67,6 +69,7 @@ _HOMES = {
     "build_index": "keqa.retrievers",
     "build_lm": "keqa.lms",
     "build_roles": "keqa.lms",
+    "open_encyclopedia": "keqa.encyclopedia",
     "open_index": "keqa.retrievers",
     "read_corpus": "keqa.retrievers",
 }

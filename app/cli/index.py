@@ -41,14 +41,18 @@ def index(
         TextColumn("{task.completed:,.0f} passages"),
         TimeElapsedColumn(),
     )
+
+    def tell(text: str) -> None:
+        console.print(text, style="yellow", markup=False, soft_wrap=True)
+
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("indexing", total=None)
         manifest = build_index(
-            read_corpus(sources),
+            read_corpus(sources, notice=tell),
             out,
             language=language,
             progress=lambda count: bar.update(task, completed=count),
-            notice=lambda text: console.print(text, style="yellow", markup=False, soft_wrap=True),
+            notice=tell,
             sources=[str(source) for source in sources],
             name=name,
         )
