@@ -52,7 +52,7 @@ $(VENV)/.venv:
 # First of all, and by itself: a torch that is already there is not replaced by one with CUDA.
 $(VENV)/.torch: $(VENV)/.venv constraints.txt
 	@$(BIN)/python -m pip show --quiet torch 2>/dev/null || \
-	    { test -n "$(TORCH_INDEX)" && $(PIP) --no-deps --retries 0 --timeout 30 --index-url $(TORCH_INDEX) $(TORCH); } || \
+	    { test -n "$(TORCH_INDEX)" && $(PIP) --no-deps --retries 0 --timeout 15 --index-url $(TORCH_INDEX) $(TORCH); } || \
 	    $(PIP) --no-deps $(TORCH)
 	@touch $@
 
