@@ -188,8 +188,7 @@ class Examination(Stage):
             found.draws += await session.gather([self._draw_one(session, found, start + i) for i in range(count)])
         else:
             found.draws += [Draw(text) for text in texts]
-        for position in range(start, len(found.draws)):
-            await self._place(session, found, position)
+        await self._place(session, found, start)
 
     def _takes_many(self) -> bool:
         """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
@@ -238,21 +237,38 @@ class Examination(Stage):
     def _note_failed(session: Session, found: Assessment, error: CallError, action: str) -> None:
         session.note("examine", error.cause, error.message, action, found.number)
 
-    async def _place(self, session: Session, found: Assessment, position: int) -> None:
-        """Lines 4 to 13 of Algorithm 1 for one draw."""
-        draw = found.draws[position]
-        if draw.text is None:
-            return
-        draw.abstained = is_abstention(draw.text, found.choices)
-        if draw.abstained:
-            return
-        for cluster, members in enumerate(found.clusters):
-            if await self._means_the_same(session, found, draw.text, found.first(cluster)):
-                members.append(position)
-                draw.cluster = cluster
-                return
-        found.clusters.append([position])
-        draw.cluster = len(found.clusters) - 1
+    async def _place(self, session: Session, found: Assessment, start: int) -> None:
+        """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
+
+        Every draw is compared with the clusters in their order until one takes it, so all can be compared with the
+        first cluster side by side; the earliest that it leaves over begins the next. These are the comparisons of the
+        algorithm and no others, in as many turns as there are clusters.
+        """
+        waiting = []
+        for position in range(start, len(found.draws)):
+            draw = found.draws[position]
+            draw.abstained = draw.text is not None and is_abstention(draw.text, found.choices)
+            if draw.text is not None and not draw.abstained:
+                waiting.append(position)
+        cluster = 0
+        while waiting:
+            if cluster == len(found.clusters):
+                found.clusters.append([])
+                self._join(found, waiting.pop(0), cluster)
+            first = found.first(cluster)
+            texts = list(dict.fromkeys(str(found.draws[position].text) for position in waiting))
+            same = await session.gather([self._means_the_same(session, found, text, first) for text in texts])
+            taken = {text for text, is_same in zip(texts, same, strict=True) if is_same}
+            for position in waiting:
+                if found.draws[position].text in taken:
+                    self._join(found, position, cluster)
+            waiting = [position for position in waiting if found.draws[position].text not in taken]
+            cluster += 1
+
+    @staticmethod
+    def _join(found: Assessment, position: int, cluster: int) -> None:
+        found.clusters[cluster].append(position)
+        found.draws[position].cluster = cluster
 
     async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
         """Sim of Algorithm 1: equal after normalisation, or judged so; a judge that fails separates."""

@@ -29,8 +29,7 @@ class Scripted(Examination):
         start = len(found.draws)
         self.waves.append(count)
         found.draws += [Draw(text, None if text else "LMServerError") for text in self.table[start : start + count]]
-        for position in range(start, len(found.draws)):
-            await self._place(session, found, position)
+        await self._place(session, found, start)
 
     async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
         self.judged += 1
@@ -39,8 +38,8 @@ class Scripted(Examination):
 
 def algorithm_1(
     draws: list[str | None], judge: dict[tuple[str, str], bool], alpha: Fraction
-) -> tuple[bool, str | None, int]:
-    """The paper's, line by line, on all draws: verdict, A_c and the number of comparisons."""
+) -> tuple[bool, str | None, int, list[list[str]]]:
+    """The paper's, line by line, on all draws: verdict, A_c, the number of comparisons, and CS."""
     clusters: list[list[str]] = []
     compared = 0
     for text in draws:
@@ -54,7 +53,7 @@ def algorithm_1(
         else:
             clusters.append([text])
     largest = max(clusters, key=len, default=[])
-    return Fraction(len(largest), len(draws)) >= alpha, largest[0] if largest else None, compared
+    return Fraction(len(largest), len(draws)) >= alpha, largest[0] if largest else None, compared, clusters
 
 
 def examine(stage: Examination) -> tuple[Assessment, Session]:
@@ -71,7 +70,7 @@ alphas = st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20
 def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, alpha):
     stage = Scripted(draws, judge, VoteGate(alpha))
     found, session = examine(stage)
-    known, answer, compared = algorithm_1(draws, judge, alpha)
+    known, answer, compared, clusters = algorithm_1(draws, judge, alpha)
     assert found.known is known
     if known:
         assert found.answer == answer
@@ -79,6 +78,8 @@ def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, 
     assert stage.judged <= compared
     asyncio.run(stage.complete(session, found))
     assert (found.known, found.answer, len(found.draws)) == (known, answer, len(draws))
+    assert [[draws[position] for position in members] for members in found.clusters] == clusters
+    assert all(members == sorted(members) for members in found.clusters)
 
 
 @settings(max_examples=200, deadline=None)
@@ -208,8 +209,8 @@ def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(scripted, memory_
     assert not set(examined(5, seed=1)) & set(five)
 
 
-async def _alone(session: Session, found: Assessment, position: int) -> None:
-    found.clusters.append([position])
+async def _alone(session: Session, found: Assessment, start: int) -> None:
+    found.clusters += [[position] for position in range(start, len(found.draws))]
 
 
 def test_a_draw_is_told_by_program_seed_quiz_kind_and_number():

@@ -1,0 +1,181 @@
+"""How close the program comes to its critical path, against a chat server of fixed latency on this machine.
+
+    python benchmarks/latency.py [--latency 0.25] [--quizzes 4] [--passages 10] [--repeat 3]
+
+Three figures, each from one run of one process:
+
+* wall time over the critical path that the records tell (target: at most 1.15);
+* wall time of Algorithms 1 and 2 run plainly, one call after the other, over the program's (target: at least 5);
+* the program's requests and samples over those of the full algorithms, with the same verdicts.
+
+Half of the quizzes are known to the server, the others are answered differently each time. The program has workers for
+all calls that may go side by side, since waiting for a worker is not part of a critical path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import json
+import re
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from keqa.lms import build_lm
+from keqa.lms.adapter import adapter
+from keqa.metrics.answers import same_answer
+from keqa.programs import KEQA
+from keqa.retrievers.base import Hit, Passage
+
+SERVER = Path(__file__).parents[1] / "tests" / "servers" / "openai_server.py"
+QUESTION = "Which of the lakes is the deepest?"
+
+
+def server_module() -> Any:
+    """The chat server that the tests use."""
+    spec = importlib.util.spec_from_file_location("openai_server", SERVER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Passages:
+    """Finds the same passages for every query, of which the first helps."""
+
+    def __init__(self, count: int) -> None:
+        self.hits = [Hit(Passage(f"p{i}", "Lakes", f"Passage {i} on lakes."), float(-i)) for i in range(count)]
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The same for every query."""
+        return self.hits[:k]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """The same for every query."""
+        return [self.search(query, k) for query in queries]
+
+
+class Replies:
+    """What the server says."""
+
+    def __init__(self, module: Any, quizzes: int) -> None:
+        self.markers = module.markers
+        self.quizzes = [f"How deep is lake {i}?" for i in range(quizzes)]
+        self.known = set(self.quizzes[: quizzes // 2])
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        """A reply of each kind, told by the instructions."""
+        system, prompt = messages[0]["content"], messages[-1]["content"]
+        if "Break the question" in system:
+            fields: dict[str, Any] = {"quizzes": json.dumps(self.quizzes)}
+        elif "Answer the quiz from memory" in system:
+            if re.search(r"\[\[ ## quiz ## \]\]\n(.*)", prompt)[1].strip() in self.known:  # type: ignore[index]
+                fields = {"answer": "100 metres"}
+            else:
+                with self._lock:
+                    return [self.markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
+        elif "Judge whether the two" in system:
+            fields = {"same": "False"}
+        elif "Judge whether the passage" in system:
+            fields = {"helpful": str("Passage 0 " in prompt)}
+        elif "Explain what" in system:
+            fields = {"explanation": "The deepest is lake 0.", "answer": "lake 0"}
+        else:
+            fields = {"answer": "90 metres"}
+        return [self.markers(**fields)] * n
+
+
+def plain(program: KEQA, retriever: Passages, question: str) -> tuple[list[bool], int, int]:
+    """Algorithms 1 and 2 as they are written: verdicts, requests and samples."""
+    asked = {"answer_type": "short", "choices": []}
+    requests = samples = 0
+    verdicts, answered = [], []
+    for quiz in program.decomposition.decompose(question=question).quizzes:
+        clusters: list[list[str]] = []
+        for _ in range(program.examination.tries):
+            draw = {"temperature": 1.0, "rollout_id": samples}
+            text = program.examination.quiz(quiz=quiz, **asked, config=draw).answer
+            requests, samples = requests + 1, samples + 1
+            for members in clusters:
+                if not same_answer(text, members[0]):
+                    requests += 1
+                    judged = program.examination.same(quiz=quiz, first_answer=text, second_answer=members[0])
+                    if not judged.same:
+                        continue
+                members.append(text)
+                break
+            else:
+                clusters.append([text])
+        largest = max(clusters, key=len)
+        verdicts.append(len(largest) * 5 >= 4 * program.examination.tries)
+        answer = largest[0]
+        if not verdicts[-1]:
+            passages = [hit.passage.rendered for hit in retriever.search(quiz)]
+            kept = [text for text in passages if program.picking.judge(quiz=quiz, passage=text).helpful]
+            requests += len(passages) + 1
+            given = {"passages": kept, "evidence": [], "triples": [], "question": quiz}
+            answer = program.answering.answer(**given, **asked).answer
+        answered.append(f"{quiz} {answer}")
+    program.summarizing.summarize(question=question, answered_quizzes=answered, **asked)
+    return verdicts, requests + 2, samples
+
+
+def main() -> int:
+    """Run and print; exit code 1 where a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency", type=float, default=0.25)
+    parser.add_argument("--quizzes", type=int, default=4)
+    parser.add_argument("--passages", type=int, default=10)
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    module = server_module()
+    replies = Replies(module, options.quizzes)
+    retriever = Passages(options.passages)
+    with module.OpenAIServer(reply=replies, latency=options.latency) as server:
+        lm = build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False)
+        program = KEQA(retriever, workers=options.quizzes * options.passages)
+        program.set_lm(lm)
+        program(question=QUESTION)  # imports LiteLLM and opens connections
+        runs = []
+        for _ in range(options.repeat):
+            server.calls.clear()
+            started = time.perf_counter()
+            record = program(question=QUESTION).record
+            runs.append((time.perf_counter() - started, record, len(server.calls), sum(c.n for c in server.calls)))
+        server.calls.clear()
+        started = time.perf_counter()
+        with dspy.context(adapter=adapter()):
+            verdicts, requests, _ = plain(program, retriever, QUESTION)
+        sequential = time.perf_counter() - started
+        assert requests == len(server.calls)
+    wall, record, ours, drawn = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
+    assert [quiz.known for quiz in record.quizzes] == verdicts, "the verdicts differ"
+    path = record.cost.critical_path
+    over = statistics.median(run[0] / run[1].cost.critical_path.seconds for run in runs)
+    print(f"latency of a call             {options.latency:.3f} s, {options.quizzes} independent quizzes")
+    print(f"wall time                     {wall:.2f} s (median of {len(runs)} runs)")
+    print(f"critical path                 {path.calls} calls, {path.seconds:.2f} s")
+    print(f"wall / critical path          {over:.3f} (target: at most 1.15)")
+    print(f"wall / (path calls x latency) {wall / ((path.calls - 1) * options.latency):.3f} (the search takes no time)")
+    print(f"plain sequential run          {sequential:.2f} s, {requests} requests")
+    print(f"sequential / ours             {sequential / wall:.2f} (target: at least 5)")
+    print(f"requests, ours / full         {ours}/{requests} = {ours / requests:.2f}")
+    print(f"replies, ours / full          {drawn}/{requests} = {drawn / requests:.2f} (each of n samples counted)")
+    return 0 if over <= 1.15 and sequential / wall >= 5 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,133 @@
+"""A server that fails at 30 % of calls, over HTTP and LiteLLM: nothing crashes, and no failure is an answer."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keqa.errors import ConfigurationError
+from keqa.lms import build_lm
+from keqa.programs import KEQA, UnansweredError
+from keqa.programs.baselines import AlwaysRetrieve
+
+
+def _server_module() -> Any:
+    path = Path(__file__).parents[1] / "servers" / "openai_server.py"
+    spec = importlib.util.spec_from_file_location("keqa_test_openai_server", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+server = _server_module()
+RIGHT = "Anneliese Østergaard-Whitcombe"
+MEMORY = "Bartholomew Fitzgerald-Quincey"
+
+
+def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+    """Knows the first quiz, not the second, and answers right from the one helpful passage."""
+    system, prompt = messages[0]["content"], messages[-1]["content"]
+    if "Break the question" in system:
+        fields: dict[str, Any] = {"quizzes": '["Who founded the town?", "Who is the wife of #1?"]'}
+    elif "Answer the quiz from memory" in system:
+        if "founded" in prompt:
+            fields = {"answer": MEMORY}
+        else:
+            return [server.markers(answer=f"Guess {position} of many possible ones") for position in range(n)]
+    elif "Judge whether the two answers" in system:
+        fields = {"same": "False"}
+    elif "Judge whether the passage" in system:
+        fields = {"helpful": str("wife" in re.split(r"\[\[ ## passage ## \]\]", prompt)[1])}
+    elif "Explain what the answered quizzes" in system:
+        fields = {"explanation": "So it is written in the passage.", "answer": RIGHT}
+    else:
+        fields = {"answer": RIGHT}
+    return [server.markers(**fields)] * n
+
+
+TRUTHFUL = {RIGHT, MEMORY} | {f"Guess {position} of many possible ones" for position in range(5)}
+
+
+def language_model(api: Any, **settings: Any) -> Any:
+    defaults = {"api_base": api.api_base, "api_key": "any", "timeout": 1.0, "num_retries": 0, "cache": False}
+    return build_lm("openai/scripted", **(defaults | settings))
+
+
+@pytest.mark.parametrize("kind", [*server.FAULTS, "all"])
+def test_every_question_ends_in_an_answer_or_a_typed_error(retriever, kind):
+    kinds = server.FAULTS if kind == "all" else (kind,)
+    plan = server.FaultPlan(share=0.3, kinds=kinds, seed=len(kind))
+    found = retriever("The founder's wife was Anneliese Østergaard-Whitcombe.", "The town is old.")
+    with server.OpenAIServer(reply=reply, faults=plan, hang_seconds=3.0) as api:
+        program = KEQA(found, workers=8)
+        program.set_lm(language_model(api))
+        count = 4 if kind == "hang" else 12
+        outcomes = list(program.answer_many([f"Who was the founder's wife? ({i})" for i in range(count)], in_flight=4))
+    assert sorted(outcome.position for outcome in outcomes) == list(range(count))
+    assert sum(api.faults_given.values()) > 0
+    for outcome in outcomes:
+        record = outcome.record
+        assert record is not None
+        if outcome.error is not None:
+            assert isinstance(outcome.error, UnansweredError)
+            assert (record.answer, record.failure.cause) == (None, outcome.error.cause)
+        else:
+            assert outcome.answer in TRUTHFUL
+        for quiz in record.quizzes:
+            assert quiz.answer is None or quiz.answer in TRUTHFUL
+            assert all(sample.text in TRUTHFUL for sample in quiz.samples if sample.text is not None)
+
+
+def test_retries_hide_what_passes(retriever):
+    plan = server.FaultPlan(share=0.3, kinds=("429",))
+    with server.OpenAIServer(reply=reply, faults=plan) as api:
+        program = KEQA(retriever("The founder's wife was Anneliese."), workers=8)
+        program.set_lm(language_model(api, num_retries=6))
+        record = program(question="Who was the founder's wife?").record
+    assert (record.answer, record.degradations) == (RIGHT, [])
+
+
+def test_draws_go_out_as_one_request_and_a_spoilt_one_is_redone_singly(retriever):
+    plan = server.FaultPlan(share=1.0, kinds=("empty",), only=lambda body: (body.get("n") or 1) > 1)
+    for faults, sizes in ((None, [4]), (plan, [4, 1, 1, 1, 1])):
+        with server.OpenAIServer(reply=reply, faults=faults) as api:
+            program = KEQA(None, decompose=False)
+            program.set_lm(language_model(api))
+            record = program(question="Who founded the town?").record
+        assert [call.n for call in api.calls] == sizes
+        assert {call.body["temperature"] for call in api.calls} == {1.0}
+        assert (record.answer, record.answer_source, record.degradations) == (MEMORY, "memory", [])
+
+
+def test_a_context_window_that_is_too_small_for_all_passages(retriever):
+    def strict(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        if messages[-1]["content"].count("wife was") > 2:
+            raise server.HTTPFault(400, "This model's maximum context length is 100 tokens.", "context_length_exceeded")
+        return reply(messages, n, body)
+
+    with server.OpenAIServer(reply=strict) as api:
+        program = AlwaysRetrieve(retriever(*["The founder's wife was Anneliese."] * 8))
+        program.set_lm(language_model(api))
+        record = program(question="Who?").record
+    assert [passage.kept for passage in record.passages] == [True] * 2 + [False] * 6
+    assert [degradation.action for degradation in record.degradations] == [
+        "tried the best 4 of 8 passages",
+        "tried the best 2 of 4 passages",
+    ]
+
+
+def test_a_rejected_key_surfaces_at_once(retriever):
+    with server.OpenAIServer(reply=reply, api_key="right") as api:
+        program = KEQA(retriever("text"))
+        program.set_lm(language_model(api, api_key="wrong"))
+        with pytest.raises(ConfigurationError, match="Incorrect API key"):
+            program(question="Who?")
+        assert api.count == 1
