@@ -9,6 +9,7 @@ anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``oll
 =============================  =========================================================================
 """
 
+import functools
 import hashlib
 import importlib.resources
 import importlib.util
@@ -261,6 +262,7 @@ def _litellm() -> Any:
     return litellm
 
 
+@functools.lru_cache(maxsize=256)
 def _supported(model: str) -> frozenset[str]:
     litellm = _litellm()
     try:

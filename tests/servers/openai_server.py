@@ -5,8 +5,9 @@ It needs nothing but the standard library::
     with OpenAIServer(reply=lambda messages, n, body: [markers(answer="Paris")] * n, latency=0.05) as server:
         lm = build_lm("openai/scripted", api_base=server.api_base, api_key="any")
 
-A fault plan makes a seeded share of the calls fail. Whether a call fails, and how, depends on the seed, the request's body and how
-often that same body came before, never on the order in which threads arrive; so a run repeats exactly, and a retry draws anew.
+A fault plan makes a seeded share of the calls fail. Whether a call fails, and how, depends on the seed, the request's
+body and how often that same body came before, never on the order in which threads arrive; so a run repeats exactly, and
+a retry draws anew.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class OpenAIServer:
             self._closing.wait(seconds)
 
 
-class HTTPFault(Exception):
+class HTTPFault(Exception):  # noqa: N818 - a planned fault, not an error of the server
     """Raised by a reply function to answer with an HTTP error of its own."""
 
     def __init__(

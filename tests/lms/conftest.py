@@ -1,0 +1,32 @@
+"""Where the helpers of these tests are found, and models that several tests share."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+for place in (Path(__file__).parent, Path(__file__).parent.parent / "servers"):
+    if str(place) not in sys.path:
+        sys.path.append(str(place))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Qwen2 with a chat template."""
+    from tiny_model import save_tiny_model
+
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny-random")
+
+
+@pytest.fixture
+def engine(tiny_folder: Path) -> Iterator[object]:
+    """An engine of its own over the tiny model, with fresh counters."""
+    from keqa.lms.transformers_engine import TransformersEngine
+
+    made = TransformersEngine(str(tiny_folder))
+    yield made
+    made.close()

@@ -1,0 +1,118 @@
+from typing import Literal
+
+import dspy
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa import signatures
+from keqa.lms import adapter
+
+PLAIN = dspy.ChatAdapter(use_json_adapter_fallback=False)
+ALL = [getattr(signatures, name) for name in signatures.__all__]
+
+
+class Answer(dspy.Signature):
+    question: str = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+class Judge(dspy.Signature):
+    question: str = dspy.InputField()
+    same: bool = dspy.OutputField()
+
+
+class Pick(dspy.Signature):
+    question: str = dspy.InputField()
+    reasoning: str = dspy.OutputField()
+    label: Literal["yes", "no"] = dspy.OutputField()
+
+
+class Items(dspy.Signature):
+    question: str = dspy.InputField()
+    items: list[str] = dspy.OutputField()
+
+
+@pytest.mark.parametrize("signature", ALL, ids=lambda one: one.__name__)
+def test_prompts_are_those_of_the_chat_adapter(signature: type[dspy.Signature]) -> None:
+    inputs = {name: "1" if field.annotation is str else ["1"] for name, field in signature.input_fields.items()}
+    demos = [{**inputs, **{name: "2" for name in signature.output_fields}}]
+    assert adapter().format(signature, demos, inputs) == PLAIN.format(signature, demos, inputs)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]",
+        "[[ ## answer ## ]] Paris [[ ## completed ## ]]",
+        "[[ ## answer ## ]]\nParis [[ ## completed ## ]] and so on",
+        "Sure! [[ ## answer ## ]]\nParis",
+        "```\n[[ ## answer ## ]]\nParis\n[[ ## completed ## ]]\n```",
+        "```markdown\n[[ ## answer ## ]]\nParis\n```",
+        "[[ ## answer ## ]]\n```\nParis\n```\n[[ ## completed ## ]]",
+        "[[ ## answer ## ]]\n```text\nParis\n```",
+        "[[ ## answer ## ]]\nParis\n[[ ## completed ## ]]\n[[ ## answer ## ]]\nRome",
+    ],
+)
+def test_slips_around_an_answer_are_mended(reply: str) -> None:
+    assert adapter().parse(Answer, reply) == {"answer": "Paris"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [("True.", True), ("**False**", False), ("yes", True), ("No.", False), ("`true`", True), (" TRUE ", True)],
+)
+def test_a_verdict_is_read_however_it_is_dressed(reply: str, value: bool) -> None:
+    assert adapter().parse(Judge, f"[[ ## same ## ]]\n{reply}\n[[ ## completed ## ]]") == {"same": value}
+
+
+@pytest.mark.parametrize("reply", ["perhaps", "True or False", "not true", ""])
+def test_what_is_no_verdict_stays_an_error(reply: str) -> None:
+    with pytest.raises(AdapterParseError):
+        adapter().parse(Judge, f"[[ ## same ## ]]\n{reply}\n[[ ## completed ## ]]")
+
+
+def test_a_listed_value_is_read_in_any_case() -> None:
+    reply = "[[ ## reasoning ## ]]\nBoth [[ ## label ## ]] Yes.\n[[ ## completed ## ]]"
+    assert adapter().parse(Pick, reply) == {"reasoning": "Both", "label": "yes"}
+
+
+def test_lists_and_code_within_a_value_are_left_alone() -> None:
+    assert adapter().parse(Items, '[[ ## items ## ]]\n```json\n["a", "b"]\n```\n[[ ## completed ## ]]') == {
+        "items": ["a", "b"]
+    }
+    code = "Write\n```\nx = 1\n```\nand run it"
+    assert adapter().parse(Answer, f"[[ ## answer ## ]]\n{code}\n[[ ## completed ## ]]") == {"answer": code}
+
+
+def test_a_reply_without_markers_or_without_text_stays_an_error() -> None:
+    for reply in ("Paris", "[[ ## other ## ]]\nParis", "```\nParis\n```"):
+        with pytest.raises(AdapterParseError):
+            adapter().parse(Answer, reply)
+
+
+@given(st.text(min_size=1).filter(lambda text: "[[ ##" not in text and "```" not in text))
+@settings(max_examples=200, deadline=None)
+def test_a_reply_without_slips_is_read_as_dspy_reads_it(value: str) -> None:
+    reply = f"[[ ## answer ## ]]\n{value}\n\n[[ ## completed ## ]]\n"
+    assert adapter().parse(Answer, reply) == PLAIN.parse(Answer, reply)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_garbage_is_a_value_or_a_typed_error(reply: str) -> None:
+    for signature in (Answer, Judge, Pick, Items):
+        for text in (reply, f"[[ ## answer ## ]] {reply} [[ ## same ## ]] [[ ## label ## ]] [[ ## items ## ]]"):
+            try:
+                parsed = adapter().parse(signature, text)
+            except AdapterParseError:
+                continue
+            assert set(parsed) == set(signature.output_fields)
+
+
+def test_there_is_no_second_attempt() -> None:
+    lm = dspy.utils.DummyLM([{"other": "x"}] * 4)
+    with dspy.context(lm=lm, adapter=adapter()), pytest.raises(AdapterParseError):
+        dspy.Predict(Answer)(question="q")
+    assert len(lm.history) == 1

