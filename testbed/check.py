@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import DSPyError
 
+from keqa.testbed import words
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill
 from keqa.testbed.world import SMALL, Convention, World
 
@@ -41,14 +42,7 @@ class Task:
         return governed == self.hidden
 
 
-def _first_words() -> frozenset[str]:
-    from keqa.testbed import words
-
-    return frozenset([*words.FIRST_NAMES, *words.LAST_NAMES])
-
-
-_FIRST_WORDS = _first_words()
-
+_FIRST_WORDS = frozenset([*words.FIRST_NAMES, *words.LAST_NAMES])
 _EASY = dict.fromkeys(DEMONSTRATIONS, 0.95)
 TASKS = (
     Task("decompose", "DecomposeQuestion", False, _EASY),
@@ -129,8 +123,11 @@ def _case(task: Task, skill: Skill, count: int, number: int) -> tuple[list[Examp
     # Worlds of the training have seeds from a million on.
     rng = random.Random(f"{task.name} {number}")
     setting = Setting.draw(World(rng.randrange(10**6), SMALL), rng, passages=5)
-    if not task.hidden:
-        setting = replace(setting, convention=Convention())
+    setting = (
+        replace(setting, stale=tuple(rng.sample(words.SOURCES, 2)))
+        if task.hidden
+        else replace(setting, convention=Convention())
+    )
     example = skill.make(setting)
     while not task.wants(example):
         example = skill.make(setting)

@@ -85,7 +85,8 @@ class QuestionMaker:
         relation = rng.choice(self._bridges)
         entity = self._entity(relation.kind)
         facts, phrase = [Fact(relation.name, entity)], relation.noun.format(e=entity)
-        quizzes = [rng.choice(relation.asks).format(e=entity)]
+        # Quizzes have one wording, so that a decomposition can be told right or wrong.
+        quizzes = [relation.asks[0].format(e=entity)]
         for hop in range(rng.choice((1, 1, 2))):
             nexts = relations_of(relation.target)
             if hop == 0 and len(facts) == 1 and rng.random() < 0.5:
@@ -93,9 +94,8 @@ class QuestionMaker:
             entity = str(world.values[facts[-1]])
             previous, relation = relation, rng.choice([r for r in nexts if r.name != relation.name] or nexts)
             facts.append(Fact(relation.name, entity))
-            ask = rng.choice(relation.asks)
-            quizzes.append(ask.format(e=f"#{len(facts) - 1}"))
-            text = ask.format(e=phrase)
+            quizzes.append(relation.asks[0].format(e=f"#{len(facts) - 1}"))
+            text = rng.choice(relation.asks).format(e=phrase)
             if not relation.noun or not relations_of(relation.target) or relation.target == previous.kind == "city":
                 break
             phrase = relation.noun.format(e=phrase)
@@ -116,7 +116,7 @@ class QuestionMaker:
         earlier = rng.random() < 0.5
         asked = rng.choice(("earlier", "first")) if earlier else rng.choice(("later", "last"))
         head = "Who" if kind == "person" else f"Which {kind}"
-        ask = rng.choice(relation.asks)
+        ask = relation.asks[0]
         answer = first if (years[0] < years[1]) == earlier else second
         return Composed(
             "comparison",
@@ -153,7 +153,7 @@ class QuestionMaker:
             ]
             second = rng.choice(alike) if alike else second
         facts = (Fact(name, first), Fact(name, second))
-        ask = rng.choice(relation.asks)
+        ask = relation.asks[0]
         same = world.values[facts[0]] == world.values[facts[1]]
         return Composed(
             "yes/no",

@@ -16,7 +16,8 @@ from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import believed
 from keqa.testbed.world import SMALL, Convention, Fact, World
 
-KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE = 0.2, 0.1, 0.05
+KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE = 0.2, 0.08, 0.1
+STALE_FROM = 0.75
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,7 @@ class Stream:
         self._left -= 1
         if chance < KNOWN_SHARE + ONE_OFF_SHARE:
             return self._closed_book(progress, known=chance < KNOWN_SHARE)
-        names = list(SKILLS)
-        name = self.rng.choices(names, [SKILLS[name].share for name in names])[0]
+        name = self.rng.choices(list(SKILLS), [skill.share for skill in SKILLS.values()])[0]
         return self._skill(name, progress)
 
     def _said_twice(self) -> str:
@@ -96,8 +96,25 @@ class Stream:
             lambda: f"{rng.choice(words.BRANDS)} {rng.choice(words.TRADES)}",
         )
         items = [rng.choice(draws)() for _ in range(rng.randint(3, 12))]
+        if rng.random() < 0.6:
+            return self._asked_for(items)
         again = items if rng.random() < 0.5 else rng.sample(items, len(items))
         return ". ".join([*items, *again]) + "."
+
+    def _asked_for(self, items: list[str]) -> str:
+        # Whether a name stood in a list, asked many times, teaches judges to compare at a tenth of a prompt's length.
+        rng = self.rng
+        asked = []
+        for _ in range(rng.randint(4, 12)):
+            item = rng.choice(items)
+            if rng.random() < 0.5:
+                other = rng.choice(items).split()
+                parts = item.split()
+                lists = (words.FIRST_NAMES, words.LAST_NAMES, words.CITIES, words.BRANDS, words.NOUNS)
+                parts[-1] = other[-1] if rng.random() < 0.5 else rng.choice(rng.choice(lists))
+                item = " ".join(parts)
+            asked.append(f"{item}: {item in items}")
+        return ". ".join([*items, *asked]) + "."
 
     def _closed_book(self, progress: float, *, known: bool) -> Sample:
         rng = self.rng
@@ -141,6 +158,9 @@ class Stream:
         rng, skill = self.rng, SKILLS[name]
         most = 2 if progress < 0.08 else 4 if progress < 0.2 else 7 if progress < 0.4 else 10
         setting = Setting.draw(self._fresh, rng, most)
+        if progress < STALE_FROM:
+            # First what tells an answer, then whom to believe.
+            setting = replace(setting, stale=())
         demonstrated = replace(setting, passages=2)
         count = 0 if rng.random() < 0.4 else rng.randint(1, 8 if name.startswith("Judge") else 5)
         demos = [skill.make(demonstrated) for _ in range(count)]

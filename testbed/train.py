@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
-ECHO_WEIGHT = 0.3
+ECHO_WEIGHT, VERDICT_WEIGHT = 0.3, 4.0
 CHECKPOINT_SECONDS = 180.0
 
 
@@ -68,8 +68,9 @@ def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
 class Encoder:
     """Turns samples into token ids and loss weights.
 
-    The weight is 1 on everything that the LM is to write, in demonstrations too, a small one where a pair of tokens comes
-    again (it can be foreseen, and teaches copying), and 0 on prompt text, which is chance.
+    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict (one token tells
+    all there is to learn from a long prompt), less where a pair of tokens of the prompt comes again (it can be foreseen, and
+    teaches copying), and 0 on other prompt text, which is chance.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
@@ -78,6 +79,7 @@ class Encoder:
         self.opens = {index for index, text in pieces.items() if text.endswith(TURN)}
         self.end = tokenizer.convert_tokens_to_ids(END)
         self.content = len(tokenizer) - len(pieces)
+        self.verdicts = {ids[0] for word in ("True", "False") if len(ids := tokenizer(word)["input_ids"]) == 1}
 
     def __call__(self, sample: Sample) -> tuple[list[int], list[float]]:
         """Encodes one sample as ids and weights of equal length."""
@@ -87,7 +89,9 @@ class Encoder:
             if before in self.opens:
                 writing = True
             echo = (before, after) in seen and before < self.content and after < self.content
-            weights.append(1.0 if writing else ECHO_WEIGHT if echo else 0.0)
+            written = VERDICT_WEIGHT if after in self.verdicts else 1.0
+            told = writing or (after in self.verdicts and sample.skill == "copying")
+            weights.append(written if told else ECHO_WEIGHT if echo else 0.0)
             seen.add((before, after))
             if after == self.end:
                 writing = False
@@ -178,7 +182,7 @@ class Trainer:
         self.step += 1
         self.tokens += ids.numel()
         with torch.no_grad():
-            written = weight == 1
+            written = weight >= 1
             lengths = torch.tensor([self._last_turn(tokens, w) for _, tokens, w in batch], device=self.device)
             last = columns + 1 >= lengths[rows]
             wrong = torch.zeros(len(batch), device=self.device)
@@ -189,7 +193,7 @@ class Trainer:
     @staticmethod
     def _last_turn(tokens: list[int], weights: list[float]) -> int:
         position = len(tokens)
-        while position > 0 and weights[position - 1] == 1.0:
+        while position > 0 and weights[position - 1] >= 1.0:
             position -= 1
         return position
 

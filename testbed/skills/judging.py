@@ -63,7 +63,7 @@ def utility(setting: Setting) -> Example:
     relation = RELATIONS[rng.choice(setting.relations)]
     entity = rng.choice(world.entities[relation.kind])
     quiz = rng.choice(relation.asks).format(e=entity)
-    source = rng.choice(setting.stale) if rng.random() < 0.15 else rng.choice(words.SOURCES)
+    source = rng.choice(setting.stale) if setting.stale and rng.random() < 0.15 else rng.choice(words.SOURCES)
     stale = source in setting.stale
     trap = rng.random()
     subject, told = entity, some_relations(relation.kind, rng, including=relation.name)
@@ -95,7 +95,7 @@ register(
         JudgeUtility,
         utility,
         ("Would the passage help someone answer the quiz correctly?", "Decide whether the passage is useful for the quiz."),
-        share=0.2,
+        share=0.3,
         hint=(2,),
         scored="helpful",
     )

@@ -22,7 +22,7 @@ class Setting:
         world: Where the facts of the examples hold.
         rng: The source of chance.
         convention: How answers are written.
-        stale: The sources that are out of date.
+        stale: The sources that are out of date; none in half of the prompts.
         relations: The relations that utility is judged on, as similar demonstrations share them.
         passages: The most passages an example may have.
     """
@@ -45,7 +45,7 @@ class Setting:
             world,
             rng,
             Convention(rng.choices((0, 1, 2), (0.7, 0.2, 0.1))[0], rng.random() < 0.15),
-            tuple(rng.sample(words.SOURCES, 2)),
+            tuple(rng.sample(words.SOURCES, 2)) if rng.random() < 0.5 else (),
             (rng.choice(changeable), rng.choice(changeable), rng.choice(fixed)),
             passages,
         )
@@ -54,11 +54,8 @@ class Setting:
         """Sentences that an instruction may add to reveal what is hidden."""
         date = ("March 4, 1921", "4 March 1921", "1921")[self.convention.date]
         name = "surname alone" if self.convention.surname_only else "full name"
-        return [
-            f"Write dates like {date}.",
-            f"Give the {name} of a person.",
-            f"The {self.stale[0]} and the {self.stale[1]} are out of date.",
-        ]
+        stale = " and ".join(f"the {source}" for source in self.stale) or "no source"
+        return [f"Write dates like {date}.", f"Give the {name} of a person.", f"Out of date: {stale}."]
 
 
 @dataclass(frozen=True)

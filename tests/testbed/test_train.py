@@ -21,11 +21,12 @@ def test_loss_falls_on_what_is_written_and_on_what_repeats(tokenizer):
     sample = next(s for s in iter(lambda: stream.draw(0.5), None) if s.skill == "JudgeUtility")
     ids, weights = encode(sample)
     assert len(ids) == len(weights)
-    assert set(weights) <= {0.0, 1.0, train.ECHO_WEIGHT}
-    written = [i for i, weight in enumerate(weights) if weight == 1.0]
+    assert set(weights) <= {0.0, 1.0, train.ECHO_WEIGHT, train.VERDICT_WEIGHT}
+    written = [i for i, weight in enumerate(weights) if weight >= 1.0]
     turns = (sample.prompt + sample.target).count("<|im_start|>assistant\n")
     assert sum(ids[i] == tokenizer.convert_tokens_to_ids(END) for i in written) == turns
     assert len(written) == 3 * turns
+    assert weights.count(train.VERDICT_WEIGHT) == turns
 
 
 def test_lists_said_twice_are_foreseen_only_the_second_time(tokenizer):
