@@ -217,11 +217,8 @@ def test_closing_ends_what_is_under_way(tiny_folder: Path) -> None:
     engine = TransformersEngine(str(tiny_folder))
     futures = [engine.submit(request("a", max_tokens=1900, seed=i, stop=("never",))) for i in range(3)]
     engine.close()
-    for future in futures:
-        try:
-            assert future.result(timeout=10).usage.output_tokens
-        except lm15.ConfigurationError as error:
-            assert "closed" in str(error)
+    errors = [future.exception(timeout=10) for future in futures]
+    assert {type(error) for error in errors} <= {lm15.ConfigurationError, type(None)}
 
 
 def test_a_model_without_a_chat_template_gets_marked_roles(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-CHAT_TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+CHAT_TEMPLATE = TURNS + "{% if add_generation_prompt %}<assistant>{% endif %}"
 
 
 def save_tiny_model(

@@ -211,7 +211,7 @@ class OpenAIServer:
             self._closing.wait(seconds)
 
 
-class HTTPFault(Exception):  # noqa: N818 - a planned fault, not an error of the server
+class HTTPFault(Exception):
     """Raised by a reply function to answer with an HTTP error of its own."""
 
     def __init__(
