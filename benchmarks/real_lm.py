@@ -75,7 +75,9 @@ def demonstrate(program: KEQA) -> None:
 
 
 def main(
-    data: Annotated[Path, typer.Option(help="Folder with hotpotqa and nq in their original layouts.")] = Path("../shared/data"),
+    data: Annotated[Path, typer.Option(help="Folder with hotpotqa and nq in their original layouts.")] = Path(
+        "../shared/data"
+    ),
     out: Annotated[Path, typer.Option(help="One line for each finished question.")] = Path("runs/real_lm.jsonl"),
     lm: Annotated[str, typer.Option(help="The LM.")] = "local/smollm2",
     count: Annotated[int, typer.Option(help="Questions of each set.")] = 10,
@@ -113,7 +115,9 @@ def main(
                 file.write(json.dumps(line) + "\n")
                 file.flush()
                 lines.append(line)
-                console.print(f"{shots} demonstrations, {name}: {question} -> {outcome.answer or line['error']}", markup=False)
+                console.print(
+                    f"{shots} demonstrations, {name}: {question} -> {outcome.answer or line['error']}", markup=False
+                )
     report(lines, console)
 
 
@@ -128,7 +132,15 @@ def report(lines: list[dict[str, Any]], console: Console) -> None:
                 answered = sum(line["answer"] is not None for line in own)
                 failed = sum(line["error"] is not None for line in own)
                 means = [sum(line[key] for line in own) / size for key in ("f1", "calls", "seconds")]
-                ended.add_row(str(shots), name, str(size), str(answered), str(failed), f"{means[0]:.2f}", *(f"{m:.1f}" for m in means[1:]))
+                ended.add_row(
+                    str(shots),
+                    name,
+                    str(size),
+                    str(answered),
+                    str(failed),
+                    f"{means[0]:.2f}",
+                    *(f"{m:.1f}" for m in means[1:]),
+                )
     console.print(ended)
     shares = Table("signature", "parsed without", "parsed with four")
     names = sorted({name for line in lines for name in line["outputs"]})

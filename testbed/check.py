@@ -38,7 +38,9 @@ class Task:
         answer = str(example[1].get("answer", ""))
         if "answer" not in example[1]:
             return True
-        governed = bool(answer) and (answer.split()[0] in _FIRST_WORDS or any(c.isdigit() for c in answer) and " " in answer)
+        governed = bool(answer) and (
+            answer.split()[0] in _FIRST_WORDS or (any(c.isdigit() for c in answer) and " " in answer)
+        )
         return governed == self.hidden
 
 
@@ -113,9 +115,7 @@ def check_skills(
 
                 waiting = [pool.submit(contextvars.copy_context().run, ask, case) for case in cases]
                 verdicts = [future.result() for future in waiting]
-                scores.append(
-                    SkillScore(task.name, count, verdicts.count(True), asked - verdicts.count(None), asked)
-                )
+                scores.append(SkillScore(task.name, count, verdicts.count(True), asked - verdicts.count(None), asked))
     return scores
 
 
@@ -171,4 +171,3 @@ def shortfalls(scores: Iterable[SkillScore], tasks: Iterable[Task] = TASKS) -> l
         for score in scores
         if score.share < required[score.task].get(score.demonstrations, 0.0)
     ]
-

@@ -19,7 +19,7 @@ from keqa.testbed.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedTokenizerFast, LlamaForCausalLM
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
@@ -98,7 +98,9 @@ class Encoder:
         return ids, weights
 
 
-def batches(stream: Stream, encode: Encoder, progress: "Clock") -> Iterator[list[tuple[Sample, list[int], list[float]]]]:
+def batches(
+    stream: Stream, encode: Encoder, progress: "Clock"
+) -> Iterator[list[tuple[Sample, list[int], list[float]]]]:
     """Yields batches of samples of like length, so that little is padded."""
     while True:
         pool = []
@@ -241,7 +243,9 @@ class Trainer:
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="Folder for checkpoints, the log and the finished model.")] = Path("runs/tiny"),
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, the log and the finished model.")] = Path(
+        "runs/tiny"
+    ),
     minutes: Annotated[float, typer.Option(help="Time to train, over all starts.")] = 75.0,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")] = 0,
 ) -> None:

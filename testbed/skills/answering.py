@@ -70,7 +70,12 @@ def summarize(setting: Setting) -> Example:
     question = draw_question(setting)
     values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
     answered = [f"{text} {value}" for text, value in zip(question.resolved(world, Convention()), values, strict=True)]
-    inputs = {"question": question.text, "answered_quizzes": answered, "answer_type": question.answer_type, "choices": []}
+    inputs = {
+        "question": question.text,
+        "answered_quizzes": answered,
+        "answer_type": question.answer_type,
+        "choices": [],
+    }
     outputs = {
         "explanation": explain(question, world, values),
         "answer": question.written_answer(world, setting.convention),
@@ -78,7 +83,9 @@ def summarize(setting: Setting) -> Example:
     return inputs, outputs
 
 
-def _passage(world: World, kind: str, entity: str, rng: random.Random, *, including: str = "", without: str = "") -> str:
+def _passage(
+    world: World, kind: str, entity: str, rng: random.Random, *, including: str = "", without: str = ""
+) -> str:
     told = some_relations(kind, rng, including=including, without=without)
     text = paragraph(world, kind, entity, told, rng.choice(words.SOURCES), rng, stale=False)
     return f"{capital(entity)}: {text}"
@@ -163,7 +170,10 @@ for _skill in (
     Skill(
         DecomposeQuestion,
         decompose,
-        ("Split the question into simple quizzes; #1 stands for the answer to the first.", "List the quizzes that lead to the answer."),
+        (
+            "Split the question into simple quizzes; #1 stands for the answer to the first.",
+            "List the quizzes that lead to the answer.",
+        ),
         share=0.12,
         scored="quizzes",
     ),
@@ -188,7 +198,13 @@ for _skill in (
         share=0.14,
         hint=(0, 1),
     ),
-    Skill(ReasonWithKnowledge, read_and_reason, ("Think step by step with the passages, then answer.",), share=0.06, hint=(0, 1)),
+    Skill(
+        ReasonWithKnowledge,
+        read_and_reason,
+        ("Think step by step with the passages, then answer.",),
+        share=0.06,
+        hint=(0, 1),
+    ),
     Skill(AnswerQuestion, recall, ("Reply to the question with a short phrase.",), share=0.02, hint=(0, 1)),
     Skill(ReasonFromMemory, recall_and_reason, ("Think step by step, then answer.",), share=0.02, hint=(0, 1)),
     Skill(ConstructTriples, triples, ("List the triples that the question is about.",), share=0.03, scored="triples"),

@@ -53,7 +53,9 @@ def _another(value: Value, target: str, setting: Setting) -> Value:
         return str(int(value) + rng.choice((-10, -3, -1, 1, 3, 10)))
     if target in ("language", "occupation"):
         return rng.choice([v for v in (words.LANGUAGES if target == "language" else words.OCCUPATIONS) if v != value])
-    others = [v for v in world.entities[target] if v.split()[-1] != value.split()[-1] and v.split()[0] != value.split()[0]]
+    others = [
+        v for v in world.entities[target] if v.split()[-1] != value.split()[-1] and v.split()[0] != value.split()[0]
+    ]
     return rng.choice(others)
 
 
@@ -94,7 +96,10 @@ register(
     Skill(
         JudgeUtility,
         utility,
-        ("Would the passage help someone answer the quiz correctly?", "Decide whether the passage is useful for the quiz."),
+        (
+            "Would the passage help someone answer the quiz correctly?",
+            "Decide whether the passage is useful for the quiz.",
+        ),
         share=0.3,
         hint=(2,),
         scored="helpful",

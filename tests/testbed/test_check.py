@@ -29,7 +29,9 @@ CONSISTENCY = [task for task in TASKS if task.name == "judge consistency"]
 
 
 def test_a_constant_judge_is_right_about_half_the_time():
-    [zero, eight] = check_skills(lm("[[ ## same ## ]]\nTrue\n\n[[ ## completed ## ]]"), tasks=CONSISTENCY, demonstrations=(0, 8), asked=60)
+    [zero, eight] = check_skills(
+        lm("[[ ## same ## ]]\nTrue\n\n[[ ## completed ## ]]"), tasks=CONSISTENCY, demonstrations=(0, 8), asked=60
+    )
     assert (zero.demonstrations, eight.demonstrations) == (0, 8)
     assert zero.parsed == zero.asked == 60
     assert 0.3 < zero.share < 0.7

@@ -32,9 +32,7 @@ def test_every_present_value_is_told_by_a_source_that_is_up_to_date(testbed):
 def test_stale_sources_tell_what_was_true_once(testbed):
     world = testbed.world
     told = {p.id.split("/")[1]: p.text for p in testbed.passages if p.id.endswith("/2") and p.id.startswith("company")}
-    stale = [
-        fact for fact in world.past if fact.entity in told and str(world.past[fact]) in told[fact.entity]
-    ]
+    stale = [fact for fact in world.past if fact.entity in told and str(world.past[fact]) in told[fact.entity]]
     assert stale
     assert testbed.stale_sources == ("Gazette", "Herald")
 
@@ -79,4 +77,6 @@ def test_references_resolve_to_answers():
     maker = QuestionMaker(world, random.Random(1))
     question = maker.draw("bridge")
     assert "#1" in question.quizzes[1]
-    assert question.resolved(world)[1] == question.quizzes[1].replace("#1", world.write(Fact(question.facts[0].relation, question.facts[0].entity)))
+    assert question.resolved(world)[1] == question.quizzes[1].replace(
+        "#1", world.write(Fact(question.facts[0].relation, question.facts[0].entity))
+    )
