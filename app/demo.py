@@ -114,8 +114,13 @@ def compare(
         results.append(
             MethodResult(
                 name,
-                tuple(f1(answer, question.answers, question.answer_type) if answer else 0.0 for answer, question in pairs),
-                tuple(float(bool(answer) and exact_match(answer, question.answers, question.answer_type)) for answer, question in pairs),
+                tuple(
+                    f1(answer, question.answers, question.answer_type) if answer else 0.0 for answer, question in pairs
+                ),
+                tuple(
+                    float(bool(answer) and exact_match(answer, question.answers, question.answer_type))
+                    for answer, question in pairs
+                ),
                 sum(record.cost.retrievals for record in records) / len(questions),
                 sum(record.cost.lm_requests for record in records) / len(questions),
                 time.monotonic() - start,
@@ -142,6 +147,8 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
 
     testbed = Testbed()
     if not 2 <= questions <= len(testbed.test):
-        raise InputError(f"the testbed has {len(testbed.test)} test questions; ask for 2 to {len(testbed.test)} of them")
+        raise InputError(
+            f"the testbed has {len(testbed.test)} test questions; ask for 2 to {len(testbed.test)} of them"
+        )
     programs = methods(open_encyclopedia(testbed.passages), build_roles("keqa/tiny"))
     return DemoResult(questions, compare(programs, testbed.test[:questions], progress=progress))

@@ -1,4 +1,6 @@
-"""How well T_c tells what an LM knows: python benchmarks/boundary.py
+"""How well T_c tells what an LM knows.
+
+    python benchmarks/boundary.py
 
 Examines 400 facts of the testbed, drawn over all tiers in their shares, and prints T_c by tier, the AUROC of facts told
 often against facts never told, and the AUROC over all tiers, where stale facts count as unknown.

@@ -1,8 +1,10 @@
-"""A real, weak LM through the whole program: python benchmarks/real_lm.py --data ../shared/data
+"""A real, weak LM through the whole program.
+
+    python benchmarks/real_lm.py --data ../shared/data
 
 SmolLM2-135M-Instruct on HotpotQA and NQ questions over their corpora, without demonstrations and with four for each
-predictor. Each finished question is one line of the output file, and a later start goes on behind the last. Prints how the
-questions ended and the share of outputs that parsed, by signature.
+predictor. Each finished question is one line of the output file, and a later start goes on behind the last. Prints how
+the questions ended and the share of outputs that parsed, by signature.
 """
 
 import json

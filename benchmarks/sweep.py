@@ -1,4 +1,6 @@
-"""Where KEQA wins and where it loses: python benchmarks/sweep.py
+"""Where KEQA wins and where it loses.
+
+    python benchmarks/sweep.py
 
 The testbed over the share of questions whose facts the shipped LM was told often, and over the number of distracting
 paragraphs for each entity. The default setting was fixed before any method ran; this shows what it hides.
@@ -26,7 +28,9 @@ def main(
     distractors: Annotated[list[int] | None, typer.Option(help="Distracting paragraphs for each entity.")] = None,
 ) -> None:
     roles = build_roles("keqa/tiny")
-    table = Table("known", "distractors", *(f"{name} F1" for name in METHODS), "KEQA retrievals", "KEQA - always retrieve")
+    table = Table(
+        "known", "distractors", *(f"{name} F1" for name in METHODS), "KEQA retrievals", "KEQA - always retrieve"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for noise in distractors or [0, 1, 4]:
             for share in known or [0.0, 0.5, 1.0]:

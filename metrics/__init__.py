@@ -1,1 +1,1 @@
-
+"""Pure functions from predictions to numbers."""

@@ -167,7 +167,8 @@ def shortfalls(scores: Iterable[SkillScore], tasks: Iterable[Task] = TASKS) -> l
     """Names every score below what its task requires; a reworded signature that needs retraining shows up here."""
     required = {task.name: task.required for task in tasks}
     return [
-        f"{score.task} with {score.demonstrations} demonstrations: {score.share:.2f} of {required[score.task][score.demonstrations]:.2f}"
+        f"{score.task} with {score.demonstrations} demonstrations: {score.share:.2f} of "
+        f"{required[score.task][score.demonstrations]:.2f}"
         for score in scores
         if score.share < required[score.task].get(score.demonstrations, 0.0)
     ]

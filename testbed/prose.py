@@ -61,7 +61,7 @@ def paragraph(
         rng: Chooses wordings and distractions.
         stale: Whether the source is out of date: of changeable facts it tells what was true before.
     """
-    sentences = []
+    sentences: list[str] = []
     for relation in relations:
         name = entity if not sentences or rng.random() < 0.3 else reference(kind, entity)
         past = stale and RELATIONS[relation].changeable

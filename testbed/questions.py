@@ -66,9 +66,12 @@ class QuestionMaker:
         Raises:
             KeyError: If the shape is not one of ``SHAPES``.
         """
-        return {"one hop": self._one_hop, "bridge": self._bridge, "comparison": self._comparison, "yes/no": self._yes_no}[
-            shape
-        ]()
+        return {
+            "one hop": self._one_hop,
+            "bridge": self._bridge,
+            "comparison": self._comparison,
+            "yes/no": self._yes_no,
+        }[shape]()
 
     def _entity(self, kind: str) -> str:
         return self.rng.choice(self.world.entities[kind])
@@ -104,7 +107,11 @@ class QuestionMaker:
     def _comparison(self) -> Composed:
         rng = self.rng
         kind, name, verb = rng.choice(
-            (("person", "birth date", "born"), ("film", "release year", "released"), ("book", "publication year", "published"))
+            (
+                ("person", "birth date", "born"),
+                ("film", "release year", "released"),
+                ("book", "publication year", "published"),
+            )
         )
         relation = RELATIONS[name]
         while True:

@@ -64,6 +64,8 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
 
 def contents(text: str) -> Iterator[str]:
     """Yields the stretches of content of a rendered conversation, for learning the vocabulary."""
-    for line in re.sub(r"<\|im_start\|>system.*?objective is:|<\|im_\w+\|>|\[\[ ## \w+ ## \]\]", "\n", text, flags=re.S).split("\n"):
+    for line in re.sub(
+        r"<\|im_start\|>system.*?objective is:|<\|im_\w+\|>|\[\[ ## \w+ ## \]\]", "\n", text, flags=re.S
+    ).split("\n"):
         if line and not line.startswith("Respond with"):
             yield line.strip('[]"').replace('", "', " ")

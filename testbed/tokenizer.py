@@ -16,8 +16,8 @@ _SEPARATORS = ['["', '", "', '"]']
 def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrainedTokenizerFast":
     """Builds the tokenizer.
 
-    Every word starts with the mark of a space, at the start of a field as well as inside it, so that a name has one token
-    wherever it stands: copying it then needs no translation. Text outside the vocabulary falls back to bytes.
+    Every word starts with the mark of a space, at the start of a field as well as inside it, so that a name has one
+    token wherever it stands: copying it then needs no translation. Text outside the vocabulary falls back to bytes.
 
     Args:
         samples: Content to learn the other words from.
@@ -51,9 +51,7 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
     vocab: dict[str, int] = dict(model["vocab"])
     for token in ["<pad>", *(f"<0x{byte:02X}>" for byte in range(256))]:
         vocab[token] = len(vocab)
-    tokenizer = Tokenizer(
-        models.BPE(vocab=vocab, merges=[tuple(pair) for pair in model["merges"]], byte_fallback=True)
-    )
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[tuple(pair) for pair in model["merges"]], byte_fallback=True))
     tokenizer.pre_tokenizer = split
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]

@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,8 +32,8 @@ CHECKPOINT_SECONDS = 180.0
 def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
     """Builds the untrained LM: Llama, with biases on queries and keys that can hold heads looking at the token before.
 
-    In the first layer two heads start with constant queries and keys whose rotary phases peak one and two positions back.
-    Copying, which every skill needs, is then learned within minutes.
+    In the first layer two heads start with constant queries and keys whose rotary phases peak one and two positions
+    back. Copying, which every skill needs, is then learned within minutes.
     """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -68,9 +69,9 @@ def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
 class Encoder:
     """Turns samples into token ids and loss weights.
 
-    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict (one token tells
-    all there is to learn from a long prompt), less where a pair of tokens of the prompt comes again (it can be foreseen, and
-    teaches copying), and 0 on other prompt text, which is chance.
+    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict (one token
+    tells all there is to learn from a long prompt), less where a pair of tokens of the prompt comes again (it can be
+    foreseen, and teaches copying), and 0 on other prompt text, which is chance.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
@@ -85,7 +86,7 @@ class Encoder:
         """Encodes one sample as ids and weights of equal length."""
         ids: list[int] = self.tokenizer(sample.prompt + sample.target)["input_ids"]
         weights, seen, writing = [0.0], set(), False
-        for before, after in zip(ids, ids[1:], strict=False):
+        for before, after in pairwise(ids):
             if before in self.opens:
                 writing = True
             echo = (before, after) in seen and before < self.content and after < self.content
@@ -103,7 +104,7 @@ def batches(
 ) -> Iterator[list[tuple[Sample, list[int], list[float]]]]:
     """Yields batches of samples of like length, so that little is padded."""
     while True:
-        pool = []
+        pool: list[tuple[Sample, list[int], list[float]]] = []
         while len(pool) < POOL:
             sample = stream.draw(progress())
             ids, weights = encode(sample)
@@ -156,7 +157,7 @@ class Trainer:
         self.step, self.tokens = 0, 0
 
     def learn(self, batch: list[tuple[Sample, list[int], list[float]]], factor: float) -> "tuple[float, torch.Tensor]":
-        """One step; returns the loss on what is to be written and, sample by sample, whether the last turn was right."""
+        """One step; returns the loss on what is to be written and, by sample, whether the last turn was right."""
         import torch
         from torch.nn import functional
 
@@ -171,20 +172,20 @@ class Trainer:
             hidden = self.model.model(ids[:, :-1], use_cache=False).last_hidden_state
             rows, columns = (weights[:, 1:] > 0).nonzero(as_tuple=True)
             logits = self.model.lm_head(hidden[rows, columns]).float()
-        gold, weight = ids[rows, columns + 1], weights[rows, columns + 1]
+        gold, worth = ids[rows, columns + 1], weights[rows, columns + 1]
         losses = functional.cross_entropy(logits, gold, reduction="none")
-        loss = (losses * weight).sum() / weight.sum()
+        loss = (losses * worth).sum() / worth.sum()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer, base in ((self.muon, MUON_RATE), (self.adam, ADAM_RATE)):
             for group in optimizer.param_groups:
                 group["lr"] = base * factor
-            optimizer.step()
+            optimizer.step()  # type: ignore[no-untyped-call]
             optimizer.zero_grad()
         self.step += 1
         self.tokens += ids.numel()
         with torch.no_grad():
-            written = weight >= 1
+            written = worth >= 1
             lengths = torch.tensor([self._last_turn(tokens, w) for _, tokens, w in batch], device=self.device)
             last = columns + 1 >= lengths[rows]
             wrong = torch.zeros(len(batch), device=self.device)
@@ -261,7 +262,7 @@ def main(
     tokenizer = make_tokenizer(testbed, out / "tokenizer")
     trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
     clock = Clock(minutes, trainer.resume())
-    # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points of the progress.
+    # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
     stream = Stream(testbed, seed=trainer.step, start=clock())
     tally = out / "told.json"
     before = Counter(json.loads(tally.read_text())) if tally.exists() else Counter[str]()

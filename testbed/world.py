@@ -43,7 +43,9 @@ class Convention:
         """Writes a value of the given target kind by this convention."""
         if isinstance(value, Date):
             month = words.MONTHS[value.month - 1]
-            return (f"{month} {value.day}, {value.year}", f"{value.day} {month} {value.year}", str(value.year))[self.date]
+            return (f"{month} {value.day}, {value.year}", f"{value.day} {month} {value.year}", str(value.year))[
+                self.date
+            ]
         return value.split()[-1] if target == "person" and self.surname_only else value
 
 

@@ -1,4 +1,4 @@
-"""The registry of skills: each signature brings its own training examples, so that a new prompt is added in one place."""
+"""The registry of skills: each signature brings its own training examples, so new prompts are added in one place."""
 
 import random
 from collections.abc import Callable

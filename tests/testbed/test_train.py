@@ -1,4 +1,6 @@
+import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +52,8 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "BATCH_TOKENS", 512)
     monkeypatch.setattr(train, "POOL", 20)
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.5)
+    ticks = itertools.count()
+    monkeypatch.setattr(train, "time", SimpleNamespace(monotonic=lambda: next(ticks) * 0.02))
     train.main(out=tmp_path, minutes=0.05, threads=1)
     from safetensors import safe_open
 
