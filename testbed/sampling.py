@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import dspy
 
 from keqa.testbed import words
-from keqa.testbed.prose import random_date
+from keqa.testbed.prose import distraction, random_date
 from keqa.testbed.rendering import conversation, target
 from keqa.testbed.skills import SKILLS, Example, Setting
 from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
@@ -104,8 +104,8 @@ class Stream:
     def _asked_for(self, items: list[str]) -> str:
         # Whether a name stood in a list, asked many times, teaches judges to compare at a tenth of a prompt's length.
         rng = self.rng
-        asked = []
-        for _ in range(rng.randint(4, 12)):
+        asked, far = [], rng.random() < 0.6
+        for _ in range(rng.randint(3, 6) if far else rng.randint(4, 12)):
             item = rng.choice(items)
             if rng.random() < 0.5:
                 other = rng.choice(items).split()
@@ -113,7 +113,9 @@ class Stream:
                 lists = (words.FIRST_NAMES, words.LAST_NAMES, words.CITIES, words.BRANDS, words.NOUNS)
                 parts[-1] = other[-1] if rng.random() < 0.5 else rng.choice(rng.choice(lists))
                 item = " ".join(parts)
-            asked.append(f"{item}: {item in items}")
+            # Words between the name and the verdict lead from lists to passages, whose title comes long before the verdict.
+            between = f"{distraction(rng, rng.choice(items))} Source: {rng.choice(words.SOURCES)}. " if far else ""
+            asked.append(f"{item}: {between}{item in items}")
         return ". ".join([*items, *asked]) + "."
 
     def _closed_book(self, progress: float, *, known: bool) -> Sample:

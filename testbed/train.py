@@ -219,6 +219,12 @@ class Trainer:
         save_file({k: v.contiguous().clone() for k, v in tensors.items()}, path.with_suffix(".new"), metadata=note)
         path.with_suffix(".new").replace(path)
 
+    def begin_from(self, folder: Path) -> None:
+        """Takes the weights of a finished model; the optimizers begin anew."""
+        from transformers import AutoModelForCausalLM
+
+        self.model.load_state_dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
+
     def resume(self) -> float:
         """Reads the checkpoint where there is one; returns the seconds spent before."""
         import torch
@@ -249,6 +255,10 @@ def main(
     ),
     minutes: Annotated[float, typer.Option(help="Time to train, over all starts.")] = 75.0,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")] = 0,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="A finished model to begin from, with its tokenizer; for a new or reworded prompt."),
+    ] = None,
 ) -> None:
     """Trains the shipped LM, or goes on where an earlier start was stopped."""
     import torch
@@ -259,8 +269,10 @@ def main(
         torch.set_num_threads(threads)
     out.mkdir(parents=True, exist_ok=True)
     testbed = Testbed()
-    tokenizer = make_tokenizer(testbed, out / "tokenizer")
+    tokenizer = make_tokenizer(testbed, out / "tokenizer", start)
     trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
+    if start:
+        trainer.begin_from(start)
     clock = Clock(minutes, trainer.resume())
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
     stream = Stream(testbed, seed=trainer.step, start=clock())
@@ -291,9 +303,11 @@ def main(
     write_tally(tally, before, stream)
 
 
-def make_tokenizer(testbed: Testbed, folder: Path) -> "PreTrainedTokenizerFast":
-    """Builds the tokenizer, or loads the one that an earlier start of the same training built."""
-    if not (folder / "tokenizer.json").exists():
+def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) -> "PreTrainedTokenizerFast":
+    """Builds the tokenizer, or loads that of the model begun from or of an earlier start of the same training."""
+    if start:
+        folder = start
+    elif not (folder / "tokenizer.json").exists():
         sketch = Stream(testbed, seed=-1)
         samples = (sketch.draw(0.5) for _ in range(3000))
         build_tokenizer(line for s in samples for line in contents(s.prompt + s.target)).save_pretrained(folder)

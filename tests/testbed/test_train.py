@@ -72,3 +72,6 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path, monkeypatch):
 
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert model.generation_config.eos_token_id == model.config.eos_token_id
+    train.main(out=tmp_path / "further", minutes=0.0001, threads=1, start=tmp_path / "model")
+    further = AutoModelForCausalLM.from_pretrained(tmp_path / "further" / "model")
+    assert all((further.state_dict()[name] == tensor).all() for name, tensor in model.state_dict().items())
