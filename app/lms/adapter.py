@@ -1,8 +1,8 @@
 """How prompts are written and replies are read: DSPy's chat format, read with some patience.
 
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
-the small slips of weak models are mended, which no prompt cures and which lose nothing: a marker that follows a value
-on the same line, spaces lost in a marker, code fences around a reply or a value, ``True.`` for ``True``, ``yes`` for ``Yes``.
+the small slips of weak models are mended, which no prompt cures and which lose nothing: a marker on the line of a
+value, spaces lost in a marker, code fences around a reply or a value, ``True.`` for ``True``, ``yes`` for ``Yes``.
 """
 
 import re
