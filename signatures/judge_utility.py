@@ -9,6 +9,6 @@ class JudgeUtility(dspy.Signature):
     A passage on the same subject that does not tell the answer does not help, nor does one that misleads or is out of date.
     """
 
-    quiz: str = dspy.InputField()
     passage: str = dspy.InputField()
+    quiz: str = dspy.InputField()
     helpful: bool = dspy.OutputField()

@@ -113,7 +113,7 @@ class Stream:
                 lists = (words.FIRST_NAMES, words.LAST_NAMES, words.CITIES, words.BRANDS, words.NOUNS)
                 parts[-1] = other[-1] if rng.random() < 0.5 else rng.choice(rng.choice(lists))
                 item = " ".join(parts)
-            # Words between the name and the verdict lead from lists to passages, whose title comes long before the verdict.
+            # Words in between lead from lists to passages, whose title comes long before the verdict.
             between = f"{distraction(rng, rng.choice(items))} Source: {rng.choice(words.SOURCES)}. " if far else ""
             asked.append(f"{item}: {between}{item in items}")
         return ". ".join([*items, *asked]) + "."

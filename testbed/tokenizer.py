@@ -8,9 +8,24 @@ from keqa.testbed.rendering import CHAT_TEMPLATE, END, TURN, fixed_pieces
 from keqa.testbed.skills import SKILLS
 
 if TYPE_CHECKING:
+    from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 
 _SEPARATORS = ['["', '", "', '"]']
+
+
+def all_pieces() -> set[str]:
+    """The strings that are one token each: the fixed pieces of every registered signature, turns and separators."""
+    pieces = {piece for skill in SKILLS.values() for piece in fixed_pieces(skill.signature)}
+    pieces |= {"<|im_start|>", "<|im_end|>\n", "<|im_start|>system\n", "<|im_start|>user\n", TURN, *_SEPARATORS}
+    return pieces - {END}
+
+
+def added_token(piece: str) -> "AddedToken":
+    """A token that is found in the raw text and kept when decoding."""
+    from tokenizers import AddedToken
+
+    return AddedToken(piece, normalized=False)
 
 
 def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrainedTokenizerFast":
@@ -58,10 +73,8 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
         # What follows a separator carries the mark of a space that the text did not have.
         + [decoders.Replace(f"{opening} ", opening) for opening in ('["', '", "', "]]\n")]
     )
-    pieces = {piece for skill in SKILLS.values() for piece in fixed_pieces(skill.signature)}
-    pieces |= {"<|im_start|>", "<|im_end|>\n", "<|im_start|>system\n", "<|im_start|>user\n", TURN, *_SEPARATORS}
     tokenizer.add_special_tokens([AddedToken("<pad>", normalized=False), AddedToken(END, normalized=False)])
-    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in sorted(pieces - {END})])
+    tokenizer.add_tokens([added_token(piece) for piece in sorted(all_pieces())])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token=END, padding_side="left")
     fast.chat_template = CHAT_TEMPLATE
     return fast

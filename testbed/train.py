@@ -16,7 +16,7 @@ import typer
 from keqa.testbed.rendering import END, TURN, contents
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tokenizer import build_tokenizer
+from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -221,9 +221,18 @@ class Trainer:
 
     def begin_from(self, folder: Path) -> None:
         """Takes the weights of a finished model; the optimizers begin anew."""
+        import torch
         from transformers import AutoModelForCausalLM
 
-        self.model.load_state_dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
+        begun = AutoModelForCausalLM.from_pretrained(folder)
+        # New tokens keep the rows that they were built with.
+        rows = self.model.get_input_embeddings().weight.detach().clone()
+        old = begun.get_input_embeddings().weight.detach()
+        rows[: len(old)] = old
+        begun.resize_token_embeddings(len(rows), mean_resizing=False)
+        self.model.load_state_dict(begun.state_dict())
+        with torch.no_grad():
+            self.model.get_input_embeddings().weight.copy_(rows)
 
     def resume(self) -> float:
         """Reads the checkpoint where there is one; returns the seconds spent before."""
@@ -271,7 +280,7 @@ def main(
     testbed = Testbed()
     tokenizer = make_tokenizer(testbed, out / "tokenizer", start)
     trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
-    if start:
+    if start and not (out / "checkpoint.safetensors").exists():
         trainer.begin_from(start)
     clock = Clock(minutes, trainer.resume())
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
@@ -304,9 +313,17 @@ def main(
 
 
 def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) -> "PreTrainedTokenizerFast":
-    """Builds the tokenizer, or loads that of the model begun from or of an earlier start of the same training."""
-    if start:
-        folder = start
+    """Builds the tokenizer, or loads the one that an earlier start of the same training built.
+
+    That of a model begun from gets a token for each fixed piece that is new since.
+    """
+    if start and not (folder / "tokenizer.json").exists():
+        from transformers import AutoTokenizer
+
+        extended = AutoTokenizer.from_pretrained(start)
+        known = extended.get_added_vocab()
+        extended.add_tokens([added_token(piece) for piece in sorted(all_pieces()) if piece not in known])
+        extended.save_pretrained(folder)
     elif not (folder / "tokenizer.json").exists():
         sketch = Stream(testbed, seed=-1)
         samples = (sketch.draw(0.5) for _ in range(3000))
