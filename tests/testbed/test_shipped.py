@@ -1,0 +1,61 @@
+"""The language model that ships with the package, by what its card says of it."""
+
+import importlib.resources
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+MODEL = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
+RECORDED = json.loads((MODEL / "skills.json").read_text())["scores"]
+CHANCE = 0.15
+"""What 40 of the 100 cases of a score may differ by chance."""
+
+
+@pytest.fixture(scope="module")
+def lm():
+    from keqa.lms import build_lm
+
+    return build_lm("keqa/tiny", cache=False)
+
+
+def test_the_weights_are_small_and_hold_no_pickle():
+    assert (MODEL / "model.safetensors").stat().st_size < 25_000_000
+    assert {path.suffix for path in MODEL.iterdir()} == {".json", ".jinja", ".md", ".safetensors"}
+
+
+@pytest.mark.parametrize("name", sorted({row["task"] for row in RECORDED}))
+def test_no_skill_fell_behind_what_was_recorded(lm, name):
+    from keqa.testbed.check import TASKS, check_skills
+
+    tasks = [task for task in TASKS if task.name == name]
+    scores = check_skills(lm, asked=40, tasks=tasks, demonstrations=(0, 8))
+    recorded = {row["demonstrations"]: row["right"] / row["asked"] for row in RECORDED if row["task"] == name}
+    for score in scores:
+        # A signature that was reworded without retraining falls far below.
+        assert score.share >= recorded[score.demonstrations] - CHANCE, (score, recorded)
+        assert score.parsed >= 36
+
+
+def test_it_knows_what_it_was_told_often_and_guesses_at_the_rest(lm):
+    import random
+
+    from keqa.lms import Roles
+    from keqa.metrics.gates import auroc
+    from keqa.programs.examination import Examination
+    from keqa.programs.gates import CertaintyGate
+    from keqa.testbed.relations import RELATIONS
+    from keqa.testbed.testbed import Testbed
+
+    testbed = Testbed()
+    examination = Examination(tries=5, gate=CertaintyGate())
+    examination.bind_lms(Roles(lm, lm, lm))
+    scores = {}
+    for tier in ("often", "never"):
+        facts = random.Random(tier).sample(testbed.tiers.of(tier), 30)
+        quizzes = [RELATIONS[fact.relation].asks[0].format(e=fact.entity) for fact in facts]
+        scores[tier] = [float(examination(quiz).votes.consistency) for quiz in quizzes]
+    # 0.83 over 400 facts (benchmarks/boundary.py); the rest is the chance of so few.
+    assert auroc(scores["often"], scores["never"]) > 0.7
