@@ -63,11 +63,14 @@ class _Advance:
 
 
 def _table(result: DemoResult) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="The testbed, answered by the language model that ships with KEQA")
-    for name in ("method", "F1", "EM", "KEQA's lead in F1", "retrievals", "LM calls", "seconds", "failed"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+    # Narrow enough for a terminal of 80 columns.
+    table = Table(title="The testbed, answered by the language model that ships with KEQA", box=SIMPLE_HEAD)
+    table.add_column("method")
+    for name in ("F1", "EM", "KEQA's lead", "retr.", "calls", "sec.", "failed"):
+        table.add_column(name, justify="right", no_wrap=True)
     *others, keqa = result.rows
     for row in [*others, keqa]:
         lead = "" if row is keqa else _written(row.f1_less(keqa), signed=True)
@@ -83,13 +86,14 @@ def _table(result: DemoResult) -> Table:
             style="bold" if row is keqa else None,
         )
     table.caption = "retrievals, LM calls and seconds are for one question"
+    table.caption_justify = "left"
     return table
 
 
 def _written(interval: Interval, *, signed: bool = False) -> str:
     sign = "+" if signed else ""
     star = "*" if signed and interval.excludes_zero else ""
-    return f"{interval.mean:{sign}.2f}{star}\n[dim]{interval.low:{sign}.2f} to {interval.high:{sign}.2f}[/dim]"
+    return f"{interval.mean:{sign}.2f}{star}\n[dim]{interval.low:{sign}.2f}…{interval.high:{sign}.2f}[/dim]"
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:

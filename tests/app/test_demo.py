@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -28,11 +29,11 @@ def test_the_table(demo):
     ended, asked = demo("--questions", 4)
     assert (ended.code, asked) == (0, [4])
     (weak,) = [line for line in ended.out.splitlines() if "closed book" in line]
-    cells = [cell.strip() for cell in weak.split("│")[1:-1]]
+    cells = re.split(r"\s{2,}", weak.strip())
     # KEQA leads by 1, .5, .5 and .5: .625 on average, above zero on every question.
     assert cells == ["closed book", "0.25", "0.00", "+0.62*", "0.0", "1.0", "0.50", "1"]
-    (best,) = [line for line in ended.out.splitlines() if "│ KEQA " in line]
-    assert [cell.strip() for cell in best.split("│")[1:-1]] == ["KEQA", "0.88", "0.75", "", "1.2", "17.5", "2.00", "0"]
+    (best,) = [line for line in ended.out.splitlines() if line.strip().startswith("KEQA ")]
+    assert re.split(r"\s{2,}", best.strip()) == ["KEQA", "0.88", "0.75", "1.2", "17.5", "2.00", "0"]
 
 
 def test_the_figures_as_json_and_nothing_else(demo):
