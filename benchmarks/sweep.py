@@ -3,7 +3,7 @@
     python benchmarks/sweep.py
 
 The testbed over the share of questions whose facts the shipped LM was told often, and over the number of distracting
-paragraphs for each entity. The default setting was fixed before any method ran; this shows what it hides.
+paragraphs for each entity. The default setting was fixed before any method was scored; this shows what it hides.
 """
 
 import tempfile

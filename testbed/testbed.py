@@ -16,7 +16,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Settings:
-    """The knobs of the testbed. The defaults were fixed before any method ran on it.
+    """The knobs of the testbed. The defaults were fixed before any method was scored on it.
 
     Attributes:
         distractors: Paragraphs for each entity that mention it and answer nothing.
