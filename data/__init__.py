@@ -1,0 +1,1 @@
+"""Questions with their gold answers, read from files into one example type."""

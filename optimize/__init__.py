@@ -1,0 +1,1 @@
+"""Compiling a program against a train split."""
