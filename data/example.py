@@ -1,0 +1,197 @@
+"""The one type of example that everything learns from and is measured on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, get_args
+
+from keqa.errors import InputError
+from keqa.metrics.answers import normalize, same_answer
+from keqa.programs.inputs import clean
+from keqa.programs.records import AnswerType
+from keqa.programs.references import check, parse
+
+__all__ = ["Answered", "Example", "as_example", "as_examples"]
+
+
+class Answered(Protocol):
+    """A question with its gold answers: `Example`, and whatever else has these attributes."""
+
+    @property
+    def id(self) -> str:
+        """Unique within a data set."""
+
+    @property
+    def question(self) -> str:
+        """The text."""
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The gold answer first, then its aliases."""
+
+    @property
+    def answer_type(self) -> AnswerType:
+        """``short``, ``yes/no`` or ``choice``."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The options of a choice."""
+
+    @property
+    def quizzes(self) -> tuple[str, ...]:
+        """The gold decomposition with #1, #2, where there is one."""
+
+    @property
+    def quiz_answers(self) -> tuple[str, ...]:
+        """The gold answer of each quiz, where there are any."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with its gold answers.
+
+    Attributes:
+        id: Unique within a data set; also the root of what is learned from the question.
+        question: The text, cleaned.
+        answers: The gold answer first, then its aliases; at least one.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice.
+        quizzes: The gold decomposition with #1, #2, where there is one.
+        quiz_answers: The gold answer of each quiz, where there are any.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    answer_type: AnswerType = "short"
+    choices: tuple[str, ...] = ()
+    quizzes: tuple[str, ...] = ()
+    quiz_answers: tuple[str, ...] = ()
+
+
+_FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
+
+
+def as_examples(items: Iterable[Any]) -> list[Example]:
+    """Turn what a program holds into examples.
+
+    Args:
+        items: `Example`, `keqa.testbed.testbed.TestbedQuestion`, ``dspy.Example``, mappings or other objects, each
+            with `question` and `answer` or `answers`, and where wanted `id`, `answer_type`, `choices`, `quizzes` and
+            `quiz_answers`. Without an id, one is made from the question.
+
+    Raises:
+        InputError: One of them cannot be used, or two have the same id; the message tells which.
+            `keqa.data.own.sort_examples` leaves such ones out instead.
+    """
+    examples: dict[str, Example] = {}
+    for number, item in enumerate(items, start=1):
+        try:
+            example = as_example(item)
+            if example.id in examples:
+                raise InputError(f"its id {example.id!r} is taken by another example, or it came before")
+        except InputError as error:
+            raise InputError(f"example {number}: {error}") from error
+        examples[example.id] = example
+    return list(examples.values())
+
+
+def as_example(item: Any) -> Example:
+    """Turn one item into an example; see `as_examples`.
+
+    Raises:
+        InputError: It cannot be used.
+    """
+    given = _given(item)
+    question = _text(given.get("question"), "question")
+    choices = _texts(given.get("choices"), "choices")
+    answer_type = _answer_type(given.get("answer_type"))
+    answers = (*_texts(given.get("answer"), "answer"), *_texts(given.get("answers"), "answers"))
+    quizzes = _texts(given.get("quizzes"), "quizzes")
+    quiz_answers = _texts(given.get("quiz_answers"), "quiz_answers")
+    _check_answers(answers, answer_type, choices)
+    _check_quizzes(quizzes, quiz_answers)
+    return Example(
+        id=_identity(question, choices) if given.get("id") is None else _text(given["id"], "id"),
+        question=question,
+        answers=tuple(dict.fromkeys(answers)),
+        answer_type=answer_type,
+        choices=choices,
+        quizzes=quizzes,
+        quiz_answers=quiz_answers,
+    )
+
+
+def _given(item: Any) -> dict[str, Any]:
+    """The fields of an item, by name."""
+    if isinstance(item, Mapping):
+        return {name: item[name] for name in _FIELDS if name in item}
+    if isinstance(item, str) or item is None:
+        raise InputError(f"a question with its answers is expected, not {type(item).__name__}")
+    return {name: getattr(item, name) for name in _FIELDS if hasattr(item, name)}
+
+
+def _text(value: Any, what: str) -> str:
+    """Text, cleaned; a number as it is written, and true and false as yes and no."""
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    if isinstance(value, int | float):
+        value = str(value)
+    if value is None:
+        raise InputError(f"there is no {what}")
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be text, not {type(value).__name__}")
+    text = clean(value)
+    if not text:
+        raise InputError(f"the {what} is empty")
+    return text
+
+
+def _texts(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_text(one, f"{what}[{position}]") for position, one in enumerate(value))
+    return (_text(value, what),)
+
+
+def _answer_type(value: Any) -> AnswerType:
+    kinds = {kind: kind for kind in get_args(AnswerType)}
+    if value is None:
+        return "short"
+    if not isinstance(value, str) or value not in kinds:
+        raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
+    found: AnswerType = kinds[value]
+    return found
+
+
+def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:
+    """Refuse gold answers that no answer could ever equal."""
+    if not answers:
+        raise InputError("there is no answer")
+    if answer_type == "choice" and not choices:
+        raise InputError("a question of answer_type 'choice' needs choices")
+    for answer in answers:
+        if not normalize(answer, answer_type, choices):
+            raise InputError(f"the answer {answer!r} is nothing but punctuation")
+        if answer_type == "yes/no" and normalize(answer, answer_type) not in ("yes", "no"):
+            raise InputError(f"the answer {answer!r} is neither yes nor no")
+        if answer_type == "choice" and not any(same_answer(answer, option, "choice", choices) for option in choices):
+            raise InputError(f"the answer {answer!r} is none of the choices")
+
+
+def _check_quizzes(quizzes: Sequence[str], quiz_answers: Sequence[str]) -> None:
+    if quiz_answers and len(quiz_answers) != len(quizzes):
+        raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
+    for problem in check(parse(quizzes)):
+        if problem.fatal:
+            raise InputError(f"quiz {problem.quiz} {problem.message}")
+
+
+def _identity(question: str, choices: Sequence[str]) -> str:
+    """An id that is the same wherever and whenever the question is read."""
+    text = json.dumps([question, *choices])
+    return "q-" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
