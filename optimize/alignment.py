@@ -1,0 +1,133 @@
+"""Which quizzes of a program have a gold answer, although the program words its quizzes in its own way."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from keqa.data.example import Answered
+from keqa.metrics.answers import exact_match, f1, same_answer, tokens
+from keqa.programs.decomposition import is_the_question
+from keqa.programs.records import AnswerType, QuestionRecord, QuizRecord
+from keqa.programs.references import Quiz, references, resolve
+
+__all__ = ["Settled", "agrees", "best_gold", "gold_quizzes", "settled_quizzes"]
+
+_ALIKE = 0.85
+_ALIKE_WITH_NAMES = 0.4
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A quiz of a record with its gold answers.
+
+    Attributes:
+        quiz: As the program asked it.
+        golds: The gold answer first, then its aliases.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+    """
+
+    quiz: QuizRecord
+    golds: tuple[str, ...]
+    answer_type: AnswerType = "short"
+    choices: tuple[str, ...] = ()
+
+    def agrees(self, text: str) -> bool:
+        """Whether an answer to the quiz is right, though perhaps in another form."""
+        return agrees(text, self.golds, self.answer_type, self.choices)
+
+
+def agrees(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> bool:
+    """Whether an answer says what a gold answer says, in whatever form.
+
+    A surname for the full name and a year for the date agree, since all their words are among those of the gold answer;
+    two people with one first name do not.
+    """
+    if answer_type != "short":
+        return exact_match(text, golds, answer_type, choices)
+    given = Counter(tokens(text))
+    for gold in golds:
+        words = Counter(tokens(gold))
+        if given and words and (given <= words or words <= given):
+            polar = {"yes", "no"} & {*given, *words}
+            if not polar or same_answer(text, gold):
+                return True
+    return f1(text, golds) >= _ALIKE
+
+
+def best_gold(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
+    """The gold answer or alias that an answer comes closest to; the gold answer itself among equals."""
+    return max(golds, key=lambda gold: f1(text, [gold], answer_type, choices))
+
+
+def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
+    """The gold decomposition with answers in the places of references, and the gold answers.
+
+    Args:
+        example: A question.
+        own: Answers by number of a gold quiz that take the place of gold ones in references.
+
+    Returns:
+        Resolved quizzes with answers; empty where the example has none, or such that do not hold together.
+    """
+    if not example.quizzes or len(example.quizzes) != len(example.quiz_answers):
+        return []
+    answers = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {})
+    found = []
+    for index, text in enumerate(example.quizzes, start=1):
+        resolved = resolve(Quiz(index, text, references(text)), answers)
+        if resolved is None:
+            return []
+        found.append((resolved, example.quiz_answers[index - 1]))
+    return found
+
+
+def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
+    """The quizzes of a record whose gold answers are known.
+
+    A quiz that is the question has the question's. Another has one where a gold quiz asks the same, and every
+    answer that it refers to is right: otherwise it asks about something else.
+    """
+    whole = [quiz for quiz in record.quizzes if len(record.quizzes) == 1]
+    if whole and whole[0].resolved and is_the_question(whole[0].resolved, example.question):
+        return [Settled(whole[0], tuple(example.answers), record.answer_type, tuple(example.choices))]
+    taken: set[int] = set()
+    right: set[int] = set()
+    own: dict[int, str] = {}
+    found = []
+    for quiz in record.quizzes:
+        if quiz.resolved is None or not right.issuperset(quiz.depends_on):
+            continue
+        # A right answer may be in another form than the gold one, and the quizzes that refer to it have that form.
+        gold = gold_quizzes(example, own)
+        place = _like(quiz.resolved, gold, taken)
+        if place is None:
+            continue
+        taken.add(place)
+        one = Settled(quiz, (gold[place][1],))
+        found.append(one)
+        if quiz.answer is not None and one.agrees(quiz.answer):
+            right.add(quiz.index)
+            own[place + 1] = quiz.answer
+    return found
+
+
+def _like(quiz: str, gold: Sequence[tuple[str, str]], taken: set[int]) -> int | None:
+    """The place of the gold quiz that asks the same, among those that are left."""
+    free = [place for place in range(len(gold)) if place not in taken and _asks_the_same(quiz, gold[place][0])]
+    return max(free, key=lambda place: _likeness(quiz, gold[place][0]), default=None)
+
+
+def _likeness(first: str, second: str) -> float:
+    return f1(first, [second])
+
+
+def _asks_the_same(quiz: str, gold: str) -> bool:
+    """Whether two quizzes ask the same: every name and number of the gold one is asked about, in similar words."""
+    names = {word.lower() for word in re.findall(r"\w+", gold)[1:] if word[0].isupper() or word[0].isdigit()}
+    if not names:
+        return _likeness(quiz, gold) >= _ALIKE
+    return names <= set(re.findall(r"\w+", quiz.lower())) and _likeness(quiz, gold) >= _ALIKE_WITH_NAMES

@@ -1,0 +1,213 @@
+"""Bootstrapped demonstrations for every predictor, and the search for the set of them that serves best."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import dspy
+
+from keqa.data.example import Answered
+from keqa.metrics.utility import Correctness
+from keqa.optimize.alignment import Settled
+from keqa.optimize.demonstrations import JUDGES, Candidate, candidates
+from keqa.optimize.journal import Journal
+from keqa.optimize.traces import Progress, Trace, digest, identity, mean, run_traces, silent
+from keqa.programs.calls import CallError, Session, run_blocking
+from keqa.programs.keqa import KEQA
+
+__all__ = ["Bootstrapped", "Trial", "bootstrap", "choose"]
+
+_LONGEST = 6000
+"""Characters of one demonstration; longer ones would leave a small context window no room for the question."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate program and its score on the validation split.
+
+    Attributes:
+        name: What it is.
+        score: Mean score.
+        scores: One score a question.
+    """
+
+    name: str
+    score: float
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bootstrapped:
+    """What bootstrapping found.
+
+    Attributes:
+        program: The best candidate; the program as it was where none was better.
+        trials: All candidates in the order in which they were scored, the program as it was first.
+        found: How many possible demonstrations there were, by predictor.
+    """
+
+    program: KEQA
+    trials: list[Trial]
+    found: dict[str, int] = field(default_factory=dict)
+
+
+def bootstrap(
+    program: KEQA,
+    trainset: Sequence[Answered],
+    valset: Sequence[Answered],
+    *,
+    journal: Journal,
+    metric: Correctness,
+    demos: int = 4,
+    judge_demos: int = 8,
+    sets: int = 4,
+    threshold: float = 0.5,
+    seed: int = 0,
+    in_flight: int = 8,
+    progress: Progress = silent,
+) -> Bootstrapped:
+    """Find demonstrations in what the program gets right on training questions.
+
+    A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
+    set is half as large, since a small language model may do better with less to read. The best is kept, and none
+    that is not better than the program as it was.
+
+    Args:
+        program: It stays as it is.
+        trainset: Questions to learn from.
+        valset: Questions to choose by.
+        journal: Where answers are kept.
+        metric: Correctness of an answer.
+        demos: Demonstrations of a predictor.
+        judge_demos: Demonstrations of the consistency judge, half of them for each verdict.
+        sets: How many sets to score.
+        threshold: The final score that a question's decomposition and summary take to be demonstrations.
+        seed: Another seed draws other sets.
+        in_flight: Questions in work at once.
+        progress: See `keqa.optimize.traces.Progress`.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong.
+    """
+
+    def score(candidate: KEQA, name: str) -> Trial:
+        traces = run_traces(
+            candidate,
+            valset,
+            journal=journal,
+            metric=metric,
+            in_flight=in_flight,
+            step=f"scoring {name}",
+            progress=progress,
+        )
+        return Trial(name, mean(traces), tuple(trace.score for trace in traces))
+
+    best, trials = program, [score(program, "the program as it is")]
+    traces = run_traces(
+        program,
+        trainset,
+        journal=journal,
+        metric=metric,
+        in_flight=in_flight,
+        step="answering training questions",
+        progress=progress,
+    )
+    closed_book = _ClosedBook(program, journal, metric)
+    pools = candidates(program, traces, metric=metric, threshold=threshold, closed_book=closed_book)
+    tried: list[dict[str, list[Candidate]]] = []
+    for number in range(sets if any(pools.values()) else 0):
+        half = number % 2 == 1
+        chosen = {
+            name: choose(
+                pool,
+                _size(judge_demos if name in JUDGES else demos, half=half),
+                random.Random(f"{seed} {number} {name}"),
+                balanced=name in JUDGES,
+            )
+            for name, pool in pools.items()
+        }
+        if chosen in tried:
+            continue
+        tried.append(chosen)
+        candidate = with_demos(program, chosen)
+        trials.append(score(candidate, f"demonstrations {number + 1}"))
+        if trials[-1].score > max(trial.score for trial in trials[:-1]):
+            best = candidate
+    return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
+
+
+def choose(pool: Sequence[Candidate], count: int, rng: random.Random, *, balanced: bool = False) -> list[Candidate]:
+    """Draw demonstrations of mixed kinds, and from as many questions as there are.
+
+    Args:
+        pool: What there is.
+        count: How many at most.
+        rng: Draws.
+        balanced: Whether all kinds must be there equally often, as the verdicts of a judge must: where only one is
+            there, none is drawn, since a judge shown one verdict alone would give no other.
+
+    Returns:
+        The demonstrations, in random order.
+    """
+    kinds: dict[str, list[Candidate]] = {}
+    for one in pool:
+        if sum(len(str(value)) for value in one.demo.values()) <= _LONGEST:
+            kinds.setdefault(one.kind, []).append(one)
+    groups = [kinds[kind] for kind in sorted(kinds)]
+    for group in groups:
+        rng.shuffle(group)
+    rng.shuffle(groups)
+    if balanced:
+        if len(groups) < 2:
+            return []
+        count = min(count // len(groups), *map(len, groups)) * len(groups)
+    chosen: list[Candidate] = []
+    while len(chosen) < count and any(groups):
+        for group in groups:
+            if group and len(chosen) < count:
+                roots = {one.root for one in chosen}
+                fresh = next((place for place, one in enumerate(group) if one.root not in roots), 0)
+                chosen.append(group.pop(fresh))
+    rng.shuffle(chosen)
+    return chosen
+
+
+def with_demos(program: KEQA, chosen: Mapping[str, Sequence[Candidate]]) -> KEQA:
+    """A copy of a program with demonstrations; predictors without any keep theirs."""
+    copied: KEQA = program.deepcopy()
+    for name, predictor in copied.named_predictors():
+        if chosen.get(name):
+            predictor.demos = [dspy.Example(**one.demo) for one in chosen[name]]
+    return copied
+
+
+def _size(count: int, *, half: bool) -> int:
+    return max(1, count // 2) if half else count
+
+
+class _ClosedBook:
+    """Answers a quiz closed-book, once, for programs that do not examine; kept like any answer."""
+
+    def __init__(self, program: KEQA, journal: Journal, metric: Correctness) -> None:
+        self.program, self.journal, self.metric = program, journal, metric
+        self.state = identity(program)
+
+    def __call__(self, trace: Trace, one: Settled) -> float:
+        from keqa.lms.adapter import adapter
+
+        text = one.quiz.resolved or ""
+        key = f"{self.state}:closed book:{digest([text, one.answer_type, one.choices])}"
+        kept = self.journal.get(key)
+        if kept is None:
+            session = Session(self.program.bound, blocking=True)
+            recall = self.program.examination.recall
+            with dspy.context(adapter=dspy.settings.adapter or adapter()):
+                try:
+                    answer = run_blocking(lambda: recall(session, text, one.answer_type, one.choices))
+                except CallError:
+                    return 0.0
+            kept = {"answer": answer}
+            self.journal.put(key, kept)
+        return self.metric(kept["answer"], one.golds, one.answer_type, one.choices)

@@ -1,0 +1,254 @@
+"""DSPy's own optimizers by name, over the program as `keqa.optimize.student.Student` shows it to them.
+
+=========  ==============================  =====================================================================
+name       what it changes                 what it needs
+=========  ==============================  =====================================================================
+``gepa``   instructions of all predictors  a language model that is able to reflect
+``mipro``  instructions and                the package optuna; a language model that is able to write prompts
+           demonstrations, not of judges
+``simba``  the same                        the same language model as for ``mipro``
+=========  ==============================  =====================================================================
+
+MIPROv2 and SIMBA take demonstrations from whatever run ended well, which says nothing about a judge; the judges stay as
+they are, with demonstrations by DESIGN.md's rules 8 and 9 alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Literal
+
+import dspy
+
+from keqa.data.example import Answered
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.metrics.utility import Correctness
+from keqa.optimize.feedback import feedback_metric
+from keqa.optimize.journal import Journal
+from keqa.optimize.student import Student, as_dspy
+from keqa.programs.keqa import KEQA
+
+__all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
+
+Budget = Literal["light", "medium", "heavy"]
+BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
+_STEPS = {"light": 2, "medium": 4, "heavy": 8}
+_CANDIDATES = {"light": 3, "medium": 4, "heavy": 6}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What an optimizer is given."""
+
+    student: Student
+    train: list[dspy.Example]
+    val: list[dspy.Example]
+    metric: Any
+    reflection_lm: Any
+    budget: Budget | int
+    seed: int
+    threads: int
+
+
+def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> None:
+    """Refuse what cannot work before any call is made.
+
+    Args:
+        name: One of `OPTIMIZERS`.
+        reflection_lm: The language model that reflects or writes prompts.
+        budget: See `optimize`.
+
+    Raises:
+        ConfigurationError: An unknown name or budget, or no language model to reflect.
+        MissingExtraError: A package is missing.
+    """
+    if name not in OPTIMIZERS:
+        raise ConfigurationError(f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, none")
+    if budget not in BUDGETS and not (isinstance(budget, int) and budget > 0):
+        raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
+    if reflection_lm is None:
+        raise ConfigurationError(
+            f"{name} needs a language model that is able to reflect on what went wrong and to write instructions: "
+            "name one with reflection_lm=... (on the command line, --reflection-lm)"
+        )
+    if name == "mipro" and importlib.util.find_spec("optuna") is None:
+        raise MissingExtraError("compile", "MIPROv2")
+
+
+def tunable(program: KEQA, optimizer: str) -> list[str]:
+    """The predictors that an optimizer may change: those that are switched on, without judges where they must stay."""
+    switched_on = {
+        "decomposition.decompose": program.decompose,
+        "examination.quiz": program.examine,
+        "examination.same": program.examine and optimizer == "gepa",
+        "picking.judge": program.pick and optimizer == "gepa",
+        "selection.construct": program.select is not None,
+        "answering.answer": True,
+        "summarizing.summarize": program.decompose,
+    }
+    return [name for name, on in switched_on.items() if on]
+
+
+def optimize(
+    name: str,
+    program: KEQA,
+    trainset: Sequence[Answered],
+    valset: Sequence[Answered],
+    *,
+    journal: Journal,
+    metric: Correctness,
+    reflection_lm: Any,
+    budget: Budget | int = "light",
+    seed: int = 0,
+    in_flight: int = 8,
+) -> KEQA:
+    """Run one of DSPy's optimizers.
+
+    Args:
+        name: One of `OPTIMIZERS`.
+        program: It stays as it is.
+        trainset: Questions to learn from.
+        valset: Questions to choose by.
+        journal: Where answers are kept: a run that was killed goes through its finished questions without a call. What
+            the reflecting language model wrote comes from DSPy's cache, where that is on.
+        metric: Correctness of an answer.
+        reflection_lm: The language model that reflects or writes prompts.
+        budget: ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials
+            (MIPROv2) or of steps (SIMBA).
+        seed: Another seed, another search.
+        in_flight: Questions in work at once.
+
+    Returns:
+        The optimized program, on the same language models by role.
+
+    Raises:
+        ConfigurationError: As in `check_optimizer`.
+        MissingExtraError: As in `check_optimizer`.
+    """
+    check_optimizer(name, reflection_lm, budget)
+    shown = tunable(program, name)
+    job = _Job(
+        Student(program, journal, shown),
+        as_dspy(trainset),
+        as_dspy(valset),
+        feedback_metric(metric),
+        reflection_lm,
+        budget,
+        seed,
+        in_flight,
+    )
+    with _quiet(), _each_once():
+        best = OPTIMIZERS[name](job)
+    return _transferred(program, best.program, shown)
+
+
+def _transferred(program: KEQA, optimized: KEQA, names: Sequence[str]) -> KEQA:
+    """A copy of the program with what was changed, so that nothing else of the optimizer's stays with it."""
+    result: KEQA = program.deepcopy()
+    found = dict(optimized.named_predictors())
+    for name, predictor in result.named_predictors():
+        if name in names:
+            instructions = found[name].signature.instructions
+            predictor.signature = predictor.signature.with_instructions(instructions)
+            predictor.demos = [dspy.Example(**_fields(predictor.signature, demo)) for demo in found[name].demos]
+    return result
+
+
+def _fields(signature: Any, demo: Any) -> dict[str, Any]:
+    return {name: demo[name] for name in signature.fields if name in demo}
+
+
+def _gepa(job: _Job) -> Student:
+    limit = {"auto": job.budget} if isinstance(job.budget, str) else {"max_metric_calls": job.budget}
+    optimizer = dspy.GEPA(
+        job.metric, reflection_lm=job.reflection_lm, num_threads=job.threads, seed=job.seed, use_merge=False, **limit
+    )
+    best: Student = optimizer.compile(job.student, trainset=job.train, valset=job.val)
+    return best
+
+
+def _mipro(job: _Job) -> Student:
+    number = isinstance(job.budget, int)
+    optimizer = dspy.MIPROv2(
+        _plain_score(job.metric),
+        prompt_model=job.reflection_lm,
+        task_model=job.student.get_lm(),
+        max_bootstrapped_demos=4,
+        # Raw questions are no demonstrations of the predictors within the program.
+        max_labeled_demos=0,
+        metric_threshold=0.8,
+        auto=None if number else job.budget,
+        num_candidates=3 if number else None,
+        num_threads=job.threads,
+        max_errors=10**6,
+        seed=job.seed,
+    )
+    best: Student = optimizer.compile(
+        job.student,
+        trainset=job.train,
+        valset=job.val,
+        num_trials=job.budget if number else None,
+        minibatch=len(job.val) > 50,
+        minibatch_size=min(35, len(job.val)),
+    )
+    return best
+
+
+def _simba(job: _Job) -> Student:
+    number = isinstance(job.budget, int)
+    optimizer = dspy.SIMBA(
+        metric=_plain_score(job.metric),
+        bsize=min(32, len(job.train)),
+        num_candidates=3 if number else _CANDIDATES[str(job.budget)],
+        max_steps=job.budget if number else _STEPS[str(job.budget)],
+        prompt_model=job.reflection_lm,
+        num_threads=job.threads,
+    )
+    best: Student = optimizer.compile(job.student, trainset=job.train, seed=job.seed)
+    return best
+
+
+OPTIMIZERS: dict[str, Callable[[_Job], Student]] = {"gepa": _gepa, "mipro": _mipro, "simba": _simba}
+
+
+def _plain_score(metric: Any) -> Callable[..., float]:
+    def scored(gold: Any, pred: Any, trace: Any = None) -> float:
+        return float(metric(gold, pred).score)
+
+    return scored
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the optimizers' own bars and logs from the terminal: progress and results are shown by the caller."""
+    logger = logging.getLogger("dspy")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with redirect_stdout(StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _each_once() -> Iterator[None]:
+    """DSPy starts the last, slow questions of a batch a second time; while it does not, each is asked once."""
+    import dspy.evaluate.evaluate as evaluating
+    import dspy.predict.parallel as parallel
+
+    before = (evaluating.ParallelExecutor, parallel.ParallelExecutor)
+    evaluating.ParallelExecutor, parallel.ParallelExecutor = map(_without_restarts, before)
+    try:
+        yield
+    finally:
+        evaluating.ParallelExecutor, parallel.ParallelExecutor = before
+
+
+def _without_restarts(executor: Any) -> Callable[..., Any]:
+    return lambda *arguments, **settings: executor(*arguments, **{**settings, "timeout": 0})
