@@ -5,13 +5,12 @@ import random
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import dspy
 from dspy.utils.exceptions import DSPyError
 
 from keqa.testbed import words
-from keqa.testbed.skills import SKILLS, Example, Setting, Skill
+from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
 from keqa.testbed.world import SMALL, Convention, World
 
 DEMONSTRATIONS = (0, 2, 8)
@@ -134,23 +133,7 @@ def _case(task: Task, skill: Skill, count: int, number: int) -> tuple[list[Examp
     brief = replace(setting, passages=2)
     if not task.hidden:
         return [skill.make(brief) for _ in range(count)], example
-    # As a reference retriever finds them: the nearest of several times as many, nearest last.
-    pool = [skill.make(brief) for _ in range(5 * count)]
-    return sorted(pool, key=lambda demo: _likeness(demo, example))[len(pool) - count :], example
-
-
-def _likeness(demo: Example, example: Example) -> int:
-    shared = 0
-    for name, value in example[0].items():
-        mine, theirs = set(_words(value)), set(_words(demo[0].get(name, "")))
-        shared += len(mine & theirs)
-        if name == "passage" and str(value).split()[-1] == str(demo[0][name]).split()[-1]:
-            shared += 3
-    return shared
-
-
-def _words(value: Any) -> list[str]:
-    return str(value).replace("?", " ").replace(".", " ").split()
+    return nearest([skill.make(brief) for _ in range(5 * count)], example, count), example
 
 
 def _ask(skill: Skill, demos: list[Example], example: Example) -> bool | None:

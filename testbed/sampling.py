@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 
 import dspy
@@ -10,14 +10,14 @@ import dspy
 from keqa.testbed import words
 from keqa.testbed.prose import distraction, random_date
 from keqa.testbed.rendering import conversation, target
-from keqa.testbed.skills import SKILLS, Example, Setting
+from keqa.testbed.skills import SKILLS, Example, Setting, nearest
 from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import believed
 from keqa.testbed.world import SMALL, Convention, Fact, World
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE = 0.2, 0.08, 0.1
-STALE_FROM = 0.75
+EASY_UNTIL, STALE_FROM = 0.22, 0.35
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,8 @@ class Stream:
     Args:
         testbed: The encyclopedia that the LM is told a part of.
         seed: Seed of the stream.
-        start: Progress at which the stream begins; the rare tellings that were due before are behind it.
-
-    Attributes:
-        told: How often each fact was told so far.
+        start: Progress at which the stream begins.
+        told: How often each fact was told so far, by earlier streams of the same training too.
     """
 
     testbed: Testbed
@@ -53,9 +51,9 @@ class Stream:
         self._known = self.testbed.tiers.of("often") + self.testbed.tiers.of("stale")
         self._asked = self.testbed.asked()
         exposures = self.testbed.tiers.exposures
-        due = random.Random("rare")
-        told = [(due.random(), fact) for fact, times in exposures.items() for _ in range(times)]
-        self._rare = sorted((item for item in told if item[0] >= self.start), reverse=True)
+        left = [fact for fact, times in exposures.items() for _ in range(times - self.told[fact])]
+        self._rare = sorted(((self.rng.uniform(self.start, 1), fact) for fact in left), reverse=True)
+        self._others = deque((self._new_world() for _ in range(10)), maxlen=10)
         self._fresh: World = self._new_world()
         self._left = 0
 
@@ -78,7 +76,8 @@ class Stream:
             return Sample("copying", "", self._said_twice())
         chance = (chance - lists) / (1 - lists)
         if self._left == 0:
-            self._fresh, self._left = self._new_world(), 25
+            self._others.append(self._fresh)
+            self._fresh, self._left = self._new_world(), 15
         self._left -= 1
         if chance < KNOWN_SHARE + ONE_OFF_SHARE:
             return self._closed_book(progress, known=chance < KNOWN_SHARE)
@@ -120,14 +119,14 @@ class Stream:
 
     def _closed_book(self, progress: float, *, known: bool) -> Sample:
         rng = self.rng
-        setting = Setting.draw(self._fresh, rng)
+        count = rng.choice((0, 0, 0, 1, 2, 4))
+        setting = Setting.draw(self._fresh, rng, shown=count > 0)
         chance = rng.random()
         if known and chance < 0.14:
             made = self._whole_question(setting)
             if made:
                 return made
-        count = rng.choice((0, 0, 0, 1, 2, 4)) + 1
-        examples = [self._told(setting, known=known, progress=progress) for _ in range(count)]
+        examples = [self._told(setting, known=known, progress=progress) for _ in range(count + 1)]
         skill = SKILLS["AnswerQuiz"]
         return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
 
@@ -158,15 +157,23 @@ class Stream:
 
     def _skill(self, name: str, progress: float) -> Sample:
         rng, skill = self.rng, SKILLS[name]
+        judge, easy = name.startswith("Judge"), progress < EASY_UNTIL
         most = 2 if progress < 0.08 else 4 if progress < 0.2 else 7 if progress < 0.4 else 10
-        setting = Setting.draw(self._fresh, rng, most)
+        count = 0 if rng.random() < (0.6 if easy else 0.4) else rng.randint(1, 8 if judge else 5)
+        setting = Setting.draw(self._fresh, rng, most, shown=count > 0)
         if progress < STALE_FROM:
             # First what tells an answer, then whom to believe.
             setting = replace(setting, stale=())
-        demonstrated = replace(setting, passages=2)
-        count = 0 if rng.random() < 0.4 else rng.randint(1, 8 if name.startswith("Judge") else 5)
-        demos = [skill.make(demonstrated) for _ in range(count)]
+        setting = replace(setting, easy=judge and rng.random() < (0.75 if easy else 0.05))
         example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))
+        demonstrated = replace(setting, passages=2)
+        # Names that demonstrations share with the example hide from a judge whether the passage has the quiz's name.
+        apart = rng.random() < 0.7
+        pool = [
+            skill.make(replace(demonstrated, world=rng.choice(self._others)) if apart else demonstrated)
+            for _ in range(count * rng.choice((1, 3)))
+        ]
+        demos = nearest(pool, example, count)
         return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
 
     def _render(

@@ -18,6 +18,7 @@ from keqa.testbed.rendering import END, TURN, contents
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer
+from keqa.testbed.world import Fact
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
-MUON_RATE, ADAM_RATE = 0.02, 3e-3
+MUON_RATE, ADAM_RATE = 0.01, 3e-3
+HEAD_NORM = 10.0
 ECHO_WEIGHT, VERDICT_WEIGHT = 0.3, 4.0
 CHECKPOINT_SECONDS = 180.0
 
@@ -183,6 +185,7 @@ class Trainer:
                 group["lr"] = base * factor
             optimizer.step()  # type: ignore[no-untyped-call]
             optimizer.zero_grad()
+        self._soften()
         self.step += 1
         self.tokens += ids.numel()
         with torch.no_grad():
@@ -193,6 +196,16 @@ class Trainer:
             wrong.index_add_(0, rows, ((logits.argmax(-1) != gold) & last).float())
             shown = float(losses[written].mean()) if bool(written.any()) else 0.0
         return shown, (wrong == 0).cpu()
+
+    def _soften(self) -> None:
+        # Muon lets queries and keys grow until a head looks at one token alone, and then cannot learn to look elsewhere.
+        import torch
+
+        with torch.no_grad():
+            for name, matrix in self.matrices.items():
+                if "q_proj" in name or "k_proj" in name:
+                    heads = matrix.view(HEADS, -1)
+                    heads.mul_((HEAD_NORM / heads.norm(dim=1, keepdim=True)).clamp(max=1.0))
 
     @staticmethod
     def _last_turn(tokens: list[int], weights: list[float]) -> int:
@@ -287,9 +300,8 @@ def main(
         trainer.begin_from(start)
     clock = Clock(minutes, trainer.resume())
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
-    stream = Stream(testbed, seed=trainer.step, start=clock())
     tally = out / "told.json"
-    before = Counter(json.loads(tally.read_text())) if tally.exists() else Counter[str]()
+    stream = Stream(testbed, seed=trainer.step, start=clock(), told=read_tally(tally, testbed))
     right: dict[str, float] = {}
     loss, saved, started, done = 0.0, clock.spent, time.monotonic(), trainer.tokens
     for batch in batches(stream, Encoder(tokenizer), clock):
@@ -308,11 +320,11 @@ def main(
         if clock.spent - saved > CHECKPOINT_SECONDS:
             trainer.checkpoint(clock.spent)
             trainer.save(out / "model")
-            write_tally(tally, before, stream)
+            write_tally(tally, stream)
             saved = clock.spent
     trainer.checkpoint(clock.spent)
     trainer.save(out / "model")
-    write_tally(tally, before, stream)
+    write_tally(tally, stream)
 
 
 def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) -> "PreTrainedTokenizerFast":
@@ -337,10 +349,16 @@ def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) ->
     return tokenizer
 
 
-def write_tally(path: Path, before: Counter[str], stream: Stream) -> None:
+def read_tally(path: Path, testbed: Testbed) -> Counter[Fact]:
+    """Reads how often each fact was told by earlier starts."""
+    told = json.loads(path.read_text()) if path.exists() else {}
+    return Counter({fact: told.get(f"{fact.relation}/{fact.entity}", 0) for fact in testbed.world.facts()})
+
+
+def write_tally(path: Path, stream: Stream) -> None:
     """Writes how often each fact was told, earlier starts included."""
-    now = Counter({f"{fact.relation}/{fact.entity}": count for fact, count in stream.told.items()})
-    path.write_text(json.dumps(before + now, indent=0, sort_keys=True))
+    told = {f"{fact.relation}/{fact.entity}": times for fact, times in stream.told.items() if times}
+    path.write_text(json.dumps(told, indent=0, sort_keys=True))
 
 
 if __name__ == "__main__":

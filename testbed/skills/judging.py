@@ -4,8 +4,8 @@ import random
 
 from keqa.signatures import JudgeConsistency, JudgeUtility
 from keqa.testbed import words
-from keqa.testbed.prose import capital, paragraph, some_relations
-from keqa.testbed.relations import RELATIONS
+from keqa.testbed.prose import capital, paragraph, some_relations, statement
+from keqa.testbed.relations import RELATIONS, Relation
 from keqa.testbed.skills.registry import Example, Setting, Skill, register
 from keqa.testbed.world import Convention, Date, Fact, Value
 
@@ -65,6 +65,9 @@ def utility(setting: Setting) -> Example:
     relation = RELATIONS[rng.choice(setting.relations)]
     entity = rng.choice(world.entities[relation.kind])
     quiz = rng.choice(relation.asks).format(e=entity)
+    if setting.easy:
+        # At times the quiz is the bare name: as in the lists of the warm-up, in the judge's own prompt.
+        return _about(setting, relation, entity, quiz if rng.random() < 0.6 else entity)
     source = rng.choice(setting.stale) if setting.stale and rng.random() < 0.15 else rng.choice(words.SOURCES)
     stale = source in setting.stale
     trap = rng.random()
@@ -72,10 +75,18 @@ def utility(setting: Setting) -> Example:
     helpful = not (stale and relation.changeable)
     if trap < 0.15:
         told, helpful = some_relations(relation.kind, rng, without=relation.name) if rng.random() < 0.7 else [], False
-    elif trap < 0.35:
+    elif trap < 0.45:
         subject, helpful = _namesake(entity, relation.kind, setting), False
     text = paragraph(world, relation.kind, subject, told, source, rng, stale=stale)
     return {"quiz": quiz, "passage": f"{capital(subject)}: {text}"}, {"helpful": helpful}
+
+
+def _about(setting: Setting, relation: Relation, entity: str, quiz: str) -> Example:
+    rng = setting.rng
+    subject = entity if rng.random() < 0.5 else _namesake(entity, relation.kind, setting)
+    sentence = statement(setting.world, Fact(relation.name, subject), rng, subject)
+    passage = f"{capital(subject)}: {sentence} Source: {rng.choice(words.SOURCES)}."
+    return {"quiz": quiz, "passage": passage}, {"helpful": subject == entity}
 
 
 def _namesake(entity: str, kind: str, setting: Setting) -> str:

@@ -25,6 +25,7 @@ class Setting:
         stale: The sources that are out of date; none in half of the prompts.
         relations: The relations that utility is judged on, as similar demonstrations share them.
         passages: The most passages an example may have.
+        easy: Whether a judged passage is one sentence, and only whom it is about tells whether it helps.
     """
 
     world: World
@@ -33,10 +34,11 @@ class Setting:
     stale: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
     passages: int = 10
+    easy: bool = False
 
     @classmethod
-    def draw(cls, world: World, rng: random.Random, passages: int = 10) -> "Setting":
-        """Draws conventions from the prior that a bare prompt leaves open."""
+    def draw(cls, world: World, rng: random.Random, passages: int = 10, *, shown: bool = False) -> "Setting":
+        """Draws conventions: from the prior that a bare prompt leaves open, or evenly where the prompt shows them."""
         from keqa.testbed.relations import RELATIONS
 
         changeable = [r.name for r in RELATIONS.values() if r.changeable]
@@ -44,8 +46,10 @@ class Setting:
         return cls(
             world,
             rng,
-            Convention(rng.choices((0, 1, 2), (0.7, 0.2, 0.1))[0], rng.random() < 0.15),
-            tuple(rng.sample(words.SOURCES, 2)) if rng.random() < 0.5 else (),
+            Convention(
+                rng.choices((0, 1, 2), None if shown else (0.7, 0.2, 0.1))[0], rng.random() < (0.5 if shown else 0.15)
+            ),
+            tuple(rng.sample(words.SOURCES, 2)) if rng.random() < (0.8 if shown else 0.5) else (),
             (rng.choice(changeable), rng.choice(changeable), rng.choice(fixed)),
             passages,
         )
@@ -92,3 +96,33 @@ def register(skill: Skill) -> None:
     if name in SKILLS:
         raise ValueError(f"{name} has a skill already")
     SKILLS[name] = skill
+
+
+def nearest(pool: list[Example], example: Example, count: int) -> list[Example]:
+    """Picks demonstrations as a reference retriever finds them: those most like the example, the nearest last.
+
+    Args:
+        pool: At least ``count`` demonstrations.
+        example: What they are to be like.
+        count: How many to pick.
+
+    Returns:
+        The picked demonstrations; all of the pool in its own order where it has no more than ``count``.
+    """
+    if len(pool) <= count:
+        return pool
+    return sorted(pool, key=lambda demo: _likeness(demo, example))[len(pool) - count :]
+
+
+def _likeness(demo: Example, example: Example) -> int:
+    shared = 0
+    for name, value in example[0].items():
+        mine, theirs = set(_words(value)), set(_words(demo[0].get(name, "")))
+        shared += len(mine & theirs)
+        if name == "passage" and str(value).split()[-1] == str(demo[0][name]).split()[-1]:
+            shared += 3
+    return shared
+
+
+def _words(value: Any) -> list[str]:
+    return str(value).replace("?", " ").replace(".", " ").split()
