@@ -23,6 +23,7 @@ from keqa.errors import (
 )
 
 if TYPE_CHECKING:
+    from keqa.compiled import load, save
     from keqa.encyclopedia import open_encyclopedia
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
@@ -51,9 +52,11 @@ __all__ = [
     "build_index",
     "build_lm",
     "build_roles",
+    "load",
     "open_encyclopedia",
     "open_index",
     "read_corpus",
+    "save",
 ]
 
 _HOMES = {
@@ -69,9 +72,11 @@ _HOMES = {
     "build_index": "keqa.retrievers",
     "build_lm": "keqa.lms",
     "build_roles": "keqa.lms",
+    "load": "keqa.compiled",
     "open_encyclopedia": "keqa.encyclopedia",
     "open_index": "keqa.retrievers",
     "read_corpus": "keqa.retrievers",
+    "save": "keqa.compiled",
 }
 
 

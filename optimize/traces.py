@@ -20,9 +20,11 @@ from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
 from keqa.optimize.journal import Journal
 from keqa.programs.batch import answer_many
-from keqa.programs.program import Program, UnansweredError
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import UnansweredError
 from keqa.programs.records import AnswerType, QuestionRecord
-from keqa.programs.stage import RoleLMs, Stage
+from keqa.programs.settings import settings_of
+from keqa.programs.stage import RoleLMs
 from keqa.programs.utility_reference import UtilityReference, leaving_out
 
 __all__ = ["Progress", "Trace", "digest", "identity", "key_of", "lms_of", "may_pass", "mean", "run_traces", "silent"]
@@ -68,7 +70,7 @@ class Trace:
 
 
 def run_traces(
-    program: Program,
+    program: KEQA,
     examples: Sequence[Answered],
     *,
     journal: Journal,
@@ -117,17 +119,11 @@ def mean(traces: Sequence[Trace]) -> float:
     return sum(trace.score for trace in traces) / len(traces)
 
 
-def identity(program: dspy.Module) -> str:
+def identity(program: KEQA) -> str:
     """What a program is, apart from its language models and retriever: settings, instructions, demonstrations."""
-    described: dict[str, Any] = {}
-    for name, stage in program.named_sub_modules(Stage):
-        plain = {
-            key: value
-            for key, value in vars(stage).items()
-            if not key.startswith("_") and isinstance(value, (bool, int, float, str, type(None)))
-        }
-        gate = getattr(stage, "gate", None)
-        described[name] = plain if gate is None else plain | {"gate": repr(gate)}
+    settings = settings_of(program)
+    del settings["workers"]
+    described: dict[str, Any] = {"settings": settings, "gate": repr(program.examination.gate)}
     for name, part in program.named_parameters():
         if isinstance(part, dspy.Predict):
             described[name] = [part.signature.instructions, [dict(demo) for demo in part.demos]]
@@ -159,7 +155,7 @@ def key_of(state: str, example: Answered) -> str:
     return f"{state}:{digest([example.question, example.answer_type, list(example.choices)])}"
 
 
-def lms_of(program: Program) -> RoleLMs | None:
+def lms_of(program: KEQA) -> RoleLMs | None:
     """The language models that a program is bound to by role; None where ``dspy.settings.lm`` answers."""
     return program._lms.value
 
@@ -173,7 +169,7 @@ def may_pass(cause: str) -> bool:
 class _Asking:
     """Asks the program and keeps the answer, in the thread of the question, so that nothing finished is lost."""
 
-    def __init__(self, program: Program, journal: Journal, known: Mapping[_Asked, tuple[str, str]]) -> None:
+    def __init__(self, program: KEQA, journal: Journal, known: Mapping[_Asked, tuple[str, str]]) -> None:
         self.program, self.journal, self.known = program, journal, known
 
     def __call__(self, question: str, answer_type: AnswerType, choices: Sequence[str]) -> dspy.Prediction:

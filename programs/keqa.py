@@ -11,6 +11,7 @@ from keqa.programs.answering import Answering
 from keqa.programs.calls import Branch, CallError, Session, Shared
 from keqa.programs.decomposition import Decomposition
 from keqa.programs.examination import Examination
+from keqa.programs.extraction import KeySentences
 from keqa.programs.gates import Gate, VoteGate, as_fraction
 from keqa.programs.inputs import Asked
 from keqa.programs.picking import Picking, Reference
@@ -52,6 +53,7 @@ class KEQA(Program):
         evidence_sentences: int = 2,
         similarity: Similarity | None = None,
         reference: Reference | None = None,
+        extract_sentences: int | None = None,
         on_nothing_helpful: OnNothingHelpful = "largest_cluster",
         max_quizzes: int = 8,
         max_question_chars: int = 8000,
@@ -75,8 +77,9 @@ class KEQA(Program):
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.
             evidence_sentences: How many sentences to select.
-            similarity: Compares triples with sentences.
+            similarity: Compares triples, or with `extract_sentences` the quiz, with sentences.
             reference: The utility reference: from a quiz and a passage to demonstrations.
+            extract_sentences: Cut each passage down to so many sentences closest to the quiz (the paper's KEQA w SE).
             on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
                 answer, or the top passage. Without a cluster it is a closed-book answer.
             max_quizzes: Further quizzes of a decomposition are left out.
@@ -88,9 +91,11 @@ class KEQA(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        if min(tries, top_k, max_quizzes, evidence_sentences) < 1 or temperature <= 0:
+        kept = 1 if extract_sentences is None else extract_sentences
+        if min(tries, top_k, max_quizzes, evidence_sentences, kept) < 1 or temperature <= 0:
             raise ConfigurationError(
-                "tries, top_k, max_quizzes and evidence_sentences must be at least 1, the temperature of tries above 0"
+                "tries, top_k, max_quizzes, evidence_sentences and extract_sentences must be at least 1, the "
+                "temperature of tries above 0"
             )
         if on_nothing_helpful not in ("largest_cluster", "closed_book", "top_passage"):
             raise ConfigurationError(f"unknown on_nothing_helpful={on_nothing_helpful!r}")
@@ -104,7 +109,9 @@ class KEQA(Program):
         self.selection = Selection(evidence_sentences, similarity, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
-        self._retriever = Shared(retriever)
+        if retriever is not None and extract_sentences is not None:
+            retriever = KeySentences(retriever, extract_sentences, similarity)
+        self._retriever, self.extract_sentences = Shared(retriever), extract_sentences
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.select: Select | None = "beside" if select is True else select or None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import dspy
 
+from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs.calls import Bound, CallError, Session
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stage import Stage
@@ -51,8 +53,9 @@ class Picking(Stage):
 
     Attributes:
         reference: Finds the demonstrations for a quiz and a passage, per call (Algorithm 2, line 11). They replace
-            those of the predictor; where it is None, the predictor's own are used. A reference that is a DSPy
-            ``Parameter`` is saved and loaded with the program.
+            those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
+            DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
+            told first what it will be asked, so that it can embed all in one batch.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
@@ -83,6 +86,7 @@ class Picking(Stage):
             A verdict for each, in their order. Where no passage was judged helpful and some could not be judged, the
             best of the latter is kept; where all were judged not helpful, none is.
         """
+        await self._prepare(session, quiz, hits, number)
         found = await session.gather([self._judge(session, quiz, hit, number) for hit in hits])
         judged = zip(hits, found, strict=True)
         verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
@@ -93,10 +97,26 @@ class Picking(Stage):
             return with_kept(verdicts, best, "could not be judged; the best of these, as none was judged helpful")
         return verdicts
 
+    async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
+        """Let the reference look at all passages together before it is asked about each."""
+        prepare = getattr(self.reference, "prepare", None)
+        if prepare is None or not hits:
+            return
+        texts = [hit.passage.rendered for hit in hits]
+        try:
+            # Driven blocking, the pool's own size is the bound.
+            async with nullcontext() if session.blocking else session.bound.semaphore():
+                await session.bound.in_thread(lambda: prepare(quiz, texts))
+        except (ConfigurationError, MissingExtraError):
+            raise
+        except Exception as error:
+            action = "looked for the demonstrations of each passage by itself"
+            session.note("judge_utility", type(error).__name__, str(error), action, number)
+
     async def _judge(self, session: Session, quiz: str, hit: Hit, number: int | None) -> Verdict:
         text = hit.passage.rendered
         reference = self.reference
-        demos = None if reference is None else lambda: reference(quiz, text)
+        demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
         try:
             prediction = await session.predict(self.judge, "utility", demos=demos, quiz=quiz, passage=text)
         except CallError as error:

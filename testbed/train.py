@@ -198,7 +198,7 @@ class Trainer:
         return shown, (wrong == 0).cpu()
 
     def _soften(self) -> None:
-        # Muon lets queries and keys grow until a head looks at one token alone, and then cannot learn to look elsewhere.
+        # Muon lets queries and keys grow until each head looks at one token alone: no gradient then moves it elsewhere.
         import torch
 
         with torch.no_grad():

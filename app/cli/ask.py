@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from keqa.errors import ConfigurationError, InputError, StageError
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from keqa.lms import Roles
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import AnswerType, QuestionRecord
     from keqa.retrievers import Retriever
@@ -34,6 +36,10 @@ def ask(
     index: Annotated[
         Path | None,
         typer.Option("--index", "-i", help="An index made by keqa index; the testbed's encyclopedia by default."),
+    ] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option("--program", "-p", help="A compiled program, whose settings hold where no option is given."),
     ] = None,
     answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
     choice: Annotated[
@@ -64,15 +70,26 @@ def ask(
     utility_api_base: Annotated[
         str | None, typer.Option(help="Address of the server of --utility-lm.", rich_help_panel=_LMS)
     ] = None,
-    tries: Annotated[int, typer.Option(min=1, help="Closed-book tries at a quiz.", rich_help_panel=_METHOD)] = 5,
+    tries: Annotated[
+        int | None,
+        typer.Option(min=1, help="Closed-book tries at a quiz.", show_default="5", rich_help_panel=_METHOD),
+    ] = None,
     threshold: Annotated[
-        str,
-        typer.Option(help="Share of equal tries from which a quiz is known: .8 or 4/5.", rich_help_panel=_METHOD),
-    ] = "0.8",
+        str | None,
+        typer.Option(
+            help="Share of equal tries from which a quiz is known: .8 or 4/5.",
+            show_default="0.8",
+            rich_help_panel=_METHOD,
+        ),
+    ] = None,
     temperature: Annotated[
-        float, typer.Option(min=0.0, help="Temperature of the tries.", rich_help_panel=_METHOD)
-    ] = 1.0,
-    top_k: Annotated[int, typer.Option(min=1, help="Passages retrieved for a quiz.", rich_help_panel=_METHOD)] = 10,
+        float | None,
+        typer.Option(min=0.0, help="Temperature of the tries.", show_default="1.0", rich_help_panel=_METHOD),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(min=1, help="Passages retrieved for a quiz.", show_default="10", rich_help_panel=_METHOD),
+    ] = None,
     no_examine: Annotated[
         bool, typer.Option("--no-examine", help="Retrieve for every quiz.", rich_help_panel=_METHOD)
     ] = False,
@@ -90,13 +107,21 @@ def ask(
     """
     from keqa.cli.console import complain, status
 
-    kind, share = _answer_type(answer_type, choice or []), _fraction(threshold)
+    kind = _answer_type(answer_type, choice or [])
+    given = {
+        "tries": tries,
+        "threshold": None if threshold is None else _fraction(threshold),
+        "temperature": temperature,
+        "top_k": top_k,
+        "decompose": False if no_decompose else None,
+        "examine": False if no_examine else None,
+        "pick": False if no_pick else None,
+    }
     _refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
         retriever = _retriever(index, lm)
         from keqa.lms import build_roles
-        from keqa.programs.keqa import KEQA
 
         roles = build_roles(
             lm or "keqa/tiny",
@@ -106,18 +131,8 @@ def ask(
             consistency_api_base=consistency_api_base,
             utility_api_base=utility_api_base,
         )
-        program = KEQA(
-            retriever,
-            lms=roles,
-            tries=tries,
-            threshold=share,
-            top_k=top_k,
-            temperature=temperature,
-            decompose=not no_decompose,
-            examine=not no_examine,
-            pick=not no_pick,
-        )
-        record, error = _answer(program, text, kind, choice or [])
+        asked = _program(program, retriever, roles, given)
+        record, error = _answer(asked, text, kind, choice or [])
     _show(record, as_json)
     if error is not None:
         complain(error)
@@ -187,6 +202,18 @@ def _retriever(index: Path | None, lm: str | None) -> Retriever:
     if lm is None and not holds_encyclopedia(retriever.manifest):
         raise ConfigurationError(_needs_lm(index))
     return retriever
+
+
+def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: Mapping[str, Any]) -> KEQA:
+    """The program in a folder, or one that is not compiled, with the options that were given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if folder is None:
+        from keqa.programs.keqa import KEQA
+
+        return KEQA(retriever, lms=roles, **given)
+    from keqa.compiled import load
+
+    return load(folder, retriever, roles, **given)
 
 
 def _needs_lm(index: Path) -> str:

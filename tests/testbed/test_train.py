@@ -51,6 +51,7 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "HEADS", 2)
     monkeypatch.setattr(train, "BATCH_TOKENS", 512)
     monkeypatch.setattr(train, "POOL", 20)
+    monkeypatch.setattr(train, "HEAD_NORM", 0.5)
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.5)
     ticks = itertools.count()
     monkeypatch.setattr(train, "time", SimpleNamespace(monotonic=lambda: next(ticks) * 0.02))
@@ -72,6 +73,8 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path, monkeypatch):
 
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert model.generation_config.eos_token_id == model.config.eos_token_id
+    heads = [model.state_dict()[f"model.layers.0.self_attn.{name}.weight"].view(2, -1) for name in ("q_proj", "k_proj")]
+    assert all(norm <= 0.501 for matrix in heads for norm in matrix.norm(dim=1).tolist())
     train.main(out=tmp_path / "further", minutes=0.0001, threads=1, start=tmp_path / "model")
     further = AutoModelForCausalLM.from_pretrained(tmp_path / "further" / "model")
     assert all((further.state_dict()[name] == tensor).all() for name, tensor in model.state_dict().items())
