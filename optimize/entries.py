@@ -1,0 +1,119 @@
+"""What the utility reference is made of (KEQA, section 3.4), and what it cost to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from keqa.programs.records import Cost, Record
+
+__all__ = ["Basis", "Labelled", "Spent", "UtilityEntries", "UtilityEntry"]
+
+Basis = Literal["question", "quiz"]
+
+
+class UtilityEntry(Record):
+    """A passage that helped or harmed: an element of R.
+
+    Attributes:
+        root: Id of the training question that it comes from.
+        quiz: The question or quiz that was answered with the passage, without references.
+        passage: The passage as the judge reads it.
+        passage_id: Its identifier within the index.
+        helpful: U = 1; otherwise U = -1.
+        gain: Cor(Q, K* ∪ {K'}) - Cor(Q, K*), of the sign of U.
+        basis: Whether the whole question was answered or one of its quizzes.
+    """
+
+    root: str
+    quiz: str
+    passage: str
+    passage_id: str
+    helpful: bool
+    gain: float
+    basis: Basis
+
+
+class Spent(Record):
+    """What labelling cost.
+
+    Attributes:
+        calls: Requests that reached the language model.
+        cached: Requests answered by DSPy's cache.
+        failed: Requests without a usable reply, each also counted in `calls` or `cached`.
+        prompt_tokens: As the language model reported.
+        completion_tokens: As the language model reported.
+        retrievals: Searches made.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    retrievals: int = 0
+
+    @classmethod
+    def of(cls, cost: Cost) -> Spent:
+        """Add up the roles of a question's cost."""
+        names = ("calls", "cached", "failed", "prompt_tokens", "completion_tokens")
+        sums = {name: sum(getattr(role, name) for role in cost.by_role.values()) for name in names}
+        return cls(**sums, retrievals=cost.retrievals)
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+
+
+class Labelled(Record):
+    """What came of one training question.
+
+    Attributes:
+        root: Its id.
+        entries: Passages of utility 1 and -1, best first; first for the whole question, then for each quiz.
+        of_no_consequence: How many passages had utility 0; they are no entries.
+        left_out: How many passages have no label because a call failed.
+        problems: Why there is less than there could be, such as that no passage was found.
+        complete: Whether no call failed for want of a reply. Where one did, the question is not kept as finished, and a
+            later run asks it again.
+        spent: What it cost.
+    """
+
+    root: str
+    entries: tuple[UtilityEntry, ...] = ()
+    of_no_consequence: int = 0
+    left_out: int = 0
+    problems: tuple[str, ...] = ()
+    complete: bool = True
+    spent: Spent = Spent()
+
+
+class UtilityEntries(list[UtilityEntry]):
+    """The utility reference R of a train split: its entries, in the order of the training questions.
+
+    Attributes:
+        questions: What came of each training question.
+    """
+
+    def __init__(self, questions: Iterable[Labelled]) -> None:
+        self.questions = list(questions)
+        super().__init__(entry for question in self.questions for entry in question.entries)
+
+    @property
+    def problems(self) -> dict[str, tuple[str, ...]]:
+        """By id, the training questions that gave less than they could, such as those without a passage, and why."""
+        return {question.root: question.problems for question in self.questions if question.problems}
+
+    @property
+    def left_out(self) -> int:
+        """Passages without a label because a call failed."""
+        return sum(question.left_out for question in self.questions)
+
+    @property
+    def spent(self) -> Spent:
+        """What all questions cost, those that were finished by an earlier run included."""
+        return sum((question.spent for question in self.questions), Spent())
+
+    def counts(self) -> dict[bool, int]:
+        """How many entries are helpful (True) and harmful (False)."""
+        helpful = sum(entry.helpful for entry in self)
+        return {True: helpful, False: len(self) - helpful}

@@ -1,0 +1,204 @@
+"""Utility labels of the passages found for one training question (KEQA, section 3.4, utility reference)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from keqa.data.example import Example
+from keqa.errors import ConfigurationError, InputError
+from keqa.metrics.answers import f1
+from keqa.metrics.utility import Correctness, Utility, gain, utility
+from keqa.optimize.entries import Labelled, Spent, UtilityEntry
+from keqa.optimize.targets import Reason, Rule, Target, question_target, quiz_targets
+from keqa.programs.calls import CallError, Session, text_of
+from keqa.programs.keqa import KEQA
+from keqa.retrievers.base import Passage
+from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
+
+__all__ = ["Labeller"]
+
+
+@dataclass
+class _Labels:
+    """What came of a target: each passage with its gain and label, and the errors of calls."""
+
+    found: list[tuple[Passage, float, Utility]] = field(default_factory=list)
+    errors: list[CallError] = field(default_factory=list)
+    left_out: int = 0
+    problem: str | None = None
+
+    def add(self, passage: Passage, score: float | CallError, without: float) -> bool:
+        """Label a passage by the equation, or count it as left out, and tell whether it helped."""
+        if isinstance(score, CallError):
+            self.errors.append(score)
+            self.left_out += 1
+            return False
+        label = utility(score, without)
+        self.found.append((passage, gain(score, without), label))
+        return label == 1
+
+
+class Labeller:
+    """Answers a training question with and without passages and labels each passage by the difference it makes.
+
+    Searches and answers are those of the program's own retriever, predictors and language models, with the
+    demonstrations that the predictors have at the time.
+    """
+
+    def __init__(
+        self,
+        program: KEQA,
+        *,
+        top_k: int | None = None,
+        rule: Rule = "auto",
+        correctness: Correctness = f1,
+        reason: Reason = "auto",
+        quiz_level: bool = True,
+    ) -> None:
+        """Set up; see `keqa.optimize.reference.build_reference` for the arguments.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        retriever = program._retriever.value
+        if retriever is None:
+            raise ConfigurationError("the utility reference needs passages: give the program a retriever")
+        if rule not in ("auto", "growing", "one passage"):
+            raise ConfigurationError(f"unknown rule={rule!r}")
+        if reason not in ("auto", True, False):
+            raise ConfigurationError(f"unknown reason={reason!r}")
+        if top_k is not None and top_k < 1:
+            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
+        self.program, self.retriever = program, retriever
+        self.top_k = top_k or program.top_k
+        self.rule, self.correctness, self.reason, self.quiz_level = rule, correctness, reason, quiz_level
+        self.reason_from_memory = dspy.Predict(ReasonFromMemory)
+        self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
+        for predictor in (self.reason_from_memory, self.reason_with_knowledge):
+            predictor.set_lm(program.answering.answer.lm)
+
+    async def label(self, example: Example) -> Labelled:
+        """Label the passages of a training question.
+
+        Returns:
+            The labels. A call that fails leaves out its passage; a failed search, or a failed answer without passages,
+            leaves out all of the question or quiz. Both are counted and named.
+
+        Raises:
+            ConfigurationError: No question could be answered before the user changes something.
+        """
+        session = Session(self.program.bound, blocking=True)
+        try:
+            targets = self._targets(example)
+        except InputError as error:
+            return Labelled(root=example.id, problems=(str(error),))
+        labels = await session.gather([self._label(session, target) for target in targets])
+        return Labelled(
+            root=example.id,
+            entries=tuple(
+                UtilityEntry(
+                    root=example.id,
+                    quiz=target.asked.question,
+                    passage=passage.rendered,
+                    passage_id=passage.id,
+                    helpful=label == 1,
+                    gain=difference,
+                    basis=target.basis,
+                )
+                for target, one in zip(targets, labels, strict=True)
+                for passage, difference, label in one.found
+                if label != 0
+            ),
+            of_no_consequence=sum(label == 0 for one in labels for _, _, label in one.found),
+            left_out=sum(one.left_out for one in labels),
+            problems=tuple(one.problem for one in labels if one.problem),
+            complete=not any(_may_pass(error) for one in labels for error in one.errors),
+            spent=Spent.of(session.ledger.cost()),
+        )
+
+    def _targets(self, example: Example) -> list[Target]:
+        one_hop, most = not self.program.decompose, self.program.max_question_chars
+        question = question_target(example, self.rule, self.reason, one_hop=one_hop, max_chars=most)
+        return [question, *(quiz_targets(example, max_chars=most) if self.quiz_level else ())]
+
+    async def _label(self, session: Session, target: Target) -> _Labels:
+        """Go through the candidates in descending relevance."""
+        labels = _Labels()
+        try:
+            hits = await session.search(self.retriever, target.asked.question, self.top_k)
+        except CallError as error:
+            return _Labels(errors=[error], problem=f"{target.name}: the search failed ({error})")
+        candidates = _each_once([hit.passage for hit in hits])
+        if not candidates:
+            return _Labels(problem=f"{target.name}: no passage was found")
+        without = await self._correctness(session, target, [])
+        if isinstance(without, CallError):
+            message = f"{target.name}: there is no answer without passages to compare with ({without})"
+            return _Labels(errors=[without], left_out=len(candidates), problem=message)
+        if target.growing:
+            helpful: list[Passage] = []
+            for candidate in candidates:
+                score = await self._correctness(session, target, [*helpful, candidate])
+                if labels.add(candidate, score, without) and not isinstance(score, CallError):
+                    helpful.append(candidate)
+                    without = score
+        else:
+            scores = await session.gather([self._correctness(session, target, [one]) for one in candidates])
+            for candidate, score in zip(candidates, scores, strict=True):
+                labels.add(candidate, score, without)
+        if labels.left_out == len(candidates):
+            labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
+        return labels
+
+    async def _correctness(self, session: Session, target: Target, passages: Sequence[Passage]) -> float | CallError:
+        """Cor(Q, K*): how correct the answer from these passages is, or why there is none."""
+        asked = target.asked
+        try:
+            answer = await self._answer(session, target, [passage.rendered for passage in passages])
+        except CallError as error:
+            return error
+        return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
+
+    async def _answer(self, session: Session, target: Target, passages: list[str]) -> str:
+        """Ans(Q, K*, L); without passages, from memory.
+
+        From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
+        would label a passage by an answer that it had no part in.
+        """
+        asked, program = target.asked, self.program
+        if not passages and not target.reason:
+            return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
+        inputs: dict[str, Any] = {"passages": passages} if passages else {}
+        if target.reason:
+            predictor = self.reason_with_knowledge if passages else self.reason_from_memory
+        else:
+            predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
+        prediction = await session.predict(
+            predictor,
+            "task",
+            question=asked.question,
+            answer_type=asked.answer_type,
+            choices=list(asked.choices),
+            **inputs,
+        )
+        text = text_of(prediction.answer)
+        if not text:
+            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
+        return text
+
+
+def _may_pass(error: CallError) -> bool:
+    """Whether another attempt may fare better: there was no reply, and nothing in the request is to blame."""
+    return not (error.unusable or error.overflow or error.cause == "LMInvalidRequestError")
+
+
+def _each_once(passages: Sequence[Passage]) -> list[Passage]:
+    """The passages without those that say the same: a second one would only repeat the label of the first."""
+    found: dict[str, Passage] = {}
+    for passage in passages:
+        found.setdefault(passage.rendered, passage)
+    return list(found.values())
