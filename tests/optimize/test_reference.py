@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import Counter
@@ -305,6 +306,24 @@ def test_order_and_entries_do_not_depend_on_how_many_are_in_flight(program):
     alone = build_reference(built, train, in_flight=1)
     assert build_reference(built, train, in_flight=5) == alone
     assert [question.root for question in alone.questions] == [example.id for example in train]
+
+
+def test_it_runs_where_a_loop_runs(program):
+    built, _ = program(lambda passages, question: GOLD if passages else "x", "text")
+
+    async def notebook() -> list[UtilityEntry]:
+        return build_reference(built, [WHO])
+
+    assert [entry.root for entry in asyncio.run(notebook())] == ["who"]
+
+
+def test_four_workers_are_never_exceeded(scripted, retriever):
+    lm, engine = scripted(Answers(lambda passages, question: "x"), latency=0.01)
+    built = KEQA(retriever(*"abcdef"), workers=4)
+    built.set_lm(lm)
+    build_reference(built, [Example(str(n), f"Q {n}?", ("x",)) for n in range(8)], rule="one passage", in_flight=8)
+    assert engine.peak <= 4
+    assert len(engine.calls) == 8 * 7
 
 
 def test_progress_and_cost_are_told(program, tmp_path):
