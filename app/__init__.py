@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from keqa.compiled import load, save
     from keqa.encyclopedia import open_encyclopedia
     from keqa.lms import Roles, build_lm, build_roles
+    from keqa.optimize.compile import compile_program as compile
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
@@ -72,6 +73,7 @@ _HOMES = {
     "build_index": "keqa.retrievers",
     "build_lm": "keqa.lms",
     "build_roles": "keqa.lms",
+    "compile": "keqa.optimize.compile",
     "load": "keqa.compiled",
     "open_encyclopedia": "keqa.encyclopedia",
     "open_index": "keqa.retrievers",

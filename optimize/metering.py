@@ -1,0 +1,57 @@
+"""What a compilation costs, over all the runs that it took."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import Any
+
+import dspy
+from dspy.utils.usage_tracker import UsageTracker
+
+from keqa.optimize.journal import Journal
+from keqa.optimize.report import Spending
+
+__all__ = ["Meter"]
+
+_KEY = "spent"
+
+
+class Meter(UsageTracker):
+    """Counts every request that reaches a language model while it is DSPy's usage tracker, and tells the one before it.
+
+    Attributes:
+        earlier: What earlier runs had kept; what they spent after their last step is not in it.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        """Begin counting.
+
+        Args:
+            journal: Where the count is kept.
+        """
+        super().__init__()
+        self._parent: UsageTracker | None = dspy.settings.usage_tracker
+        self._journal, self._lock = journal, threading.Lock()
+        self.earlier = Spending(**(journal.get(_KEY) or {}))
+        self._calls = self._read = self._written = 0
+
+    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
+        """Count a request; DSPy reports none for an answer from its cache."""
+        with self._lock:
+            self._calls += 1
+            self._read += usage_entry.get("prompt_tokens") or 0
+            self._written += usage_entry.get("completion_tokens") or 0
+        if self._parent is not None:
+            self._parent.add_usage(lm, usage_entry)
+
+    @property
+    def spent(self) -> Spending:
+        """What this run has cost so far."""
+        with self._lock:
+            return Spending(self._calls, self._read, self._written)
+
+    def keep(self) -> None:
+        """Write the count down, so that a later run in the same folder knows of it."""
+        if self.spent.calls:
+            self._journal.put(_KEY, asdict(self.earlier + self.spent))

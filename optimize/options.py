@@ -1,0 +1,63 @@
+"""How to compile, checked before any call is made."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.optimize.dspy_optimizers import Budget, check_optimizer
+from keqa.optimize.tune import Grid
+from keqa.programs.embedding import HASHING, Embedder
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile.
+
+    Attributes:
+        optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba`` or ``none``.
+        reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA).
+        budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_optimizers.optimize`.
+        demos: Demonstrations of a predictor.
+        judge_demos: Demonstrations of the consistency judge.
+        sets: Sets of demonstrations to score.
+        threshold: The final score that a question's decomposition and summary take to be demonstrations.
+        reference: Whether to build the utility reference.
+        embedder: Finds its demonstrations; see `keqa.programs.embedding.open_embedder`.
+        tuning: Whether to tune the settings.
+        grid: The values to try.
+        cost_per_retrieval: λ, what a search costs in the metric's units.
+        seed: Another seed draws other demonstrations.
+        in_flight: Questions in work at once.
+    """
+
+    optimizer: str = "bootstrap"
+    reflection_lm: Any = None
+    budget: Budget | int = "light"
+    demos: int = 4
+    judge_demos: int = 8
+    sets: int = 4
+    threshold: float = 0.5
+    reference: bool = True
+    embedder: Embedder | str = HASHING
+    tuning: bool = True
+    grid: Grid = Grid()
+    cost_per_retrieval: float = 0.0
+    seed: int = 0
+    in_flight: int = 8
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in ("bootstrap", "none"):
+            check_optimizer(self.optimizer, self.reflection_lm, self.budget)
+        if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:
+            raise ConfigurationError(
+                "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"
+            )
+        if not 0 <= self.cost_per_retrieval < float("inf"):
+            raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {self.cost_per_retrieval}")
+        if self.reference and importlib.util.find_spec("faiss") is None:
+            raise MissingExtraError("compile", "The utility reference")

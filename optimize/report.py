@@ -1,0 +1,170 @@
+"""What a compilation found, for a table and for the folder of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import dspy
+
+from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
+from keqa.optimize.bootstrap import Trial
+from keqa.optimize.tune import Point
+from keqa.programs.keqa import KEQA
+from keqa.programs.settings import settings_of
+
+__all__ = ["Change", "PredictorChange", "Report", "Spending", "changed_predictors", "changed_settings"]
+
+
+@dataclass(frozen=True)
+class PredictorChange:
+    """What a predictor learned.
+
+    Attributes:
+        name: Its name in the program.
+        demos_before: Demonstrations it had.
+        demos_after: Demonstrations it has.
+        instruction_before: Its instruction as it was.
+        instruction_after: Its instruction now.
+    """
+
+    name: str
+    demos_before: int
+    demos_after: int
+    instruction_before: str
+    instruction_after: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting before and after."""
+
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Requests that reached a language model, and tokens as it reported them.
+
+    Attributes:
+        calls: Requests.
+        prompt_tokens: Tokens read.
+        completion_tokens: Tokens written.
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a compilation did.
+
+    Attributes:
+        optimizer: Its name.
+        trained_on: Number of training questions.
+        validated_on: Number of validation questions.
+        predictors: All predictors.
+        reference: Entries of the utility reference by label; empty where there is no reference.
+        settings: The settings that tuning may change.
+        trials: Every candidate that was scored on the validation split, the program as it was first, the final one
+            last.
+        curve: What tuning saw.
+        cost_per_retrieval: λ.
+        before: Scores on the validation split, one a question, of the program as it was.
+        after: The same of the compiled program.
+        spent: What this run cost.
+        spent_earlier: What earlier runs in the same folder had cost, as far as they had kept count.
+        problems: What was left out, and why.
+    """
+
+    optimizer: str
+    trained_on: int
+    validated_on: int
+    predictors: list[PredictorChange]
+    reference: dict[str, int]
+    settings: dict[str, Change]
+    trials: list[Trial]
+    curve: list[Point]
+    cost_per_retrieval: float
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    spent: Spending
+    spent_earlier: Spending = Spending()
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def before_score(self) -> Interval | None:
+        """Mean score before with its bootstrap interval; None with fewer than two questions."""
+        return _interval(self.before)
+
+    @property
+    def after_score(self) -> Interval | None:
+        """Mean score after with its bootstrap interval."""
+        return _interval(self.after)
+
+    @property
+    def gain(self) -> Interval | None:
+        """How much higher the score is after, with its paired interval over the validation questions.
+
+        The program was chosen on the same questions, so a test split shows less.
+        """
+        return paired_bootstrap(self.after, self.before) if len(self.before) > 1 else None
+
+    def about(self) -> dict[str, Any]:
+        """As JSON, for the folder of the program."""
+        intervals = {"before": self.before_score, "after": self.after_score, "gain": self.gain}
+        return {
+            "optimizer": self.optimizer,
+            "questions": {"train": self.trained_on, "validation": self.validated_on},
+            "score": {name: asdict(one) for name, one in intervals.items() if one is not None},
+            "trials": [{"name": trial.name, "score": trial.score} for trial in self.trials],
+            "predictors": [asdict(one) for one in self.predictors],
+            "reference_entries": self.reference,
+            "settings_changed": {name: asdict(one) for name, one in self.settings.items()},
+            "cost_per_retrieval": self.cost_per_retrieval,
+            "tuning_curve": [
+                {
+                    **asdict(point.settings),
+                    "score": point.score,
+                    "retrievals": point.retrievals,
+                    "objective": point.objective,
+                }
+                for point in self.curve
+            ],
+            "spent": asdict(self.spent),
+            "spent_earlier": asdict(self.spent_earlier),
+            "problems": self.problems,
+        }
+
+
+def changed_predictors(before: KEQA, after: KEQA) -> list[PredictorChange]:
+    """All predictors, before and after."""
+    old: dict[str, dspy.Predict] = dict(before.named_predictors())
+    return [
+        PredictorChange(
+            name,
+            len(old[name].demos),
+            len(new.demos),
+            old[name].signature.instructions,
+            new.signature.instructions,
+        )
+        for name, new in after.named_predictors()
+    ]
+
+
+def changed_settings(before: KEQA, after: KEQA) -> dict[str, Change]:
+    """The settings that tuning may change, before and after."""
+    names = ("tries", "threshold", "top_k", "temperature", "top_p")
+    old, new = settings_of(before), settings_of(after)
+    return {name: Change(old[name], new[name]) for name in names}
+
+
+def _interval(scores: Sequence[float]) -> Interval | None:
+    return bootstrap_mean(scores) if len(scores) > 1 else None
