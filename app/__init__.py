@@ -53,6 +53,7 @@ __all__ = [
     "build_index",
     "build_lm",
     "build_roles",
+    "compile",
     "load",
     "open_encyclopedia",
     "open_index",

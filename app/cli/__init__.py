@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from keqa.cli.ask import ask
+from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
 from keqa.cli.index import index
 from keqa.cli.testbed import testbed
@@ -39,4 +40,5 @@ def _options(
 app.command()(demo)
 app.command()(ask)
 app.command()(index)
+app.command("compile")(compile_command)
 app.add_typer(testbed, name="testbed")

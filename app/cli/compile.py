@@ -1,0 +1,274 @@
+"""``keqa compile``: question-answer pairs in, a program tuned on them out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from keqa.lms import Roles
+    from keqa.optimize.compile import Compiled
+    from keqa.retrievers import Retriever
+
+__all__ = ["compile_command"]
+
+_LMS, _METHOD, _LEARNING = "Language models", "Method", "Learning"
+
+
+def compile_command(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder of the compiled program.", show_default=False)
+    ],
+    train: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TRAIN",
+            help="Question-answer pairs to learn from: .jsonl with question and answer, or .csv.",
+            show_default=False,
+        ),
+    ] = None,
+    val: Annotated[
+        Path | None, typer.Option(help="Pairs to choose by; without it a quarter of TRAIN is held out.")
+    ] = None,
+    index: Annotated[
+        Path | None, typer.Option("--index", "-i", help="An index made by keqa index; the testbed's by default.")
+    ] = None,
+    testbed: Annotated[
+        bool, typer.Option("--testbed", help="Learn from the testbed's own train split, choose by its dev split.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many training questions.")] = None,
+    val_limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many validation questions.")] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(help="Folder where finished work is kept, so that the same command goes on after a kill; OUT.work."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
+    lm: Annotated[
+        str | None, typer.Option("--lm", "-m", help="As for keqa ask.", rich_help_panel=_LMS, show_default=False)
+    ] = None,
+    consistency_lm: Annotated[str | None, typer.Option(help="As for keqa ask.", rich_help_panel=_LMS)] = None,
+    utility_lm: Annotated[str | None, typer.Option(help="As for keqa ask.", rich_help_panel=_LMS)] = None,
+    api_base: Annotated[str | None, typer.Option(help="Address of the server of --lm.", rich_help_panel=_LMS)] = None,
+    consistency_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --consistency-lm.", rich_help_panel=_LMS)
+    ] = None,
+    utility_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --utility-lm.", rich_help_panel=_LMS)
+    ] = None,
+    reflection_lm: Annotated[
+        str | None,
+        typer.Option(
+            help="Reflects and writes instructions for gepa, mipro and simba: a strong model; --lm is not.",
+            rich_help_panel=_LMS,
+        ),
+    ] = None,
+    reflection_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --reflection-lm.", rich_help_panel=_LMS)
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="bootstrap, gepa, mipro, simba or none.", rich_help_panel=_LEARNING)
+    ] = "bootstrap",
+    budget: Annotated[
+        str, typer.Option(help="Of gepa, mipro and simba: light, medium, heavy.", rich_help_panel=_LEARNING)
+    ] = "light",
+    demos: Annotated[
+        int, typer.Option(min=0, help="Demonstrations of a predictor.", rich_help_panel=_LEARNING)
+    ] = 4,
+    judge_demos: Annotated[
+        int, typer.Option(min=0, help="Demonstrations of the consistency judge.", rich_help_panel=_LEARNING)
+    ] = 8,
+    sets: Annotated[
+        int, typer.Option(min=0, help="Sets of demonstrations to choose from.", rich_help_panel=_LEARNING)
+    ] = 4,
+    cost_per_retrieval: Annotated[
+        float,
+        typer.Option(min=0.0, help="What a search costs in points of F1, from 0 to 1.", rich_help_panel=_LEARNING),
+    ] = 0.0,
+    no_reference: Annotated[
+        bool, typer.Option("--no-reference", help="Build no utility reference.", rich_help_panel=_LEARNING)
+    ] = False,
+    no_tuning: Annotated[
+        bool, typer.Option("--no-tuning", help="Leave threshold, tries, top-k alone.", rich_help_panel=_LEARNING)
+    ] = False,
+    embedder: Annotated[
+        str,
+        typer.Option(
+            help="Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
+            rich_help_panel=_LEARNING,
+        ),
+    ] = "hashing",
+    seed: Annotated[int, typer.Option(help="Another seed, other demonstrations.", rich_help_panel=_LEARNING)] = 0,
+    in_flight: Annotated[
+        int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_LEARNING)
+    ] = 8,
+    tries: Annotated[int, typer.Option(min=1, help="As for keqa ask.", rich_help_panel=_METHOD)] = 5,
+    threshold: Annotated[str, typer.Option(help="As for keqa ask.", rich_help_panel=_METHOD)] = "0.8",
+    temperature: Annotated[float, typer.Option(min=0.0, help="As for keqa ask.", rich_help_panel=_METHOD)] = 1.0,
+    top_k: Annotated[int, typer.Option(min=1, help="As for keqa ask.", rich_help_panel=_METHOD)] = 10,
+    no_decompose: Annotated[
+        bool, typer.Option("--no-decompose", help="For questions of one hop.", rich_help_panel=_METHOD)
+    ] = False,
+    no_examine: Annotated[
+        bool, typer.Option("--no-examine", help="As for keqa ask.", rich_help_panel=_METHOD)
+    ] = False,
+    no_pick: Annotated[bool, typer.Option("--no-pick", help="As for keqa ask.", rich_help_panel=_METHOD)] = False,
+) -> None:
+    """Tune the program on question-answer pairs: demonstrations or instructions, utility reference, settings.
+
+    It ends with a table of what was learned. Every finished question is kept at once: the same command goes on after a
+    kill. Ask with the result: keqa ask "…" --program OUT.
+    """
+    from keqa.cli.ask import _fraction, _refuse_stray_addresses
+    from keqa.cli.console import results
+
+    share = _fraction(threshold)
+    _refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
+    if testbed == (train is not None):
+        raise InputError("give either a file of question-answer pairs or --testbed")
+    if testbed and index is not None:
+        raise InputError("--testbed has an index of its own: leave out --index")
+    trainset, valset, problems = _questions(train, val, limit, val_limit)
+    with _Bars() as bars:
+        from keqa.lms import build_lm, build_roles
+        from keqa.optimize.compile import compile_program
+        from keqa.programs.keqa import KEQA
+
+        retriever = _retriever(index, lm)
+        roles: Roles = build_roles(
+            lm or "keqa/tiny",
+            consistency_lm,
+            utility_lm,
+            api_base=api_base,
+            consistency_api_base=consistency_api_base,
+            utility_api_base=utility_api_base,
+        )
+        program = KEQA(
+            retriever,
+            lms=roles,
+            tries=tries,
+            threshold=share,
+            top_k=top_k,
+            temperature=temperature,
+            decompose=not no_decompose,
+            examine=not no_examine,
+            pick=not no_pick,
+        )
+        compiled = compile_program(
+            program,
+            trainset,
+            valset,
+            folder=work or out.with_name(f"{out.name}.work"),
+            progress=bars.tell,
+            optimizer=optimizer,
+            reflection_lm=None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base),
+            budget=budget,
+            demos=demos,
+            judge_demos=judge_demos,
+            sets=sets,
+            cost_per_retrieval=cost_per_retrieval,
+            reference=not no_reference,
+            tuning=not no_tuning,
+            embedder=embedder,
+            seed=seed,
+            in_flight=in_flight,
+        )
+    compiled.report.problems[:0] = problems
+    compiled.save(out, command=_command())
+    if as_json:
+        typer.echo(json.dumps(compiled.report.about(), indent=2))
+        return
+    _show(compiled, out)
+    results().print(f'Ask with: keqa ask "…" --program {out}', markup=False, soft_wrap=True)
+
+
+def _questions(
+    train: Path | None, val: Path | None, limit: int | None, val_limit: int | None
+) -> tuple[list[Any], list[Any] | None, list[str]]:
+    """Training and validation questions, and what of the files cannot be used."""
+    from keqa.data.own import read_examples
+
+    if train is None:
+        from keqa.testbed.testbed import Testbed
+
+        world = Testbed()
+        learnt: list[Any] = list(world.train)
+        chosen: list[Any] | None = list(world.dev)
+        problems: list[str] = []
+    else:
+        reading = read_examples(train)
+        learnt, chosen, problems = list(reading.examples), None, [str(problem) for problem in reading.problems]
+    if val is not None:
+        reading = read_examples(val)
+        chosen = list(reading.examples)
+        problems += [str(problem) for problem in reading.problems]
+    return learnt[:limit], None if chosen is None else chosen[:val_limit], problems
+
+
+def _retriever(index: Path | None, lm: str | None) -> Retriever:
+    from keqa.cli.ask import _retriever as opened
+
+    return opened(index, lm)
+
+
+def _command() -> str:
+    import shlex
+
+    return shlex.join(["keqa", *sys.argv[1:]])
+
+
+def _show(compiled: Compiled, out: Path) -> None:
+    from keqa.cli.console import results
+    from keqa.render_compile import report_parts
+
+    console = results()
+    for part in report_parts(compiled.report):
+        console.print(part, soft_wrap=False)
+
+
+class _Bars:
+    """A bar for each step, and how many LM calls were made so far."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        from keqa.cli.console import status
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[calls]}"),
+            TimeElapsedColumn(),
+        )
+        self._bar: Progress = Progress(*columns, console=status(), transient=True)
+        self._tasks: dict[str, TaskID] = {}
+        self._usage: Any = None
+
+    def __enter__(self) -> _Bars:
+        import dspy
+        from dspy.utils.usage_tracker import UsageTracker
+
+        self._usage = UsageTracker()
+        self._context = dspy.context(usage_tracker=self._usage)
+        self._context.__enter__()
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *ended: Any) -> None:
+        self._bar.__exit__(*ended)
+        self._context.__exit__(*ended)
+
+    def tell(self, step: str, done: int, total: int) -> None:
+        """Progress, as `keqa.optimize.traces.Progress` tells it."""
+        if step not in self._tasks:
+            self._tasks[step] = self._bar.add_task(step, total=total, calls="")
+        calls = sum(len(entries) for entries in self._usage.usage_data.values())
+        self._bar.update(self._tasks[step], completed=done, total=total, calls=f"{calls:,} LM calls in all")
