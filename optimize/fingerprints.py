@@ -52,7 +52,9 @@ def reference_fingerprint(
     ]
     lm = program.answering.answer.lm or dspy.settings.lm
     settings = getattr(lm, "kwargs", {})
-    manifest = getattr(labeller.retriever, "manifest", None)
+    # Where passages are cut to key sentences, the retriever behind tells the corpus.
+    retriever = getattr(labeller.retriever, "retriever", labeller.retriever)
+    manifest = getattr(retriever, "manifest", None)
     return {
         "task": "utility reference",
         "top_k": labeller.top_k,
@@ -61,10 +63,11 @@ def reference_fingerprint(
         "reason": reason,
         "quiz_level": quiz_level,
         "decompose": program.decompose,
+        "extract_sentences": program.extract_sentences,
         "model": getattr(lm, "model", None),
         "decoding": {name: settings.get(name) for name in ("temperature", "top_p", "max_tokens")},
         "prompts": _digest([_prompt(predictor) for predictor in predictors]),
-        "retriever": type(labeller.retriever).__name__,
+        "retriever": type(retriever).__name__,
         "corpus": getattr(manifest, "source_hash", None),
     }
 
