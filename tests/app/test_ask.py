@@ -89,6 +89,46 @@ def test_choices_reach_the_prompt(keqa_command, server, served, own_index):
     assert any("Anna Berg" in call.messages[-1]["content"] for call in server.calls)
 
 
+@pytest.fixture
+def compiled(tmp_path):
+    """A compiled program with a demonstration of its own and settings other than the defaults."""
+    import dspy
+
+    import keqa
+    from keqa.programs.utility_reference import Entry, UtilityReference
+
+    entry = Entry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
+    program = keqa.KEQA(None, tries=4, threshold="1", reference=UtilityReference().fit([entry]))
+    program.decomposition.decompose.demos = [dspy.Example(question="Who demonstrates?", quizzes=["A quiz"])]
+    keqa.save(program, tmp_path / "compiled")
+    return tmp_path / "compiled"
+
+
+def test_a_compiled_program_is_asked(keqa_command, server, served, own_index, compiled):
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--program", compiled, "--json")
+    assert ended.code == 0, ended.err
+    record = QuestionRecord.model_validate_json(ended.out)
+    assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (4, "1/1")
+    asked = [json.dumps(call.messages) for call in server.calls]
+    assert sum("Who demonstrates?" in prompt for prompt in asked) == 1
+    assert sum("Ann is the spouse of Bo." in prompt for prompt in asked) == 2
+
+
+def test_options_take_the_place_of_compiled_settings(keqa_command, served, own_index, compiled):
+    options = ["--program", compiled, "--tries", 6, "--no-pick", "--json"]
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *options)
+    record = QuestionRecord.model_validate_json(ended.out)
+    assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (6, "1/1")
+    assert {passage.verdict for passage in record.quizzes[1].passages} == {"unjudged"}
+
+
+def test_a_program_that_is_none_is_refused(keqa_command, server, served, own_index, tmp_path):
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--program", tmp_path / "nowhere")
+    assert (ended.code, ended.out) == (2, "")
+    assert "holds no compiled program" in ended.err
+    assert server.count == 0
+
+
 def test_the_question_may_come_from_standard_input(keqa_command, served, own_index, monkeypatch):
     from io import StringIO
 

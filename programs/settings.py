@@ -1,0 +1,116 @@
+"""The settings of a KEQA program as plain values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from fractions import Fraction
+from operator import attrgetter
+from typing import Any
+
+from keqa.errors import ConfigurationError
+from keqa.programs.gates import (
+    AlwaysRetrieveGate,
+    CertaintyGate,
+    Gate,
+    NeverRetrieveGate,
+    VoteGate,
+    as_fraction,
+)
+from keqa.programs.keqa import KEQA
+from keqa.programs.selection import lexical_similarity
+
+__all__ = ["OWN", "arguments", "settings_of"]
+
+OWN = "own"
+"""Stands for a gate or a similarity that is code of the user's: it cannot be written down and has to be given again."""
+
+_WHERE = {
+    "tries": "examination.tries",
+    "top_k": "top_k",
+    "temperature": "examination.temperature",
+    "top_p": "examination.top_p",
+    "decompose": "decompose",
+    "examine": "examine",
+    "pick": "pick",
+    "select": "select",
+    "evidence_sentences": "selection.keep",
+    "extract_sentences": "extract_sentences",
+    "on_nothing_helpful": "on_nothing_helpful",
+    "max_quizzes": "decomposition.max_quizzes",
+    "max_question_chars": "max_question_chars",
+    "workers": "bound.workers",
+    "seed": "examination.seed",
+}
+_GATES: dict[str, Any] = {cls.__name__: cls for cls in (VoteGate, CertaintyGate, AlwaysRetrieveGate, NeverRetrieveGate)}
+
+
+def settings_of(program: KEQA) -> dict[str, Any]:
+    """What `KEQA` was set up with, retriever, language models and reference excepted.
+
+    Args:
+        program: As it is now, changes since it was made included.
+
+    Returns:
+        The constructor's arguments as JSON values; thresholds are exact, such as ``"4/5"``.
+    """
+    settings = {name: attrgetter(where)(program) for name, where in _WHERE.items()}
+    settings["select"] = settings["select"] or False
+    gate = program.examination.gate
+    plain = isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold)
+    settings["threshold"] = _written(gate.threshold) if plain else None
+    settings["gate"] = None if plain else _gate(gate)
+    similarity = program.selection._similarity.value
+    settings["similarity"] = None if similarity is lexical_similarity else OWN
+    return settings
+
+
+def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments from saved settings.
+
+    Args:
+        saved: What `settings_of` gave.
+        given: Arguments that take the place of saved ones. A threshold takes the place of any gate.
+
+    Raises:
+        ConfigurationError: A setting is unknown, or a part is not given that could not be written down.
+    """
+    unknown = set(saved) - {*_WHERE, "threshold", "gate", "similarity"}
+    if unknown:
+        raise ConfigurationError(f"unknown settings {sorted(unknown)}: they are those of another version of KEQA")
+    found = {**saved, **given}
+    if "threshold" in given and "gate" not in given:
+        found["gate"] = None
+    for part in ("gate", "similarity"):
+        if found.get(part) == OWN:
+            raise ConfigurationError(f"the program was compiled with a {part} of your own; give it again as {part}=…")
+    if isinstance(found.get("gate"), Mapping):
+        found["gate"] = _made(found["gate"])
+    if found.get("threshold") is None:
+        found.pop("threshold", None)
+    return found
+
+
+def _gate(gate: Gate) -> Any:
+    if type(gate) is not _GATES.get(type(gate).__name__):
+        return OWN
+    values = {name: _written(value) for name, value in asdict(gate).items()}  # type: ignore[call-overload]
+    return {"kind": type(gate).__name__, **values}
+
+
+def _made(written: Mapping[str, Any]) -> Gate:
+    values = dict(written)
+    kind = values.pop("kind", None)
+    if kind not in _GATES:
+        raise ConfigurationError(f"unknown gate {kind!r}")
+    if isinstance(values.get("threshold"), str):
+        values["threshold"] = as_fraction(values["threshold"])
+    try:
+        gate: Gate = _GATES[kind](**values)
+    except TypeError as error:
+        raise ConfigurationError(f"no gate {kind} is set up like this: {error}") from error
+    return gate
+
+
+def _written(value: Any) -> Any:
+    return f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else value

@@ -1,0 +1,118 @@
+import inspect
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+
+from keqa.errors import ConfigurationError
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.settings import OWN, arguments, settings_of
+
+EVERY = {
+    "tries": 7,
+    "threshold": "3/7",
+    "top_k": 3,
+    "temperature": 0.7,
+    "top_p": 0.9,
+    "decompose": False,
+    "examine": False,
+    "pick": False,
+    "gate": None,
+    "select": "instead",
+    "evidence_sentences": 4,
+    "similarity": None,
+    "extract_sentences": 2,
+    "on_nothing_helpful": "closed_book",
+    "max_quizzes": 5,
+    "max_question_chars": 500,
+    "workers": 3,
+    "seed": 11,
+}
+
+
+def there_and_back(program: KEQA, **given) -> KEQA:
+    return KEQA(None, **arguments(json.loads(json.dumps(settings_of(program))), given))
+
+
+def test_every_argument_is_a_setting():
+    parts = {"self", "retriever", "lms", "reference"}
+    assert set(EVERY) == set(inspect.signature(KEQA.__init__).parameters) - parts
+    assert settings_of(KEQA(None, **EVERY)) == EVERY
+    assert settings_of(there_and_back(KEQA(None, **EVERY))) == EVERY
+    assert settings_of(there_and_back(KEQA(None))) == settings_of(KEQA(None))
+
+
+def test_the_defaults():
+    settings = settings_of(KEQA(None))
+    assert (settings["threshold"], settings["select"], settings["top_p"], settings["gate"]) == (
+        "4/5",
+        False,
+        None,
+        None,
+    )
+
+
+def test_what_was_changed_since_is_what_counts():
+    program = KEQA(None)
+    program.top_k = 2
+    program.examination.tries = 9
+    assert (settings_of(program)["top_k"], there_and_back(program).examination.tries) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        CertaintyGate(Fraction(2, 3), "by_types", "types"),
+        AlwaysRetrieveGate(),
+        NeverRetrieveGate(),
+        VoteGate(Fraction(1, 3), name="lenient"),
+    ],
+)
+def test_gates(gate):
+    assert there_and_back(KEQA(None, gate=gate)).examination.gate == gate
+
+
+def test_a_vote_gate_is_its_threshold():
+    settings = settings_of(KEQA(None, gate=VoteGate(Fraction(2, 5))))
+    assert (settings["threshold"], settings["gate"]) == ("2/5", None)
+
+
+def test_a_given_threshold_takes_the_place_of_any_gate():
+    program = KEQA(None, gate=AlwaysRetrieveGate())
+    assert there_and_back(program, threshold="1/2").examination.gate == VoteGate(Fraction(1, 2))
+    own = there_and_back(program, threshold="1/2", gate=NeverRetrieveGate()).examination.gate
+    assert own == NeverRetrieveGate()
+
+
+@dataclass(frozen=True)
+class OwnGate(VoteGate):
+    name: str = "own"
+
+
+def test_own_code_has_to_be_given_again():
+    def similarity(triples, candidates):
+        return [1.0] * len(candidates)
+
+    program = KEQA(None, gate=OwnGate(), similarity=similarity)
+    settings = settings_of(program)
+    assert (settings["gate"], settings["similarity"]) == (OWN, OWN)
+    with pytest.raises(ConfigurationError, match="gate of your own; give it again as gate="):
+        there_and_back(program)
+    with pytest.raises(ConfigurationError, match="similarity of your own"):
+        there_and_back(program, gate=OwnGate())
+    assert there_and_back(program, gate=OwnGate(), similarity=similarity).examination.gate == OwnGate()
+
+
+def test_a_gate_that_is_no_dataclass_is_own_code_too():
+    gate = SimpleNamespace(name="x", needs_all_draws=False, threshold=None)
+    assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"more": 1}, {"gate": {"kind": "Other"}}, {"gate": {"kind": "VoteGate", "colour": 1}}, {"gate": {}}]
+)
+def test_settings_of_another_version_are_refused(wrong):
+    with pytest.raises(ConfigurationError):
+        arguments(settings_of(KEQA(None)) | wrong, {})
