@@ -158,8 +158,8 @@ class Stream:
     def _skill(self, name: str, progress: float) -> Sample:
         rng, skill = self.rng, SKILLS[name]
         judge, easy = name.startswith("Judge"), progress < EASY_UNTIL
-        most = 2 if progress < 0.08 else 4 if progress < 0.2 else 7 if progress < 0.4 else 10
-        count = 0 if rng.random() < (0.6 if easy else 0.4) else rng.randint(1, 8 if judge else 5)
+        most = 2 if progress < 0.08 else 4 if progress < 0.35 else 7 if progress < 0.55 else 10
+        count = 0 if rng.random() < (0.6 if easy else 0.4) else rng.randint(1, 8 if judge or progress > 0.5 else 5)
         setting = Setting.draw(self._fresh, rng, most, shown=count > 0)
         if progress < STALE_FROM:
             # First what tells an answer, then whom to believe.

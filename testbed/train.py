@@ -28,7 +28,7 @@ WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
 MUON_RATE, ADAM_RATE = 0.01, 3e-3
 HEAD_NORM = 10.0
-ECHO_WEIGHT, VERDICT_WEIGHT = 0.3, 4.0
+ECHO_WEIGHT, ANSWER_WEIGHT, VERDICT_WEIGHT = 0.3, 2.0, 4.0
 CHECKPOINT_SECONDS = 180.0
 
 
@@ -72,8 +72,8 @@ def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
 class Encoder:
     """Turns samples into token ids and loss weights.
 
-    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict (one token
-    tells all there is to learn from a long prompt), less where a pair of tokens of the prompt comes again (it can be
+    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
+    answer from passages (a few tokens tell all there is to learn from a long prompt), less where a pair of tokens of the prompt comes again (it can be
     foreseen, and teaches copying), and 0 on other prompt text, which is chance.
     """
 
@@ -93,7 +93,8 @@ class Encoder:
             if before in self.opens:
                 writing = True
             echo = (before, after) in seen and before < self.content and after < self.content
-            written = VERDICT_WEIGHT if after in self.verdicts else 1.0
+            answer = ANSWER_WEIGHT if sample.skill == "AnswerWithKnowledge" else 1.0
+            written = VERDICT_WEIGHT if after in self.verdicts else answer
             told = writing or (after in self.verdicts and sample.skill == "copying")
             weights.append(written if told else ECHO_WEIGHT if echo else 0.0)
             seen.add((before, after))

@@ -99,7 +99,7 @@ register(
         JudgeConsistency,
         consistency,
         ("Do both answers to the quiz say the same thing?", "Decide whether the two answers agree in meaning."),
-        share=0.16,
+        share=0.12,
         scored="same",
     )
 )
@@ -111,7 +111,7 @@ register(
             "Would the passage help someone answer the quiz correctly?",
             "Decide whether the passage is useful for the quiz.",
         ),
-        share=0.3,
+        share=0.24,
         hint=(2,),
         scored="helpful",
     )
