@@ -76,16 +76,15 @@ def _settings(report: Report) -> Table:
 
 def _scores(report: Report) -> Table:
     table = _table(f"Score on {report.validated_on} validation questions", "program", "score", "95 % interval")
-    rows = [(trial.name, trial.score, None) for trial in report.trials]
     intervals = (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain))
-    for name, score, _ in rows:
-        table.add_row(Text(name, "dim"), f"{score:.3f}", "")
+    for trial in report.trials:
+        table.add_row(Text(trial.name, "dim"), f"{trial.score:.3f}", "")
     for name, interval in intervals:
         if interval is not None:
             table.add_row(name, f"{interval.mean:.3f}", _ends(interval), style="bold")
     table.caption = (
-        f"learned from {report.trained_on} training questions; chosen on the validation questions, so expect less of the "
-        "gain on others"
+        f"learned from {report.trained_on} training questions; chosen on the validation questions, so expect a "
+        "smaller gain on others"
     )
     table.caption_justify = "left"
     return table

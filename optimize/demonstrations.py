@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dspy
-
 from keqa.data.example import Answered
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.metrics.utility import Correctness, gain

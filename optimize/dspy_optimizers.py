@@ -15,7 +15,9 @@ they are, with demonstrations by DESIGN.md's rules 8 and 9 alone.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -31,6 +33,7 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.feedback import feedback_metric
 from keqa.optimize.journal import Journal
 from keqa.optimize.student import Student, as_dspy
+from keqa.optimize.traces import Progress, silent
 from keqa.programs.keqa import KEQA
 
 __all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
@@ -106,6 +109,7 @@ def optimize(
     budget: Budget | int = "light",
     seed: int = 0,
     in_flight: int = 8,
+    progress: Progress = silent,
 ) -> KEQA:
     """Run one of DSPy's optimizers.
 
@@ -122,6 +126,8 @@ def optimize(
             (MIPROv2) or of steps (SIMBA).
         seed: Another seed, another search.
         in_flight: Questions in work at once.
+        progress: Told how many questions were asked, those of earlier runs included; how many there will be is known
+            only where the budget is a number of them.
 
     Returns:
         The optimized program, on the same language models by role.
@@ -133,7 +139,7 @@ def optimize(
     check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)
     job = _Job(
-        Student(program, journal, shown),
+        Student(program, journal, shown, _counted(name, budget, progress)),
         as_dspy(trainset),
         as_dspy(valset),
         feedback_metric(metric),
@@ -145,6 +151,18 @@ def optimize(
     with _quiet(), _each_once():
         best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)
+
+
+def _counted(name: str, budget: Budget | int, progress: Progress) -> Callable[[], None]:
+    """Tells progress of each question asked."""
+    number = itertools.count(1)
+    total = budget if name == "gepa" and isinstance(budget, int) else 0
+
+    def asked() -> None:
+        done = next(number)
+        progress(name, done, max(done, total))
+
+    return asked
 
 
 def _transferred(program: KEQA, optimized: KEQA, names: Sequence[str]) -> KEQA:
@@ -226,14 +244,18 @@ def _plain_score(metric: Any) -> Callable[..., float]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the optimizers' own bars and logs from the terminal: progress and results are shown by the caller."""
+    import gepa.core.engine as engine
+
     logger = logging.getLogger("dspy")
-    level = logger.level
+    level, bar = logger.level, engine.tqdm
     logger.setLevel(logging.ERROR)
+    engine.tqdm = functools.partial(bar, disable=True)
     try:
         with redirect_stdout(StringIO()):
             yield
     finally:
         logger.setLevel(level)
+        engine.tqdm = bar
 
 
 @contextmanager

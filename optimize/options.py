@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.errors import ConfigurationError, MissingExtraError
@@ -45,7 +45,7 @@ class Options:
     reference: bool = True
     embedder: Embedder | str = HASHING
     tuning: bool = True
-    grid: Grid = Grid()
+    grid: Grid = field(default_factory=Grid)
     cost_per_retrieval: float = 0.0
     seed: int = 0
     in_flight: int = 8

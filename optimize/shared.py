@@ -18,8 +18,6 @@ from keqa.programs.calls import Bound, CallError, Session
 from keqa.programs.examination import Assessment, Draw, Examination
 from keqa.programs.keqa import KEQA
 from keqa.programs.ledger import Event
-from keqa.programs.records import QuestionRecord
-from keqa.programs.stage import Stage
 
 __all__ = ["SharedDraws", "SharedSession", "with_shared_draws"]
 

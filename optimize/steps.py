@@ -128,7 +128,6 @@ class Steps:
         self.kept = self._score(self.before, "the program as it is")
         if options.optimizer == "none":
             return self.before
-        self.progress(options.optimizer, 0, 1)
         candidate = optimize(
             options.optimizer,
             self.before,
@@ -140,10 +139,11 @@ class Steps:
             budget=options.budget,
             seed=options.seed,
             in_flight=options.in_flight,
+            progress=self.progress,
         )
-        self.progress(options.optimizer, 1, 1)
         trial = self._score(candidate, options.optimizer)
         if trial.score <= self.kept.score:
+            self.problems.append(f"what {options.optimizer} found is not better on the validation questions: left out")
             return self.before
         self.kept = trial
         return candidate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -49,17 +49,24 @@ class Student(dspy.Module):
       anew, its temperature and rollout are taken over by the model of each role.
     """
 
-    def __init__(self, program: KEQA, journal: Journal, predictors: Collection[str]) -> None:
+    def __init__(
+        self,
+        program: KEQA,
+        journal: Journal,
+        predictors: Collection[str],
+        asked: Callable[[], None] = lambda: None,
+    ) -> None:
         """Set up.
 
         Args:
             program: The program; a copy of it is wrapped.
             journal: Where answers are kept.
             predictors: Names of the predictors that the optimizer may change.
+            asked: Called after each question.
         """
         super().__init__()
         self.program: KEQA = program.deepcopy()
-        self._journal = Shared(journal)
+        self._journal, self._asked = Shared(journal), Shared(asked)
         self._shown = frozenset(PREFIX + name for name in predictors)
         self._drawn = ""
 
@@ -85,6 +92,7 @@ class Student(dspy.Module):
             kept, lasting = self._ask(root, question, answer_type, choices)
             if lasting:
                 journal.put(key, kept)
+        self._asked.value()
         self._replay(kept)
         record = None if kept["record"] is None else QuestionRecord.model_validate(kept["record"])
         answer = None if record is None else record.answer

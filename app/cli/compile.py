@@ -24,9 +24,7 @@ _LMS, _METHOD, _LEARNING = "Language models", "Method", "Learning"
 
 
 def compile_command(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder of the compiled program.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the compiled program.", show_default=False)],
     train: Annotated[
         Path | None,
         typer.Argument(
@@ -48,7 +46,9 @@ def compile_command(
     val_limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many validation questions.")] = None,
     work: Annotated[
         Path | None,
-        typer.Option(help="Folder where finished work is kept, so that the same command goes on after a kill; OUT.work."),
+        typer.Option(
+            help="Folder where finished work is kept, so that the same command goes on after a kill; OUT.work."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
     lm: Annotated[
@@ -79,9 +79,7 @@ def compile_command(
     budget: Annotated[
         str, typer.Option(help="Of gepa, mipro and simba: light, medium, heavy.", rich_help_panel=_LEARNING)
     ] = "light",
-    demos: Annotated[
-        int, typer.Option(min=0, help="Demonstrations of a predictor.", rich_help_panel=_LEARNING)
-    ] = 4,
+    demos: Annotated[int, typer.Option(min=0, help="Demonstrations of a predictor.", rich_help_panel=_LEARNING)] = 4,
     judge_demos: Annotated[
         int, typer.Option(min=0, help="Demonstrations of the consistency judge.", rich_help_panel=_LEARNING)
     ] = 8,
@@ -106,9 +104,7 @@ def compile_command(
         ),
     ] = "hashing",
     seed: Annotated[int, typer.Option(help="Another seed, other demonstrations.", rich_help_panel=_LEARNING)] = 0,
-    in_flight: Annotated[
-        int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_LEARNING)
-    ] = 8,
+    in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_LEARNING)] = 8,
     tries: Annotated[int, typer.Option(min=1, help="As for keqa ask.", rich_help_panel=_METHOD)] = 5,
     threshold: Annotated[str, typer.Option(help="As for keqa ask.", rich_help_panel=_METHOD)] = "0.8",
     temperature: Annotated[float, typer.Option(min=0.0, help="As for keqa ask.", rich_help_panel=_METHOD)] = 1.0,
@@ -116,9 +112,7 @@ def compile_command(
     no_decompose: Annotated[
         bool, typer.Option("--no-decompose", help="For questions of one hop.", rich_help_panel=_METHOD)
     ] = False,
-    no_examine: Annotated[
-        bool, typer.Option("--no-examine", help="As for keqa ask.", rich_help_panel=_METHOD)
-    ] = False,
+    no_examine: Annotated[bool, typer.Option("--no-examine", help="As for keqa ask.", rich_help_panel=_METHOD)] = False,
     no_pick: Annotated[bool, typer.Option("--no-pick", help="As for keqa ask.", rich_help_panel=_METHOD)] = False,
 ) -> None:
     """Tune the program on question-answer pairs: demonstrations or instructions, utility reference, settings.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
@@ -12,20 +13,27 @@ import pytest
 from conftest import AsyncScriptedEngine, ScriptedEngine, ScriptedRetriever
 from dspy.lm15 import Request, Response
 
+from keqa import signatures
 from keqa.data.example import Example
 from keqa.programs.keqa import KEQA
-from keqa.retrievers.base import Passage
+from keqa.retrievers.base import Hit, Passage
+
+
+_FIELDS = {frozenset(getattr(signatures, name).fields): getattr(signatures, name) for name in signatures.__all__}
+_OBJECTIVE = "your objective is:"
 
 
 class WatchingEngine(ScriptedEngine):
-    """Tells the reply function how many demonstrations it is shown."""
+    """Tells the reply function how many demonstrations it is shown, and knows a signature whatever its instruction."""
 
     local = threading.local()
 
     def complete(self, request: Request) -> Response:
-        self.local.demos = (len(request.messages) - 1) // 2
-        self.local.system = str(request.system)
-        return super().complete(request)
+        system = str(request.system)
+        self.local.demos, self.local.system = (len(request.messages) - 1) // 2, system
+        fields = frozenset(re.findall(r"\[\[ ## (\w+) ## \]\]", system)) - {"completed"}
+        head = system.partition(_OBJECTIVE)[0]
+        return super().complete(replace(request, system=f"{head}{_OBJECTIVE}\n{_FIELDS[fields].instructions}"))
 
 
 def example(number: int) -> Example:
@@ -38,6 +46,10 @@ def example(number: int) -> Example:
     )
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
 @dataclass
 class Town:
     """The world; attributes say what its language model does.
@@ -45,15 +57,22 @@ class Town:
     Attributes:
         lost: What the language model is asked about in vain.
         spoilt: Whether demonstrations make it worse.
+        killed_after: The call after which the process is killed.
+        advised: An instruction that does as much as demonstrations.
     """
 
     lost: str = "nothing"
     spoilt: bool = False
+    killed_after: int | None = None
+    advised: str | None = None
     count: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, name: str, inputs: dict[str, str], config: Any) -> Any:
         self.count[name] += 1
-        shown = WatchingEngine.local.demos > 0 and not self.spoilt
+        if self.killed_after is not None and self.count.total() > self.killed_after:
+            raise Killed
+        local = WatchingEngine.local
+        shown = (local.demos > 0 or (self.advised or "nothing") in local.system) and not self.spoilt
         if name == "DecomposeQuestion":
             town = inputs["question"].split("mayor of ")[1].split()[0]
             return {"quizzes": f'["Who governs {town}?", "To whom is #1 married?"]'}
@@ -93,6 +112,12 @@ class Setting:
 
 
 @pytest.fixture
+def town():
+    """Makes a world."""
+    return Town
+
+
+@pytest.fixture
 def setting():
     """Makes a program over the world."""
 
@@ -127,9 +152,7 @@ class TownRetriever(ScriptedRetriever):
         self.queries.append(query)
         number = "".join(char for char in query if char.isdigit())
         passages = [
-            Passage(f"m{number}", f"Bo Mayor{number}", f"He governs Town{number} and is married to Ann Spouse{number}."),
+            Passage(f"m{number}", f"Bo Mayor{number}", f"Mayor of Town{number}, married to Ann Spouse{number}."),
             Passage(f"o{number}", f"Bo Mayor{number}", "He likes to sail."),
         ]
-        from keqa.retrievers.base import Hit
-
         return [Hit(passage, 2.0 - rank) for rank, passage in enumerate(passages)][:k]

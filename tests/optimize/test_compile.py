@@ -1,0 +1,165 @@
+"""Compilation end to end on a small world: what is learned, what is refused, and what a kill costs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import keqa
+from keqa.data.example import Example
+from keqa.errors import ConfigurationError, InputError
+from keqa.optimize.compile import compile_program
+from keqa.optimize.tune import Grid
+
+SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
+
+
+@pytest.fixture
+def compiled(setting, town, tmp_path):
+    """Compiles a program over a world."""
+
+    def run(world=None, folder="work", **options):
+        world = world or setting()
+        options = {"sets": 1, "grid": SMALL} | options
+        return compile_program(world.program, world.train, world.val, folder=tmp_path / folder, **options)
+
+    return run
+
+
+def learned(program):
+    return {name: [dict(demo) for demo in p.demos] for name, p in program.named_predictors()}
+
+
+def test_it_is_exported():
+    assert keqa.compile is compile_program
+
+
+def test_compiling_learns_demonstrations_reference_and_settings(setting, compiled):
+    world = setting()
+    found = compiled(world, cost_per_retrieval=0.1)
+    report = found.report
+    assert found.program(question=world.val[0].question).answer == "Ann Spouse6"
+    assert [(trial.name, round(trial.score, 2)) for trial in report.trials] == [
+        ("the program as it is", 0.67),
+        ("demonstrations 1", 1.0),
+        ("the utility reference", 1.0),
+        ("tuned settings", 1.0),
+    ]
+    demos = {change.name: (change.demos_before, change.demos_after) for change in report.predictors}
+    assert demos["answering.answer"] == demos["decomposition.decompose"] == (0, 4)
+    assert demos["picking.judge"] == (0, 0)
+    assert report.reference == {"helpful": 12, "harmful": 0}
+    assert (report.trained_on, report.validated_on) == (6, 4)
+    assert report.gain is not None
+    assert report.gain.excludes_zero
+    assert report.spent.calls == len(world.engine.calls) > 100
+    assert report.spent.prompt_tokens == 10 * report.spent.calls
+    assert [point.settings.top_k for point in report.curve] == [2, 2, 1]
+    assert report.curve[0].objective == pytest.approx(0.9)
+    assert world.program.answering.answer.demos == []
+    assert found.program.answering.answer.lm is world.lm
+    json.dumps(report.about())
+
+
+def test_the_saved_program_answers_alike(setting, compiled, tmp_path):
+    world = setting()
+    found = compiled(world)
+    found.save(tmp_path / "program", command="keqa compile")
+    loaded = keqa.load(tmp_path / "program", world.program._retriever.value)
+    loaded.set_lm(world.lm)
+    assert learned(loaded) == learned(found.program)
+    assert loaded(question=world.val[0].question).answer == "Ann Spouse6"
+    state = json.loads((tmp_path / "program" / "program.json").read_text())
+    assert state["about"]["command"] == "keqa compile"
+    assert [trial["name"] for trial in state["about"]["trials"]][0] == "the program as it is"
+
+
+def test_killed_anywhere_it_goes_on_and_ends_alike(setting, town, compiled):
+    whole = compiled(setting(), folder="whole", in_flight=1)
+    total = whole.report.spent.calls
+    for after in (5, total // 3, total // 2, total - 3):
+        with pytest.raises(BaseException, match="^$"):
+            compiled(setting(town(killed_after=after), workers=1), folder=f"killed {after}", in_flight=1)
+        world = setting()
+        again = compiled(world, folder=f"killed {after}", in_flight=1)
+        # At most the question that was in work is asked again.
+        assert len(world.engine.calls) <= total - after + 20
+        assert learned(again.program) == learned(whole.program)
+        assert again.report.curve == whole.report.curve
+        assert again.report.trials == whole.report.trials
+    world = setting()
+    third = compiled(world, folder="whole", in_flight=1)
+    assert (world.engine.calls, third.report.spent.calls) == ([], 0)
+    assert third.report.spent_earlier.calls == total
+
+
+def test_demonstrations_that_make_it_worse_are_not_kept(setting, town, compiled):
+    world = setting(town(spoilt=True))
+    found = compiled(world)
+    assert learned(found.program)["answering.answer"] == []
+    assert found.report.trials[1].score <= found.report.trials[0].score
+
+
+def test_what_cannot_be_used_is_named(setting, compiled):
+    world = setting()
+    world.train += [
+        {"question": "", "answer": "x"},
+        {"question": "Who is it?"},
+        {"question": world.train[0].question, "answer": "again"},
+        world.val[0],
+    ]
+    problems = compiled(world).report.problems
+    assert "train: example 7: the question is empty" in problems
+    assert "train: example 8: there is no answer" in problems
+    assert "train: example 9: the question of example 1 again" in problems
+    assert any("is a training question as well" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("trainset", [[], [{"question": "Who?"}], [{"question": "Who?", "answer": " "}]])
+def test_nothing_usable_is_refused_before_any_call(setting, trainset):
+    world = setting()
+    with pytest.raises(InputError, match="no train question"):
+        compile_program(world.program, trainset)
+    assert world.engine.calls == []
+
+
+def test_options_that_cannot_work_are_refused_before_any_call(setting):
+    world = setting()
+    for options in ({"optimizer": "magic"}, {"demo": 3}, {"in_flight": 0}, {"cost_per_retrieval": -1.0}):
+        with pytest.raises(ConfigurationError):
+            compile_program(world.program, world.train, world.val, **options)
+    assert world.engine.calls == []
+
+
+def test_without_validation_questions_some_are_held_out(setting):
+    world = setting(train=8, val=0)
+    report = compile_program(world.program, world.train, sets=1, tuning=False, reference=False).report
+    assert (report.trained_on, report.validated_on) == (6, 2)
+    few = compile_program(world.program, world.train[:3], sets=0, tuning=False, reference=False).report
+    assert (few.trained_on, few.validated_on) == (3, 3)
+    assert "too few to hold some out" in few.problems[0]
+
+
+def test_a_question_without_an_answer_scores_nothing_and_ends_nothing(setting, town, compiled):
+    world = setting(town(lost="Summarize"), decompose=False)
+    found = compiled(world, reference=False, tuning=False)
+    assert found.report.trials[0].score == 0
+
+
+def test_one_hop_questions_learn_without_decomposition(setting):
+    world = setting(decompose=False)
+    train = [Example(f"o{n}", f"To whom is Bo Mayor{n} married?", (f"Ann Spouse{n}",)) for n in range(6)]
+    val = [Example("v", "To whom is Bo Mayor7 married?", ("Ann Spouse7",))]
+    found = compile_program(world.program, train, val, sets=1, tuning=False)
+    assert len(learned(found.program)["answering.answer"]) == 4
+    assert learned(found.program)["decomposition.decompose"] == []
+    assert found.report.gain is None
+    assert found.report.after == (1.0,)
+
+
+def test_a_program_that_does_not_examine_is_asked_closed_book_for_the_gain(setting):
+    world = setting(examine=False)
+    found = compile_program(world.program, world.train, world.val, sets=1, tuning=False, reference=False)
+    assert len(learned(found.program)["answering.answer"]) == 4
+    assert learned(found.program)["examination.quiz"] == []

@@ -1,0 +1,144 @@
+"""DSPy's optimizers over the program: what they change, what they must not, and what they need."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import dspy
+import pytest
+from conftest import AsyncScriptedEngine
+from dspy.lm15 import Message, Request, Response, Usage
+from servers.openai_server import markers
+
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.metrics.answers import f1
+from keqa.optimize.dspy_optimizers import check_optimizer, optimize
+from keqa.optimize.journal import Journal
+
+ADVICE = "Write people by their full names."
+
+
+class ReflectingEngine:
+    """Whatever it is asked to write, it writes the same advice, in the fields that it is asked for."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def complete(self, request: Request) -> Response:
+        prompt = "\n".join([str(request.system), *(m.text or "" for m in request.messages)])
+        self.prompts.append(prompt)
+        if "Respond with a JSON object" in prompt:
+            fields = re.findall(r"`(\w+)`", prompt.split("Respond with a JSON object")[-1])
+            return self._reply(request, json.dumps(dict.fromkeys(fields, ADVICE)))
+        fields = re.findall(r"\[\[ ## (\w+) ## \]\]", (request.messages[-1].text or "").split("Respond with")[-1])
+        wanted = [name for name in fields if name != "completed"]
+        text = markers(**{name: ADVICE for name in wanted}) if wanted else f"```\n{ADVICE}\n```"
+        if "module_advice" in wanted:
+            text = markers(discussion="so", module_advice='{"program.answering.answer": "' + ADVICE + '"}')
+        return self._reply(request, text)
+
+    @staticmethod
+    def _reply(request: Request, text: str) -> Response:
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(text),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
+        )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def reflection():
+    engine = ReflectingEngine()
+    lm = dspy.LM(
+        "scripted/reflection", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, max_tokens=500
+    )
+    return SimpleNamespace(lm=lm, engine=engine)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal.open(tmp_path / "journal.jsonl", {}) as opened:
+        yield opened
+
+
+def run(name, world, journal, reflection, budget):
+    return optimize(
+        name,
+        world.program,
+        world.train,
+        world.val,
+        journal=journal,
+        metric=f1,
+        reflection_lm=reflection.lm,
+        budget=budget,
+        in_flight=1,
+    )
+
+
+def instructions(program):
+    return {name: p.signature.instructions for name, p in program.named_predictors()}
+
+
+def test_gepa_rewrites_instructions_from_feedback_on_each_predictor(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE))
+    before = instructions(world.program)
+    best = run("gepa", world, journal, reflection, 60)
+    after = instructions(best)
+    assert [name for name in after if after[name] != before[name]] == ["answering.answer"]
+    assert after["answering.answer"] == ADVICE
+    (told,) = [p for p in reflection.engine.prompts if "must be written 'Ann Spouse" in p][:1]
+    assert "is right, but must be written" in told
+    assert best.answering.answer.lm is world.lm
+    assert best(question=world.val[0].question).answer == "Ann Spouse6"
+    assert instructions(world.program) == before
+
+
+def test_a_second_run_of_gepa_asks_no_question_again(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE))
+    first = run("gepa", world, journal, reflection, 40)
+    calls = world.town.count.total()
+    second = run("gepa", world, journal, reflection, 40)
+    assert world.town.count.total() == calls
+    assert instructions(second) == instructions(first)
+
+
+def test_mipro_finds_instructions_and_demonstrations_but_none_for_judges(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE), train=6, val=3)
+    best = run("mipro", world, journal, reflection, 6)
+    demos = {name: len(p.demos) for name, p in best.named_predictors()}
+    assert demos["picking.judge"] == demos["examination.same"] == 0
+    assert best(question=world.val[0].question).answer == "Ann Spouse6"
+    assert best.picking.judge.lm is world.lm
+
+
+def test_simba_runs_with_a_language_model_for_each_role(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE))
+    roles = SimpleNamespace(task=world.lm, consistency=world.lm.copy(), utility=world.lm.copy())
+    world.program.bind_lms(roles)
+    best = run("simba", world, journal, reflection, 1)
+    assert best.picking.judge.lm is roles.utility
+    assert best.examination.same.lm is roles.consistency
+    assert best.picking.judge.demos == []
+
+
+def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
+    with pytest.raises(ConfigurationError, match="reflection_lm"):
+        check_optimizer("gepa", None, "light")
+    with pytest.raises(ConfigurationError, match="unknown optimizer 'copro'"):
+        check_optimizer("copro", reflection.lm, "light")
+    with pytest.raises(ConfigurationError, match="budget"):
+        check_optimizer("gepa", reflection.lm, "huge")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
+        check_optimizer("mipro", reflection.lm, "light")
+    check_optimizer("simba", reflection.lm, 1)
