@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Interval", "bootstrap_mean", "paired_bootstrap", "paired_t_test"]
+__all__ = ["Interval", "bootstrap_mean", "mcnemar", "paired_bootstrap", "paired_t_test"]
 
 _RESAMPLES_AT_ONCE = 500
 """Bounds the memory that resampling takes, whatever the number of questions."""
@@ -113,6 +113,31 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
     if float(differences.min()) == float(differences.max()):
         return 1.0 if float(differences[0]) == 0.0 else 0.0
     return float(ttest_1samp(differences, 0.0).pvalue)
+
+
+def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
+    """The two-sided p-value of McNemar's exact test, for scores that are right or wrong, such as EM.
+
+    Only questions that one method has right and the other wrong tell the two apart; without a difference between the
+    methods each of those falls to either side like a coin.
+
+    Args:
+        a: Whether each question is right.
+        b: The same for the method compared with, in the same order.
+
+    Returns:
+        The p-value: 1 where no question tells them apart.
+
+    Raises:
+        ValueError: If the two differ in length or are empty, or hold something other than right and wrong.
+    """
+    from scipy.stats import binomtest
+
+    differences = _differences(a, b)
+    if not differences or {*a, *b} - {0, 1}:
+        raise ValueError("McNemar's test needs questions, each right or wrong")
+    won, lost = differences.count(1.0), differences.count(-1.0)
+    return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
 def _differences(a: Sequence[float], b: Sequence[float]) -> list[float]:

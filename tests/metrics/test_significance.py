@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap, paired_t_test
+from keqa.metrics.significance import Interval, bootstrap_mean, mcnemar, paired_bootstrap, paired_t_test
 
 SCORES = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), min_size=2, max_size=30
@@ -87,3 +87,34 @@ def test_swapping_the_methods_mirrors_the_interval(pairs):
 def test_an_interval_that_touches_zero_does_not_exclude_it():
     assert not Interval(0.1, 0.0, 0.2).excludes_zero
     assert Interval(-0.1, -0.2, -0.05).excludes_zero
+
+
+def test_mcnemar_by_hand():
+    # 6 questions tell the two apart, 5 of them for a: 2 · (6 + 1) / 64.
+    a = [1, 1, 1, 1, 1, 0, 1, 0]
+    b = [0, 0, 0, 0, 0, 1, 1, 0]
+    assert mcnemar(a, b) == pytest.approx(14 / 64)
+
+
+def test_mcnemar_where_nothing_tells_them_apart():
+    assert mcnemar([True, False], [True, False]) == 1.0
+    assert mcnemar([1, 0], [0, 1]) == 1.0
+
+
+@pytest.mark.parametrize(("a", "b"), [([], []), ([0.5], [1]), ([1], [float("nan")])])
+def test_mcnemar_is_for_right_and_wrong(a, b):
+    with pytest.raises(ValueError, match="right or wrong"):
+        mcnemar(a, b)
+
+
+def test_mcnemar_needs_pairs():
+    with pytest.raises(ValueError, match="one length, not 1 and 2"):
+        mcnemar([True], [True, False])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_mcnemar_is_symmetric_and_a_probability(pairs):
+    a, b = [x for x, _ in pairs], [y for _, y in pairs]
+    assert mcnemar(a, b) == pytest.approx(mcnemar(b, a))
+    assert 0 < mcnemar(a, b) <= 1
+    assert mcnemar([not x for x in a], [not y for y in b]) == pytest.approx(mcnemar(a, b))

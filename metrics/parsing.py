@@ -1,0 +1,64 @@
+"""How often a language model's output could not be read, from records.
+
+A method that loses because its format is unknown to the LM has not been compared; a table has to show that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keqa.programs.records import QuestionRecord
+
+__all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "parse_failures"]
+
+UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError"})
+"""Causes of a reply that came and could not be used: not in the format, empty, or cut at the token limit."""
+
+NOT_COMPARABLE_ABOVE = Fraction(1, 10)
+"""A method whose outputs did not parse more often than this was not measured, its prompts were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """How many outputs could not be used.
+
+    Attributes:
+        failed: Outputs that did not parse.
+        outputs: Requests made, answered by the cache or not.
+    """
+
+    failed: int
+    outputs: int
+
+    @property
+    def share(self) -> Fraction:
+        """The share that did not parse; 0 where nothing was asked."""
+        return Fraction(self.failed, self.outputs) if self.outputs else Fraction(0)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether a row with this share may be compared with others."""
+        return self.share <= NOT_COMPARABLE_ABOVE
+
+
+def parse_failures(records: Iterable[QuestionRecord]) -> Parsed:
+    """Count the outputs that did not parse.
+
+    Each one is a degradation in its record, except one that nothing stood in for, which is the failure of its question.
+
+    Args:
+        records: Failed questions included.
+    """
+    failed = outputs = 0
+    for record in records:
+        noted = [(note.stage, note.cause) for note in record.degradations if note.cause in UNREADABLE]
+        failed += len(noted)
+        end = record.failure
+        if end is not None and end.cause in UNREADABLE and (end.stage, end.cause) not in noted:
+            failed += 1
+        outputs += record.cost.lm_requests
+    return Parsed(min(failed, outputs), outputs)

@@ -1,0 +1,92 @@
+"""How much sampled answers resemble each other in their words.
+
+Lexical similarity, the mean over all pairs of samples, is an uncertainty measure of Fomicheva et al. (2020, section
+3.2, with METEOR); with ROUGE-L it is a baseline of Kuhn et al. (2023, Semantic Uncertainty) and of LM-Polygraph
+(Fadeeva et al., 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Literal
+
+from keqa.metrics.answers import f1, tokens
+
+__all__ = ["SIMILARITIES", "SimilarityForm", "lexical_similarity", "rouge_l", "token_f1"]
+
+SimilarityForm = Literal["rouge_l", "token_f1"]
+
+
+def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
+    """F-measure of the longest common subsequence of words (ROUGE-L of Lin, 2004, with beta = 1).
+
+    Words are those of `keqa.metrics.answers.tokens`, not stemmed: lower case, without articles and punctuation, each
+    Chinese character a word.
+
+    Args:
+        first: An answer.
+        second: Another; the order does not matter.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice.
+
+    Returns:
+        From 0 to 1; 0 where one of the two has no words.
+    """
+    left, right = tokens(first, answer_type, choices), tokens(second, answer_type, choices)
+    common = _common(left, right)
+    return 2 * common / (len(left) + len(right)) if common else 0.0
+
+
+def token_f1(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
+    """F1 over words, whatever their order; as `keqa.metrics.answers.f1`."""
+    return f1(first, [second], answer_type, choices)
+
+
+SIMILARITIES: dict[SimilarityForm, Callable[[str, str, str, Sequence[str]], float]] = {
+    "rouge_l": rouge_l,
+    "token_f1": token_f1,
+}
+"""The forms by name."""
+
+
+def lexical_similarity(
+    answers: Sequence[str | None],
+    form: SimilarityForm = "rouge_l",
+    answer_type: str = "short",
+    choices: Sequence[str] = (),
+) -> float:
+    """The mean similarity over all pairs of sampled answers.
+
+    Args:
+        answers: What was drawn; None for an abstention or a failure, which resembles nothing.
+        form: One of `SIMILARITIES`.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice.
+
+    Returns:
+        From 0 to 1. A single draw has no pair: 1 for an answer, 0 for none.
+
+    Raises:
+        ValueError: There is no draw.
+    """
+    if not answers:
+        raise ValueError("lexical similarity needs at least one draw")
+    if len(answers) == 1:
+        return float(answers[0] is not None)
+    similarity = SIMILARITIES[form]
+    pairs = list(combinations(answers, 2))
+    alike = [similarity(a, b, answer_type, choices) for a, b in pairs if a is not None and b is not None]
+    return sum(alike) / len(pairs)
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(right) + 1)
+    for word in left:
+        diagonal = 0
+        for column, other in enumerate(right, start=1):
+            above = row[column]
+            row[column] = diagonal + 1 if word == other else max(above, row[column - 1])
+            diagonal = above
+    return row[-1]

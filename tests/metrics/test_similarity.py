@@ -1,0 +1,64 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.metrics.similarity import SIMILARITIES, lexical_similarity, rouge_l, token_f1
+
+TEXTS = st.lists(st.sampled_from(["june", "ten", "1982", "or", "9"]), max_size=6).map(" ".join)
+FORMS = st.sampled_from(sorted(SIMILARITIES))
+
+
+def test_rouge_l_by_hand():
+    # "june 10 1982" and "june 1982" share "june 1982" in order: 2·2 / (3 + 2).
+    assert rouge_l("June 10, 1982", "June 1982") == 0.8
+    # In the other order only one word is common in order: 2·1 / (2 + 2); as bags both are.
+    assert rouge_l("Scott Derrickson", "Derrickson Scott") == 0.5
+    assert token_f1("Scott Derrickson", "Derrickson Scott") == 1.0
+    # The textbook pair, with x for a: 4 of 7 and 6 words, such as b c b x.
+    assert rouge_l("x b c b d x b", "b d c x b x") == pytest.approx(2 * 4 / 13)
+
+
+def test_nothing_resembles_an_empty_answer():
+    assert (rouge_l("", ""), rouge_l("", "Oslo"), token_f1("", "")) == (0.0, 0.0, 0.0)
+
+
+def test_the_mean_is_over_pairs():
+    # Oslo-Oslo 1, Oslo-Oslo city 2/3 twice.
+    assert lexical_similarity(["Oslo", "oslo.", "Oslo city"]) == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+
+
+def test_an_abstention_resembles_nothing():
+    assert lexical_similarity(["Oslo", "Oslo", None]) == pytest.approx(1 / 3)
+    assert lexical_similarity([None, None]) == 0.0
+
+
+def test_a_single_draw():
+    assert (lexical_similarity(["Oslo"]), lexical_similarity([None])) == (1.0, 0.0)
+
+
+def test_options_are_the_same_by_letter_and_text():
+    assert lexical_similarity(["A", "Oslo"], "rouge_l", "choice", ("Oslo", "Bergen")) == 1.0
+    assert lexical_similarity(["A", "B"], "token_f1", "choice", ("Oslo", "Bergen")) == 0.0
+
+
+def test_no_draws():
+    with pytest.raises(ValueError, match="at least one draw"):
+        lexical_similarity([])
+
+
+@given(TEXTS, TEXTS, FORMS)
+def test_similarity_is_symmetric_and_1_for_equals_only(first, second, form):
+    alike = SIMILARITIES[form]
+    assert alike(first, second, "short", ()) == alike(second, first, "short", ())
+    assert 0 <= alike(first, second, "short", ()) <= 1
+    assert alike(first, first, "short", ()) == float(bool(first))
+
+
+@given(TEXTS, TEXTS)
+def test_order_costs_nothing_but_likeness(first, second):
+    assert rouge_l(first, second) <= token_f1(first, second)
+
+
+@given(st.lists(st.none() | TEXTS, min_size=1, max_size=5), FORMS)
+def test_the_order_of_draws_does_not_matter(answers, form):
+    assert lexical_similarity(answers, form) == pytest.approx(lexical_similarity(answers[::-1], form))
