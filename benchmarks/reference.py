@@ -3,7 +3,7 @@
     python benchmarks/reference.py
 
 The entries are made from the testbed's passages and questions about them. Lookups are timed on texts that the reference
-has not met, their embedding included: one by one, and as the passages of a quiz, whose embeddings are made in one batch.
+has not met, their embedding included: one by one, and as the passages of a quiz, which are embedded in one batch.
 """
 
 import random

@@ -91,7 +91,9 @@ class HashingEmbedder:
         hashes = np.fromiter(counts, np.int64, len(counts))
         damped = 1 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))
         signed = np.where(hashes & _SIGN, damped, -damped)
-        return _unit(np.bincount(hashes % self.dimension, signed, self.dimension))
+        placed = np.zeros(self.dimension)
+        np.add.at(placed, hashes % self.dimension, signed)
+        return _unit(placed)
 
 
 @lru_cache(maxsize=1 << 16)
