@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
+from keqa.data.evidence import ContextPassage, SupportingFact, Triple
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 from keqa.programs.inputs import clean
@@ -61,6 +62,9 @@ class Example:
         choices: The options of a choice.
         quizzes: The gold decomposition with #1, #2, where there is one.
         quiz_answers: The gold answer of each quiz, where there are any.
+        supporting_facts: What the annotators needed for the answer, where the benchmark tells it.
+        triples: The reasoning as triples, where the benchmark tells it.
+        context: The passages that come with the question, where there are any.
     """
 
     id: str
@@ -70,6 +74,9 @@ class Example:
     choices: tuple[str, ...] = ()
     quizzes: tuple[str, ...] = ()
     quiz_answers: tuple[str, ...] = ()
+    supporting_facts: tuple[SupportingFact, ...] = ()
+    triples: tuple[Triple, ...] = ()
+    context: tuple[ContextPassage, ...] = ()
 
 
 _FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
@@ -81,7 +88,8 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
     Args:
         items: `Example`, `keqa.testbed.testbed.TestbedQuestion`, ``dspy.Example``, mappings or other objects, each
             with `question` and `answer` or `answers`, and where wanted `id`, `answer_type`, `choices`, `quizzes` and
-            `quiz_answers`. Without an id, one is made from the question.
+            `quiz_answers`. Without an id, one is made from the question. Evidence is kept where the item is an
+            `Example`.
 
     Raises:
         InputError: One of them cannot be used, or two have the same id; the message tells which.
@@ -122,6 +130,9 @@ def as_example(item: Any) -> Example:
         choices=choices,
         quizzes=quizzes,
         quiz_answers=quiz_answers,
+        supporting_facts=item.supporting_facts if isinstance(item, Example) else (),
+        triples=item.triples if isinstance(item, Example) else (),
+        context=item.context if isinstance(item, Example) else (),
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keqa.data.example import Example, as_example
+from keqa.data.rows import json_lines
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix, read_lines
 
@@ -27,14 +27,16 @@ class Problem:
         path: The file; None for examples that come from a program.
         line: Line of the file, or place among the examples; from 1.
         message: What is wrong with it.
+        unit: What `line` counts in a file: ``line``, or ``record`` and ``question`` where a line tells nothing.
     """
 
     path: Path | None
     line: int
     message: str
+    unit: str = "line"
 
     def __str__(self) -> str:
-        where = f"example {self.line}" if self.path is None else f"{self.path}, line {self.line}"
+        where = f"example {self.line}" if self.path is None else f"{self.path}, {self.unit} {self.line}"
         return f"{where}: {self.message}"
 
 
@@ -116,18 +118,10 @@ def _sorted(path: Path | None, rows: Iterable[tuple[int, Any]]) -> Reading:
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line.rstrip())
-            if not isinstance(row, dict):
-                row = InputError(f"an object with question and answer is expected, not {type(row).__name__}")
-        except json.JSONDecodeError as error:
-            row = InputError(f"malformed JSON ({error.msg} at column {error.colno})")
-        except (RecursionError, ValueError) as error:
-            row = InputError(f"malformed JSON ({error})")
-        yield number, row
+    for row in json_lines(path):
+        sound = isinstance(row.value, dict | InputError)
+        told = f"an object with question and answer is expected, not {type(row.value).__name__}"
+        yield row.number, row.value if sound else InputError(told)
 
 
 def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, Any]]:

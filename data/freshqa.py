@@ -1,0 +1,60 @@
+"""FreshQA (Vu et al., 2023): questions whose answers change, and questions with false premises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keqa.data.benchmark import Benchmark
+from keqa.data.example import Example
+from keqa.data.records import field, is_polar, make, usable
+from keqa.data.rows import Row, table
+
+__all__ = ["BENCHMARKS", "freshqa", "freshqa_rows"]
+
+
+def freshqa(record: Mapping[str, Any]) -> Example:
+    """Convert a row of FreshQA; answers that are yes or no make it a yes/no question.
+
+    Raises:
+        InputError: It is malformed.
+    """
+    answers = usable([record.get(f"answer_{number}") or "" for number in range(10)])
+    polar = all(is_polar(answer) for answer in answers)
+    return make(
+        {
+            "id": field(record, "id", str),
+            "question": record.get("question"),
+            "answers": answers,
+            "answer_type": "yes/no" if polar else "short",
+        }
+    )
+
+
+def freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:
+    """The rows of FreshQA's table, of one split (``test`` or ``dev``) or of both.
+
+    Raises:
+        InputError: The file cannot be read or is no such table.
+    """
+    for row in table(path, look_for=("id", "split", "question", "answer_0")):
+        if split is None or not isinstance(row.value, Mapping) or row.value["split"].lower() == split:
+            yield row
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="freshqa",
+        title="FreshQA",
+        licence="Apache-2.0; the answers change, so name the edition that you used",
+        has=("aliases",),
+        multi_hop=False,
+        language="en",
+        expected="a CSV table with id, split, question and answer_0 to answer_9",
+        rows=freshqa_rows,
+        convert=freshqa,
+        files={"test": "csv", "dev": "csv"},
+        splits_itself=True,
+    ),
+)

@@ -1,0 +1,165 @@
+"""HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020), which has the same layout and triples.
+
+A record is read in the authors' layout (pairs) or that of the Hugging Face hub (columns of lists).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keqa.data.benchmark import Benchmark, HubSource, whole
+from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, Triple, plain
+from keqa.data.example import Example
+from keqa.data.records import field, make, usable
+from keqa.data.rows import Row, json_lines, json_list
+from keqa.errors import InputError
+
+__all__ = ["ALIASES", "BENCHMARKS", "hotpotqa", "two_wiki", "two_wiki_rows"]
+
+_LAYOUT = "a JSON list of objects with _id, question, answer, supporting_facts and context"
+
+ALIASES = "id_aliases.json"
+"""The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside."""
+
+
+def hotpotqa(record: Mapping[str, Any]) -> Example:
+    """Convert a record of HotpotQA, distractor or fullwiki.
+
+    Raises:
+        InputError: It is malformed, or of 2WikiMultihopQA.
+    """
+    if "evidences" in record:
+        raise InputError("it has evidences, as a record of 2WikiMultihopQA")
+    return _convert(record, (), ())
+
+
+def two_wiki(record: Mapping[str, Any]) -> Example:
+    """Convert a record of 2WikiMultihopQA; its evidences become triples.
+
+    Raises:
+        InputError: It is malformed, or of HotpotQA.
+    """
+    triples = tuple(_triple(evidence) for evidence in field(record, "evidences", (list, tuple)))
+    return _convert(record, triples, record.get("answer_aliases") or ())
+
+
+def two_wiki_rows(path: Path) -> Iterator[Row]:
+    """The records of 2WikiMultihopQA, with the aliases of their answers where the file of aliases lies beside.
+
+    Raises:
+        InputError: A file cannot be read.
+    """
+    beside = path.parent / ALIASES
+    aliases = _aliases(beside) if beside.is_file() else {}
+    for row in json_list(path):
+        identity = row.value.get("answer_id") if isinstance(row.value, Mapping) else None
+        found = aliases.get(identity) if isinstance(identity, str) else None
+        yield Row(row.path, row.number, {**row.value, "answer_aliases": found}, row.unit) if found else row
+
+
+def _aliases(path: Path) -> dict[str, list[str]]:
+    """Aliases and demonyms by Wikidata id; the authors' scores count both."""
+    found: dict[str, list[str]] = {}
+    for row in json_lines(path):
+        if not isinstance(row.value, Mapping) or not isinstance(row.value.get("Q_id"), str):
+            raise InputError(f"{path}, line {row.number}: an object with Q_id and aliases is expected")
+        found[row.value["Q_id"]] = [*(row.value.get("aliases") or ()), *(row.value.get("demonyms") or ())]
+    return found
+
+
+def _convert(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
+    answer = field(record, "answer", str)
+    facts = tuple(
+        SupportingFact(plain(title, "a title of supporting_facts"), _position(sentence))
+        for title, sentence in _pairs(record, "supporting_facts", "title", "sent_id")
+    )
+    titles = {fact.title for fact in facts}
+    context = []
+    for title, sentences in _pairs(record, "context", "title", "sentences") if record.get("context") else ():
+        page = plain(title, "a title of the context")
+        text = plain(sentences, f"the context {page!r}")
+        context.append(ContextPassage(page, text, "supporting" if page in titles else "distractor"))
+    return make(
+        {
+            "id": record["_id"] if "_id" in record else field(record, "id", str),
+            "question": record.get("question"),
+            "answers": usable(answer, aliases),
+            "answer_type": "yes/no" if answer.strip().lower() in ("yes", "no") else "short",
+        },
+        Evidence(facts, triples, tuple(context)),
+    )
+
+
+def _pairs(record: Mapping[str, Any], name: str, first: str, second: str) -> list[tuple[Any, Any]]:
+    """Pairs from a list of them or of objects, or from the two columns that the hub makes of it."""
+    value = field(record, name, (list, tuple, dict))
+    if isinstance(value, dict):
+        columns = [field(value, column, (list, tuple)) for column in (first, second)]
+        if len(columns[0]) != len(columns[1]):
+            raise InputError(f"{name} has {len(columns[0])} of {first} and {len(columns[1])} of {second}")
+        value = list(zip(*columns, strict=True))
+    value = [(pair.get(first), pair.get(second)) if isinstance(pair, Mapping) else pair for pair in value]
+    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
+        raise InputError(f"{name} must hold pairs of {first} and {second}")
+    return [(pair[0], pair[1]) for pair in value]
+
+
+def _position(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"a sentence of supporting_facts must be a number, not {type(value).__name__}")
+    return value
+
+
+def _triple(value: Any) -> Triple:
+    """A triple as a list of three, or as the hub's object."""
+    if isinstance(value, Mapping):
+        value = [value.get("fact"), value.get("relation"), value.get("entity")]
+    if not isinstance(value, list | tuple) or len(value) != 3:
+        raise InputError("evidences must hold subject, relation and object")
+    subject, relation, target = (plain(part, "a part of evidences") for part in value)
+    return Triple(subject, relation, target)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="hotpotqa",
+        title="HotpotQA (distractor)",
+        licence="CC BY-SA 4.0",
+        has=("supporting facts", "context"),
+        multi_hop=True,
+        language="en",
+        expected=_LAYOUT,
+        rows=whole(json_list),
+        convert=hotpotqa,
+        files={"dev": "hotpot_dev_distractor_v1.json", "train": "hotpot_train_v1.1.json"},
+        hub=HubSource("hotpotqa/hotpot_qa", "distractor", ("validation", "train")),
+    ),
+    Benchmark(
+        name="hotpotqa-fullwiki",
+        title="HotpotQA (fullwiki)",
+        licence="CC BY-SA 4.0",
+        has=("supporting facts", "context"),
+        multi_hop=True,
+        language="en",
+        expected=_LAYOUT,
+        rows=whole(json_list),
+        convert=hotpotqa,
+        files={"dev": "hotpot_dev_fullwiki_v1.json", "train": "hotpot_train_v1.1.json"},
+        hub=HubSource("hotpotqa/hotpot_qa", "fullwiki", ("validation", "train")),
+    ),
+    Benchmark(
+        name="2wikimultihopqa",
+        title="2WikiMultihopQA",
+        licence="Apache-2.0",
+        has=("aliases", "supporting facts", "triples", "context"),
+        multi_hop=True,
+        language="en",
+        expected=f"{_LAYOUT}, and evidences; {ALIASES} beside it is used",
+        rows=whole(two_wiki_rows),
+        convert=two_wiki,
+        files={"dev": "dev.json", "train": "train.json"},
+        hub=HubSource("framolfese/2WikiMultihopQA", None, ("validation", "train")),
+    ),
+)

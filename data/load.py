@@ -1,0 +1,61 @@
+"""The one way in: questions by the name of a benchmark, or from the user's own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keqa.data.benchmarks import BENCHMARKS
+from keqa.data.hub import load_from_hub
+from keqa.data.loading import Loaded, sampled
+from keqa.data.own import read_examples
+from keqa.errors import InputError
+from keqa.retrievers.readers.common import plain_suffix
+
+__all__ = ["load"]
+
+_OWN = (".jsonl", ".ndjson", ".csv", ".tsv")
+
+
+def load(name_or_path: str | Path, *, split: str | None = None, sample: int | None = None, seed: int = 0) -> Loaded:
+    """Load questions with their gold answers.
+
+    Args:
+        name_or_path: One of
+
+            * ``"hotpotqa:data/hotpot_dev_distractor_v1.json"``: a benchmark of `BENCHMARKS` from a file in its
+              original layout, or from a folder that holds its files. The name chooses the format; it is not guessed.
+            * ``"hotpotqa"``: the same from the Hugging Face hub (extra ``hub``).
+            * ``"questions.jsonl"``: the user's own JSONL or CSV; see `keqa.data.own.read_examples`.
+        split: Which part; the one that papers report by default.
+        sample: How many questions (500 a set in the KEQA paper, section 4.1); all of them by default. It depends on
+            seed and ids, not on the order of the file.
+        seed: Of the sample.
+
+    Returns:
+        The examples with what was wrong or left out; record `Loaded.ids` with whatever is measured on them.
+
+    Raises:
+        InputError: There is no such file or benchmark, the file is of another format, or nothing in it can be used.
+        MissingExtraError: A benchmark is asked for by its name alone, and ``datasets`` is not installed.
+    """
+    name, named_file, path = str(name_or_path).partition(":")
+    benchmark = None if isinstance(name_or_path, Path) else BENCHMARKS.get(name.strip().lower())
+    if sample is not None and sample < 1:
+        raise InputError(f"sample must be at least 1, not {sample}")
+    if benchmark is not None and named_file:
+        return benchmark.load(path, split=split, sample=sample, seed=seed)
+    if benchmark is not None:
+        return load_from_hub(benchmark, split=split, sample=sample, seed=seed)
+    own = Path(name_or_path)
+    if plain_suffix(own) not in _OWN:
+        known = ", ".join(BENCHMARKS)
+        raise InputError(
+            f"{name_or_path} is neither a benchmark nor a .jsonl or .csv file of your own. A benchmark is its name "
+            f"(from the Hugging Face hub) or NAME:PATH (from its file); there are {known}"
+        )
+    if split is not None:
+        raise InputError(f"{own} is one file, which is one split: leave the split {split!r} out")
+    reading = read_examples(own)
+    return Loaded(
+        reading.examples if sample is None else sampled(reading.examples, sample, seed), list(reading.problems)
+    )

@@ -1,0 +1,93 @@
+"""RGB (Chen et al., 2024): questions with supporting, distracting and counterfactual documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+from typing import Any
+
+from keqa.data.benchmark import Benchmark, whole
+from keqa.data.evidence import ContextPassage, Evidence, PassageRole, plain
+from keqa.data.example import Example
+from keqa.data.records import field, make, usable
+from keqa.data.rows import json_list
+from keqa.errors import InputError
+
+__all__ = ["BENCHMARKS", "rgb"]
+
+_ROLES: dict[str, PassageRole] = {
+    "positive": "supporting",
+    "negative": "distractor",
+    "positive_wrong": "counterfactual",
+}
+# A question of five parts with six spellings each has 7,776 full answers.
+_FULL_ANSWERS = 64
+
+
+def rgb(record: Mapping[str, Any]) -> Example:
+    """Convert a record of RGB, its integration and counterfactual subsets included.
+
+    An answer is a text, or a list of parts that are all asked for; a part is a text or a list of its spellings.
+
+    Raises:
+        InputError: It is malformed.
+    """
+    context = [
+        ContextPassage("", text, role)
+        for name, role in _ROLES.items()
+        if record.get(name) is not None
+        for text in _documents(field(record, name, (list, tuple)), name)
+    ]
+    return make(
+        {
+            "id": field(record, "id", (str, int)),
+            "question": field(record, "query", str),
+            "answers": usable(list(_answers(field(record, "answer", (str, list, tuple))))),
+        },
+        Evidence(context=tuple(context)),
+    )
+
+
+def _answers(value: Any) -> Iterator[str]:
+    parts = [value] if isinstance(value, str) else value
+    spellings = [usable(part) for part in parts]
+    if not spellings:
+        raise InputError("there is no answer")
+    yield from (", ".join(chosen) for chosen in islice(product(*spellings), _FULL_ANSWERS))
+
+
+def _documents(value: Any, name: str) -> Iterator[str]:
+    """Documents, which the integration subset groups by the part of the answer that they tell."""
+    for document in value:
+        if isinstance(document, list | tuple):
+            yield from _documents(document, name)
+        else:
+            yield plain(document, f"a document of {name}")
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="rgb-en",
+        title="RGB (English)",
+        licence="CC BY-NC-SA 4.0 (no commercial use)",
+        has=("aliases", "context"),
+        multi_hop=False,
+        language="en",
+        expected="lines of JSON objects with id, query, answer, positive and negative",
+        rows=whole(json_list),
+        convert=rgb,
+        files={"test": "en_fact.json"},
+    ),
+    Benchmark(
+        name="rgb-zh",
+        title="RGB (Chinese)",
+        licence="CC BY-NC-SA 4.0 (no commercial use)",
+        has=("aliases", "context"),
+        multi_hop=False,
+        language="zh",
+        expected="lines of JSON objects with id, query, answer, positive and negative",
+        rows=whole(json_list),
+        convert=rgb,
+        files={"test": "zh_fact.json"},
+    ),
+)

@@ -1,0 +1,126 @@
+"""The rows of a file of questions, each with its place, so that what is wrong with one can be told."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.retrievers.readers.common import open_binary, read_lines
+
+__all__ = ["Row", "json_document", "json_lines", "json_list", "table"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record of a file.
+
+    Attributes:
+        path: The file; None for what comes from a program or the hub.
+        number: Its place, from 1.
+        value: The record, or the error that kept it from being read.
+        unit: What `number` counts: ``line``, ``record``, ``question``, ``example``.
+    """
+
+    path: Path | None
+    number: int
+    value: Any
+    unit: str = "record"
+
+
+def json_list(path: Path) -> Iterator[Row]:
+    """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
+
+    Raises:
+        InputError: The file cannot be read, is no JSON, or holds no list of records.
+    """
+    opening = next((line.lstrip()[:1] for _, line in read_lines(path) if line.strip()), "")
+    if opening != "[":
+        yield from json_lines(path)
+        return
+    for number, record in enumerate(json_document(path), start=1):
+        yield Row(path, number, record)
+
+
+def json_lines(path: Path) -> Iterator[Row]:
+    """The objects of a file with one on each line; empty lines are passed over, a malformed one is a row's error.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        value: Any
+        try:
+            value = json.loads(line.rstrip())
+        except json.JSONDecodeError as error:
+            value = InputError(f"malformed JSON ({error.msg} at column {error.colno})")
+        except (RecursionError, ValueError) as error:
+            value = InputError(f"malformed JSON ({error})")
+        yield Row(path, number, value, "line")
+
+
+def json_document(path: Path) -> Any:
+    """A JSON file, read as a whole.
+
+    Raises:
+        InputError: It cannot be read or is malformed; the message names the line.
+    """
+    with open_binary(path) as stream:
+        try:
+            return json.loads(stream.read().removeprefix(b"\xef\xbb\xbf"))
+        except json.JSONDecodeError as error:
+            what = f"malformed JSON ({error.msg} at column {error.colno})"
+            raise InputError(f"{path}, line {error.lineno}: {what}") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first") from error
+        except (RecursionError, ValueError) as error:
+            raise InputError(f"{path}: malformed JSON ({error})") from error
+        except (OSError, EOFError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:
+    """The rows of a CSV file as mappings from column to cell.
+
+    Args:
+        path: The file.
+        header: The columns of a file that has no header line.
+        look_for: Columns that the header line must have. Lines before it are passed over, as FreshQA's begins with
+            notes.
+
+    Raises:
+        InputError: The file cannot be read, or none of the first ten lines is the header.
+    """
+    reader = csv.reader((line for _, line in read_lines(path)), strict=True)
+    names = None if header is None else list(header)
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield Row(path, number, InputError(f"malformed CSV ({error})"), "line")
+            continue
+        if cells is None:
+            break
+        if not any(cell.strip() for cell in cells):
+            continue
+        if names is not None:
+            yield Row(path, number, _cells(names, cells), "line")
+        elif set(look_for) <= {cell.strip() for cell in cells}:
+            names = [cell.strip() for cell in cells]
+        elif number > 10:
+            break
+    if names is None:
+        raise InputError(f"{path}: no line has the columns {', '.join(look_for)}")
+
+
+def _cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str] | InputError:
+    if len(cells) != len(names):
+        return InputError(f"there are {len(cells)} cells, {len(names)} are expected")
+    return dict(zip(names, cells, strict=True))

@@ -1,0 +1,74 @@
+"""StrategyQA (Geva et al., 2021): yes/no questions whose decomposition is implicit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from keqa.data.benchmark import Benchmark, HubSource, whole
+from keqa.data.evidence import Evidence, SupportingFact, plain
+from keqa.data.example import Example
+from keqa.data.records import field, make
+from keqa.data.rows import json_list
+
+__all__ = ["BENCHMARKS", "strategyqa"]
+
+
+def strategyqa(record: Mapping[str, Any]) -> Example:
+    """Convert a record; the decomposition becomes quizzes, to which StrategyQA has no answers.
+
+    The supporting facts are the sentences of `facts`, then the paragraphs that any annotator named as evidence.
+
+    Raises:
+        InputError: It is malformed, or of the test set, which has no answers.
+    """
+    answer = field(record, "answer", bool)
+    facts = record.get("facts") or []
+    sentences = [facts] if isinstance(facts, str) else field(record, "facts", (list, tuple)) if facts else []
+    named = dict.fromkeys(_paragraphs(record.get("evidence")))
+    return make(
+        {
+            "id": field(record, "qid", str),
+            "question": record.get("question"),
+            "answers": ("yes" if answer else "no",),
+            "answer_type": "yes/no",
+            "quizzes": [plain(quiz, "a quiz of the decomposition") for quiz in record.get("decomposition") or ()],
+        },
+        Evidence(
+            supporting_facts=(
+                *(SupportingFact(text=plain(sentence, "a fact")) for sentence in sentences),
+                *(SupportingFact(title, position) for title, position in named),
+            )
+        ),
+    )
+
+
+def _paragraphs(evidence: Any) -> Iterator[tuple[str, int]]:
+    """Title and number of each paragraph in the nested lists of annotators, steps and searches.
+
+    The strings between them, ``operation`` and ``no_evidence``, name none.
+    """
+    if isinstance(evidence, str):
+        title, dash, number = evidence.rpartition("-")
+        if dash and number.isdecimal():
+            yield plain(title, "the title of an evidence"), int(number)
+    elif isinstance(evidence, list | tuple):
+        for part in evidence:
+            yield from _paragraphs(part)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="strategyqa",
+        title="StrategyQA",
+        licence="MIT",
+        has=("decomposition", "supporting facts"),
+        multi_hop=True,
+        language="en",
+        expected="a JSON list of objects with qid, question, answer (true or false), facts and decomposition",
+        rows=whole(json_list),
+        convert=strategyqa,
+        files={"train": "strategyqa_train.json"},
+        hub=HubSource("ChilleD/StrategyQA", None, ("test", "train")),
+    ),
+)

@@ -1,0 +1,103 @@
+"""Chinese questions with web passages: Baidu WebQA (Li et al., 2016) and SogouQA."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keqa.data.benchmark import Benchmark, whole
+from keqa.data.evidence import ContextPassage, Evidence, plain
+from keqa.data.records import Converted, LeftOut, field, items, make, usable
+from keqa.data.rows import Row, json_document, json_list
+from keqa.errors import InputError
+
+__all__ = ["BENCHMARKS", "sogouqa", "webqa", "webqa_rows"]
+
+_NO_ANSWER = "no_answer"
+
+
+def webqa_rows(path: Path) -> Iterator[Row]:
+    """The records of Baidu's files, whose keys are the ids.
+
+    Raises:
+        InputError: The file cannot be read or is no object of questions.
+    """
+    document = json_document(path)
+    if not isinstance(document, Mapping):
+        raise InputError(f"{path}: an object from id to question and evidences is expected")
+    for number, (identity, record) in enumerate(document.items(), start=1):
+        yield Row(path, number, {**record, "id": identity} if isinstance(record, Mapping) else record)
+
+
+def webqa(record: Mapping[str, Any]) -> Converted:
+    """Convert a record of Baidu WebQA; an evidence without the answer says ``no_answer``. Where all do, it is left out.
+
+    Raises:
+        InputError: It is malformed.
+    """
+    evidences = list(field(record, "evidences", dict).values())
+    if not all(isinstance(evidence, Mapping) for evidence in evidences):
+        raise InputError("evidences must hold objects with answer and evidence")
+    found = []
+    for evidence in evidences:
+        answers = [one for one in field(evidence, "answer", (list, tuple)) if one != _NO_ANSWER]
+        found.append((plain(field(evidence, "evidence", str), "an evidence"), answers))
+    return _convert(record, found)
+
+
+def sogouqa(record: Mapping[str, Any]) -> Converted:
+    """Convert a record of SogouQA, or of WebQA in the same layout; passages without the answer have an empty one.
+
+    A record where all are empty is left out.
+
+    Raises:
+        InputError: It is malformed.
+    """
+    found = []
+    for passage in items(record, "passages"):
+        answer = field(passage, "answer", str).strip()
+        found.append((plain(field(passage, "passage", str), "a passage"), [answer] if answer else []))
+    return _convert(record, found)
+
+
+def _convert(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -> Converted:
+    """The answer that most passages give comes first; the others are its aliases."""
+    counts = Counter(answer for _, answers in found for answer in answers)
+    if found and not counts:
+        return LeftOut("unanswerable")
+    context = tuple(
+        ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text
+    )
+    answers = [answer for answer, _ in counts.most_common()]
+    question = record.get("question")
+    return make({"id": record.get("id"), "question": question, "answers": usable(answers)}, Evidence(context=context))
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="webqa",
+        title="Baidu WebQA",
+        licence="for research; no licence file",
+        has=("aliases", "context"),
+        multi_hop=False,
+        language="zh",
+        expected="a JSON object from id to question and evidences",
+        rows=whole(webqa_rows),
+        convert=webqa,
+        files={"test": "me_test.ann.json", "dev": "me_validation.ann.json", "train": "me_train.json"},
+    ),
+    Benchmark(
+        name="sogouqa",
+        title="SogouQA",
+        licence="for research; no licence file",
+        has=("aliases", "context"),
+        multi_hop=False,
+        language="zh",
+        expected="a JSON list of objects with id, question and passages (passage and answer)",
+        rows=whole(json_list),
+        convert=sogouqa,
+        files={"train": "SogouQA.json"},
+    ),
+)
