@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "parse_failures"]
 
-UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError"})
-"""Causes of a reply that came and could not be used: not in the format, empty, or cut at the token limit."""
+UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
+"""Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
+number that was asked for."""
 
 NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 """A method whose outputs did not parse more often than this was not measured, its prompts were."""

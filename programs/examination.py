@@ -13,7 +13,9 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls import Bound, CallError, Session, Shared, text_of
-from keqa.programs.gates import Gate, VoteGate, Votes, leader
+from keqa.programs.confidence import StatedConfidence
+from keqa.programs.gates import Gate, VoteGate, Votes, asks, leader, leader_is_fixed
+from keqa.programs.probabilities import LOGPROBS, probabilities_of
 from keqa.programs.records import AnswerType
 from keqa.programs.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
@@ -47,6 +49,8 @@ class Assessment:
         clusters: Positions of draws, by cluster; CS of Algorithm 1.
         known: The gate's verdict.
         certainty: The gate's measure, where it has one of its own.
+        confidence: What the LM stated of the leading answer, where the gate asks for it.
+        probabilities: Of the answers drawn, by position, where they are asked for.
     """
 
     quiz: str
@@ -58,13 +62,25 @@ class Assessment:
     clusters: list[list[int]] = field(default_factory=list)
     known: bool | None = None
     certainty: float | None = None
+    confidence: float | None = None
+    probabilities: dict[int, float | None] = field(default_factory=dict)
     judged: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     @property
     def votes(self) -> Votes:
         """As gates read it."""
-        answers = tuple(None if draw.abstained else draw.text for draw in self.draws)
-        return Votes(tuple(map(len, self.clusters)), len(self.draws), self.tries, answers)
+        return Votes(
+            sizes=tuple(map(len, self.clusters)),
+            drawn=len(self.draws),
+            tries=self.tries,
+            answers=tuple(None if draw.abstained else draw.text for draw in self.draws),
+            quiz=self.quiz,
+            answer_type=self.answer_type,
+            choices=tuple(self.choices),
+            leading=self.answer,
+            confidence=self.confidence,
+            probabilities=tuple(map(self.probabilities.get, range(len(self.draws)))) if self.probabilities else (),
+        )
 
     @property
     def answer(self) -> str | None:
@@ -91,6 +107,10 @@ class Examination(Stage):
 
     The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
     Verdict and answer are those of Algorithm 1 on all N_c draws.
+
+    Attributes:
+        confidence: Asks for the LM's confidence in its answer; None where the gate does not want it.
+        probabilities: Whether draws are made with the probabilities of their tokens.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
@@ -119,6 +139,9 @@ class Examination(Stage):
         self.same = dspy.Predict(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
         self._gate = Shared[Gate](gate or VoteGate())
+        wanted = asks(self.gate)
+        self.confidence = StatedConfidence(bound) if wanted == "confidence" else None
+        self.probabilities = wanted == "probabilities"
 
     @property
     def gate(self) -> Gate:
@@ -146,6 +169,7 @@ class Examination(Stage):
         while True:
             wave = self.gate.wave(found.votes) if found.votes.left else 0
             await self._draw(session, found, wave)
+            await self._state_confidence(session, found)
             found.known = self.gate.decide(found.votes)
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
@@ -165,18 +189,25 @@ class Examination(Stage):
         Raises:
             CallError: There is no answer.
         """
-        text = await self._ask(session, quiz, answer_type, choices, {})
+        text = text_of((await self._ask(session, quiz, answer_type, choices, {})).answer)
         if not text:
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
         return text
 
     async def _ask(
         self, session: Session, quiz: str, answer_type: AnswerType, choices: Sequence[str], config: dict[str, Any]
-    ) -> str:
-        prediction = await session.predict(
+    ) -> dspy.Prediction:
+        return await session.predict(
             self.quiz, "task", config=config, quiz=quiz, answer_type=answer_type, choices=list(choices)
         )
-        return text_of(prediction.answer)
+
+    async def _state_confidence(self, session: Session, found: Assessment) -> None:
+        """Ask for the confidence in the leading answer, once it is fixed which one leads."""
+        if self.confidence is None or found.answer is None or not leader_is_fixed(found.votes):
+            return
+        found.confidence = await self.confidence.acall(
+            found.quiz, found.answer, found.answer_type, found.choices, number=found.number, session=session
+        )
 
     async def _draw(self, session: Session, found: Assessment, count: int) -> None:
         """Make some draws side by side, then cluster them in their order."""
@@ -215,22 +246,32 @@ class Examination(Stage):
             found.draws += [Draw(error=error.cause) for _ in range(count)]
             return []
         texts = [text_of(answer) for answer in prediction.completions.answer]
-        return texts if len(texts) == count else None
+        if len(texts) != count:
+            return None
+        self._keep_probabilities(found, prediction, len(found.draws), count)
+        return texts
 
     async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:
         config = self._config(found, position)
         if _runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = config["rollout_id"] & 0x7FFFFFFF
         try:
-            text = await self._ask(session, found.quiz, found.answer_type, found.choices, config)
+            prediction = await self._ask(session, found.quiz, found.answer_type, found.choices, config)
         except CallError as error:
             self._note_failed(session, found, error, "counted as a sample without a vote")
             return Draw(error=error.cause)
-        return Draw(text)
+        self._keep_probabilities(found, prediction, position, 1)
+        return Draw(text_of(prediction.answer))
+
+    def _keep_probabilities(self, found: Assessment, prediction: dspy.Prediction, start: int, count: int) -> None:
+        if self.probabilities:
+            model = str(getattr(self.quiz.lm or dspy.settings.lm, "model", "the language model"))
+            found.probabilities.update(enumerate(probabilities_of(prediction, count, model), start))
 
     def _config(self, found: Assessment, position: int | str) -> dict[str, Any]:
         identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        config |= LOGPROBS if self.probabilities else {}
         return config if self.top_p is None else config | {"top_p": self.top_p}
 
     @staticmethod

@@ -155,8 +155,14 @@ class QuizFlow:
         votes, threshold = found.votes, self.examination.gate.threshold
         return {
             "samples": [
-                SampleRecord(text=draw.text, abstained=draw.abstained, cluster=draw.cluster, error=draw.error)
-                for draw in found.draws
+                SampleRecord(
+                    text=draw.text,
+                    abstained=draw.abstained,
+                    cluster=draw.cluster,
+                    error=draw.error,
+                    probability=found.probabilities.get(position),
+                )
+                for position, draw in enumerate(found.draws)
             ],
             "clusters": [
                 ClusterRecord(answer=found.first(position), size=len(members), members=list(members))

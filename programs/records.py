@@ -47,12 +47,14 @@ class SampleRecord(Record):
         cluster: Position in `QuizRecord.clusters`; None for an abstention or a failure.
         error: Class name of the error that the draw failed with. A failed draw counts among the tries, so that a
             failure can lead to retrieval but never to a quiz taken for known.
+        probability: That the LM gave to the answer, normalised by its length, where it was asked for.
     """
 
     text: str | None = None
     abstained: bool = False
     cluster: int | None = None
     error: str | None = None
+    probability: float | None = None
 
 
 class ClusterRecord(Record):
@@ -212,8 +214,8 @@ class Degradation(Record):
     """Something that went wrong and what was done instead.
 
     Attributes:
-        stage: Where: ``decompose``, ``references``, ``examine``, ``judge_consistency``, ``retrieve``,
-            ``judge_utility``, ``select``, ``answer`` or ``summarize``.
+        stage: Where: ``decompose``, ``references``, ``examine``, ``judge_consistency``, ``state_confidence``,
+            ``retrieve``, ``judge_utility``, ``select``, ``answer`` or ``summarize``.
         quiz: Number of the quiz; None where it concerns the whole question.
         cause: Class name of the error, or the name of a broken rule.
         message: What happened.

@@ -9,6 +9,7 @@ from keqa.signatures.judge_consistency import JudgeConsistency
 from keqa.signatures.judge_utility import JudgeUtility
 from keqa.signatures.reason_from_memory import ReasonFromMemory
 from keqa.signatures.reason_with_knowledge import ReasonWithKnowledge
+from keqa.signatures.state_confidence import StateConfidence
 from keqa.signatures.summarize import Summarize
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "JudgeUtility",
     "ReasonFromMemory",
     "ReasonWithKnowledge",
+    "StateConfidence",
     "Summarize",
 ]

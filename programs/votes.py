@@ -1,0 +1,172 @@
+"""What a gate reads: the clustered samples of a quiz, and what can still become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, Protocol, runtime_checkable
+
+from keqa.errors import ConfigurationError
+
+__all__ = [
+    "AskingGate",
+    "Asks",
+    "Gate",
+    "Votes",
+    "as_fraction",
+    "asks",
+    "leader",
+    "leader_is_fixed",
+    "reaches",
+    "score_of",
+    "smallest_wave",
+]
+
+Asks = Literal["confidence", "probabilities"]
+"""What a gate may want beyond the draws' texts: the LM's stated confidence in the leading answer, which is a call of
+its own, or the token probabilities of each draw."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What is known of a quiz after some of its draws.
+
+    Attributes:
+        sizes: Sizes of the clusters, in the order of their first members.
+        drawn: Draws made, abstentions and failures included.
+        tries: N_c, the draws there will be at most.
+        answers: The text of each draw; None for an abstention or a failure.
+        quiz: Its resolved text.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+        leading: A_c so far, the first member of the largest cluster; None where there is none.
+        confidence: What the LM stated of the leading answer, from 0 to 1; None where it was not asked.
+        probabilities: Of each draw, where they were asked for; None for one that failed.
+    """
+
+    sizes: tuple[int, ...]
+    drawn: int
+    tries: int
+    answers: tuple[str | None, ...] = ()
+    quiz: str = ""
+    answer_type: str = "short"
+    choices: tuple[str, ...] = ()
+    leading: str | None = None
+    confidence: float | None = None
+    probabilities: tuple[float | None, ...] = ()
+
+    @property
+    def left(self) -> int:
+        """Draws not made yet."""
+        return self.tries - self.drawn
+
+    @property
+    def largest(self) -> int:
+        """Size of the largest cluster, 0 where there is none."""
+        return max(self.sizes, default=0)
+
+    @property
+    def consistency(self) -> Fraction:
+        """T_c, exactly: the largest cluster over all tries."""
+        return Fraction(self.largest, self.tries)
+
+
+@runtime_checkable
+class Gate(Protocol):
+    """Decides whether a quiz is known."""
+
+    @property
+    def name(self) -> str:
+        """For records."""
+        ...
+
+    @property
+    def needs_all_draws(self) -> bool:
+        """Whether a verdict takes all N_c draws. Such a gate refuses a set that was stopped early."""
+        ...
+
+    @property
+    def threshold(self) -> Fraction | None:
+        """What its measure is compared with; None where it has none."""
+        ...
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Known or not; None while further draws could change that, or the answer of a known quiz."""
+        ...
+
+    def wave(self, votes: Votes) -> int:
+        """How many draws to make next, while undecided: the smallest number that could decide for known."""
+        ...
+
+    def measure(self, votes: Votes) -> float | None:
+        """The gate's own measure for the records, where it is not T_c."""
+        ...
+
+
+@runtime_checkable
+class AskingGate(Gate, Protocol):
+    """A gate that wants more than the texts of the draws."""
+
+    @property
+    def asks(self) -> Asks:
+        """What it wants."""
+        ...
+
+
+def asks(gate: Gate) -> Asks | None:
+    """What a gate wants beyond the texts of the draws; None for most."""
+    return gate.asks if isinstance(gate, AskingGate) else None
+
+
+def score_of(gate: Gate, votes: Votes) -> float | None:
+    """The number by which a gate ranks quizzes, higher for better known: its measure or T_c; None where it has none."""
+    measure = gate.measure(votes)
+    return float(votes.consistency) if measure is None and gate.threshold is not None else measure
+
+
+def as_fraction(value: Fraction | float | int | str) -> Fraction:
+    """A threshold as the exact fraction that its writing says: 0.8 is 4/5, not the nearest binary number.
+
+    Raises:
+        ConfigurationError: It is not a number from 0 to 1, 0 excluded.
+    """
+    try:
+        fraction = Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise ConfigurationError(f"a threshold must be a number such as 0.8 or '4/5', not {value!r}") from None
+    if not 0 < fraction <= 1:
+        raise ConfigurationError(f"a threshold must be above 0 and at most 1, not {value}")
+    return fraction
+
+
+def reaches(measure: float, threshold: Fraction) -> bool:
+    """Whether a measure is at least a threshold, by its writing: a stated 0.7 reaches 7/10, which no float equals."""
+    return Fraction(str(round(measure, 12))) >= threshold
+
+
+def leader(sizes: Sequence[int]) -> int | None:
+    """Position of the largest cluster, the first one of equals (Algorithm 1, line 15)."""
+    return max(range(len(sizes)), key=lambda position: sizes[position]) if sizes else None
+
+
+def leader_is_fixed(votes: Votes) -> bool:
+    """Whether no outcome of the remaining draws changes which cluster is the largest."""
+    first = leader(votes.sizes)
+    if first is None:
+        return votes.left == 0
+    size = votes.sizes[first]
+    # An earlier cluster overtakes by drawing level; a later one, or a new one, has to be larger.
+    rivals = [other + (position < first) for position, other in enumerate(votes.sizes) if position != first]
+    return max([0, *rivals]) + votes.left <= size
+
+
+def smallest_wave(votes: Votes, settled: Callable[[Votes], bool]) -> int:
+    """The smallest number of draws that could settle something: if they all joined the largest cluster."""
+    first = leader(votes.sizes)
+    for more in range(1, votes.left):
+        sizes = list(votes.sizes) or [0]
+        sizes[first or 0] += more
+        if settled(replace(votes, sizes=tuple(sizes), drawn=votes.drawn + more)):
+            return more
+    return votes.left
