@@ -55,13 +55,13 @@ class Town:
     """The world; attributes say what its language model does.
 
     Attributes:
-        lost: What the language model is asked about in vain.
+        fails: The signature whose replies cannot be used.
         spoilt: Whether demonstrations make it worse.
         killed_after: The call after which the process is killed.
         advised: An instruction that does as much as demonstrations.
     """
 
-    lost: str = "nothing"
+    fails: str = ""
     spoilt: bool = False
     killed_after: int | None = None
     advised: str | None = None
@@ -71,6 +71,8 @@ class Town:
         self.count[name] += 1
         if self.killed_after is not None and self.count.total() > self.killed_after:
             raise Killed
+        if name == self.fails:
+            return "garbage"
         local = WatchingEngine.local
         shown = (local.demos > 0 or (self.advised or "nothing") in local.system) and not self.spoilt
         if name == "DecomposeQuestion":
@@ -87,8 +89,6 @@ class Town:
         if name == "JudgeUtility":
             return {"helpful": "married" in inputs["passage"]}
         if name in ("AnswerWithKnowledge", "ReasonWithKnowledge"):
-            if self.lost in inputs["question"]:
-                return "garbage"
             if "Spouse" not in inputs["passages"]:
                 return {"reasoning": "None tells.", "answer": "unknown"}
             number = inputs["passages"].split("Spouse")[1].split(".")[0]

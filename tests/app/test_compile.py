@@ -1,0 +1,108 @@
+import json
+
+import pytest
+
+from keqa.retrievers import Passage, build_index
+
+TOWNS = ("Carmouth", "Marton", "Kelford", "Norhaven", "Vinton", "Calland", "Morhaven", "Wenford")
+FEW = ["--sets", 1, "--in-flight", 1, "--tries", 3, "--top-k", 2]
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Question-answer pairs in a file, and an index that answers them."""
+
+    def write(name, towns, *lines):
+        rows = [
+            json.dumps({"question": f"To whom is the mayor of {town} married?", "answer": "Flora Isvik"})
+            for town in towns
+        ]
+        path = tmp_path / name
+        path.write_text("\n".join([*rows, *lines]) + "\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def served(server, tmp_path):
+    passages = [
+        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
+        Passage("2", "Carmouth", "A harbour of Heidi."),
+    ]
+    build_index(passages, tmp_path / "own")
+    return ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
+
+
+def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, tmp_path):
+    train, val = pairs("train.jsonl", TOWNS[:5], '{"question": "Who?"}'), pairs("val.jsonl", TOWNS[5:])
+    command = ["compile", train, "--val", val, *served, *FEW, "--out", tmp_path / "program"]
+    ended = keqa_command(*command)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    cells = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
+    assert cells["decomposition.decompose"] == ["as", "it", "was", "0", "0"]
+    assert cells["threshold"] == ["4/5", "4/5"]
+    assert cells["compiled"][0] == "1.000"
+    assert any(line.startswith("utility reference: ") for line in lines)
+    assert any(f"language models: {server.count:,} calls" in line for line in lines)
+    assert any("train.jsonl, line 6: there is no answer" in line for line in lines)
+    assert lines[-1] == f'Ask with: keqa ask "…" --program {tmp_path / "program"}'
+    state = json.loads((tmp_path / "program" / "program.json").read_text())
+    assert state["about"]["command"].startswith("keqa compile ")
+    assert server.api_base not in json.dumps(state)
+
+    calls = server.count
+    again = keqa_command(*command)
+    assert (again.code, server.count) == (0, calls)
+    assert any("earlier runs in the same folder" in line for line in again.out.splitlines())
+    asked = keqa_command("ask", "Whom?", "--program", tmp_path / "program", *served)
+    assert asked.code == 0, asked.err
+
+
+def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_path):
+    train = pairs("train.jsonl", TOWNS)
+    parts = ["--no-tuning", "--no-reference", "--cost-per-retrieval", 0.1, "--limit", 4, "--json"]
+    ended = keqa_command("compile", train, *served, *FEW, *parts, "--out", tmp_path / "program")
+    report = json.loads(ended.out)
+    assert report["questions"] == {"train": 4, "validation": 4}
+    assert report["cost_per_retrieval"] == 0.1
+    assert report["tuning_curve"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "either a file of question-answer pairs or --testbed"),
+        (["train.jsonl", "--testbed"], "either a file of question-answer pairs or --testbed"),
+        (["--testbed", "--index", "x"], "leave out --index"),
+        (["absent.jsonl"], "absent.jsonl is not there"),
+        (["train.jsonl", "--threshold", "2"], "--threshold"),
+        (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
+        (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
+        (["train.jsonl", "--optimizer", "mipro", "--reflection-lm", "openai/x", "--budget", "big"], "budget"),
+    ],
+)
+def test_what_cannot_work_is_told_before_any_call(
+    keqa_command, served, pairs, server, tmp_path, monkeypatch, arguments, message
+):
+    pairs("train.jsonl", TOWNS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    extra = [] if "--testbed" in arguments else served
+    ended = keqa_command("compile", *arguments, *extra, "--out", tmp_path / "program")
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert server.count == 0
+    assert not (tmp_path / "program").exists()
+
+
+def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server, tmp_path):
+    train = pairs("train.jsonl", TOWNS)
+    parts = ["--no-tuning", "--no-reference", "--optimizer", "none", "--out", tmp_path / "program"]
+    assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
+    calls = server.count
+    other = [*served[:3], "openai/another", *served[4:]]
+    ended = keqa_command("compile", train, *other, *FEW, *parts)
+    assert (ended.code, server.count) == (2, calls)
+    assert "was begun with other settings" in ended.err

@@ -1,0 +1,121 @@
+"""What a reflecting language model is told about each predictor."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from keqa.data.example import Example
+from keqa.metrics.answers import f1
+from keqa.optimize.feedback import feedback_metric, feedback_on
+from keqa.optimize.student import as_dspy
+from keqa.programs.records import Degradation, Failure, QuestionRecord, QuizRecord
+
+EXAMPLE = Example(
+    "e",
+    "When was the mayor of Marton born?",
+    ("1 September 1926",),
+    quizzes=("Who governs Marton?", "When was #1 born?"),
+    quiz_answers=("Robert Torman", "1 September 1926"),
+)
+RECORD = QuestionRecord(
+    question=EXAMPLE.question,
+    quizzes=[
+        QuizRecord(index=1, text="Who governs Marton?", resolved="Who governs Marton?", answer="Torman"),
+        QuizRecord(
+            index=2, text="When was #1 born?", resolved="When was Torman born?", depends_on=[1], answer="1915"
+        ),
+    ],
+    answer="1915",
+)
+QUIZ = {"quiz": "When was Torman born?"}
+PASSAGE = "Torman was born on 1 September 1926."
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs", "told"),
+    [
+        ("examination.quiz", QUIZ, {"answer": "1 September 1926"}, "is right."),
+        ("examination.quiz", QUIZ, {"answer": "September 1926"}, "must be written '1 September 1926'"),
+        ("examination.quiz", QUIZ, {"answer": "1915"}, "'1915' is wrong, the answer is '1 September 1926'"),
+        ("examination.quiz", QUIZ, {"answer": "unknown"}, "It said that it does not know"),
+        ("examination.quiz", {"quiz": "Another?"}, {"answer": "1915"}, ""),
+        (
+            "answering.answer",
+            {"question": QUIZ["quiz"], "passages": ["Nothing.", PASSAGE]},
+            {"answer": "1915"},
+            f"and this passage tells it: {PASSAGE}",
+        ),
+        ("answering.answer", {"question": QUIZ["quiz"], "passages": []}, {"answer": "1915"}, "No passage tells it"),
+        ("answering.answer", {"question": QUIZ["quiz"], "passages": []}, {"answer": "1926"}, "must be written"),
+        (
+            "examination.same",
+            QUIZ | {"first_answer": "1926", "second_answer": "1915"},
+            {"same": True},
+            "Judging True was wrong: the answer is '1 September 1926', and only the first answer gives it.",
+        ),
+        (
+            "examination.same",
+            QUIZ | {"first_answer": "1926", "second_answer": "September 1926"},
+            {"same": True},
+            "Judging True was right",
+        ),
+        (
+            "examination.same",
+            QUIZ | {"first_answer": "1930", "second_answer": "1915"},
+            {"same": False},
+            "Both answers are wrong",
+        ),
+        ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": True}, "Judging True fits"),
+        ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": False}, "was judged not helpful"),
+        ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": True}, "does not hold the answer"),
+        ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": False}, "does not hold."),
+        ("decomposition.decompose", {}, {"quizzes": ["Who?"]}, "takes 2 quizzes, not 1. A good decomposition is: 1. Who"),
+        ("decomposition.decompose", {}, {"quizzes": ["Who governs Marton?", "When was he born?"]}, "must write #1"),
+        ("summarizing.summarize", {}, {"answer": "1915"}, "misled by wrong answers to quizzes: When was Torman born?"),
+        ("summarizing.summarize", {}, {"answer": "1926"}, "must be written '1 September 1926'"),
+        ("selection.construct", {}, {"triples": []}, ""),
+    ],
+)
+def test_feedback_tells_what_the_call_should_have_given(name, inputs, outputs, told):
+    said = feedback_on(name, EXAMPLE, RECORD, inputs, outputs)
+    assert told in said
+    assert bool(told) == bool(said)
+
+
+def test_a_summary_that_does_not_follow_is_told_the_facts():
+    right = RECORD.model_copy(
+        update={"quizzes": [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]}
+    )
+    told = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1915"})
+    assert told.endswith(
+        "The facts are: Who governs Marton? Robert Torman; When was Robert Torman born? 1 September 1926."
+    )
+
+
+def test_broken_references_are_told_to_the_decomposition():
+    broken = Degradation(stage="references", cause="x", message="refers to #4, which is not there", action="blocked")
+    blocked = RECORD.model_copy(update={"degradations": [broken]})
+    told = feedback_on("decomposition.decompose", EXAMPLE, blocked, {}, {"quizzes": list(EXAMPLE.quizzes)})
+    assert told.startswith("Refers to #4, which is not there.")
+
+
+def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about():
+    metric = feedback_metric(f1)
+    (gold,) = as_dspy([EXAMPLE])
+    predicted = SimpleNamespace(answer="1926", record=RECORD)
+    whole = metric(gold, predicted)
+    part = metric(gold, predicted, None, "program.examination.quiz", [(None, QUIZ, {"answer": "1915"})])
+    assert whole.score == part.score == 0.5
+    assert whole.feedback.startswith("The program answered the question with '1926'; the gold answer is")
+    assert part.feedback.startswith("'1915' is wrong")
+    assert whole.feedback in part.feedback
+
+
+def test_a_question_without_an_answer_says_why():
+    failed = RECORD.model_copy(
+        update={"answer": None, "failure": Failure(stage="summarize", cause="x", message="no reply")}
+    )
+    told = feedback_metric(f1)(as_dspy([EXAMPLE])[0], SimpleNamespace(answer=None, record=failed))
+    assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")

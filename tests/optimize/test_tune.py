@@ -1,0 +1,127 @@
+"""Tuning: what each setting scores, and which calls settings share."""
+
+from __future__ import annotations
+
+import pytest
+
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import f1
+from keqa.optimize.journal import Journal
+from keqa.optimize.tune import Grid, Settings, tune
+from keqa.programs import AlwaysRetrieveGate, CertaintyGate
+
+NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal.open(tmp_path / "calls.jsonl", {}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tuned(journal):
+    def run(world, **options):
+        return tune(world.program, world.val, journal=journal, metric=f1, in_flight=1, **options)
+
+    return run
+
+
+def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
+    world = setting(val=2)
+    grid = Grid(thresholds=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_ks=(), temperatures=(), top_ps=())
+    found = tuned(world, grid=grid)
+    # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
+    assert len(found.curve) == 15
+    assert world.engine.count["AnswerQuiz"] == 2 * 2 * 5
+    assert world.engine.count["DecomposeQuestion"] == 2
+    assert world.engine.count["AnswerWithKnowledge"] == 2
+    # One from what was read, one from the guess that one of two tries makes known at α = 2/5.
+    assert world.engine.count["Summarize"] == 2 * 2
+
+
+def test_other_draws_are_made_for_another_temperature(setting, tuned):
+    world = setting(val=1)
+    tuned(world, grid=Grid(thresholds=("1",), tries=(3,), top_ks=(), temperatures=(0.5,), top_ps=(0.9,)))
+    assert world.engine.count["AnswerQuiz"] == 3 * 2 * 3
+    drawn = {(config.temperature, config.top_p) for name, _, config in world.engine.calls if name == "AnswerQuiz"}
+    assert drawn == {(1.0, None), (0.5, None), (1.0, 0.9)}
+
+
+def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
+    world = setting(val=3)
+    found = tuned(world, grid=Grid(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    for point in found.curve:
+        settings = point.settings
+        again = setting(
+            val=3, tries=settings.tries, threshold=settings.threshold, top_k=settings.top_k
+        ).program.answer_many([example.question for example in world.val])
+        records = [outcome.record for outcome in again]
+        assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
+
+
+def test_lambda_decides_whether_to_retrieve(setting, tuned):
+    def chosen(cost):
+        grid = Grid(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
+        return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
+
+    # The spouse is not known: from memory a guess that is wrong, from passages the surname.
+    assert (chosen(0.0).settings.threshold, chosen(0.0).retrievals) == ("4/5", 1.0)
+    assert (chosen(0.9).settings.threshold, chosen(0.9).retrievals) == ("1/5", 0.0)
+    assert chosen(0.0).objective == pytest.approx(2 / 3)
+
+
+def test_among_equals_the_programs_own_settings_stay(setting, tuned):
+    world = setting()
+    found = tuned(world, grid=Grid(thresholds=("0.6",), tries=(3,), top_ks=(3,), temperatures=(0.5,), top_ps=()))
+    assert found.best.settings == Settings("2/3", 3, 2, 1.0, None)
+    assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
+    assert type(found.program.examination) is type(world.program.examination)
+
+
+def test_a_second_run_makes_no_call(setting, tuned):
+    world = setting()
+    first = tuned(world)
+    calls = len(world.engine.calls)
+    assert tuned(world).curve == first.curve
+    assert len(world.engine.calls) == calls
+
+
+def test_replies_that_cannot_be_used_are_not_asked_for_again(setting, town, tuned):
+    world = setting(town(fails="Summarize"), val=2)
+    found = tuned(world)
+    assert found.best.score == 0
+    assert world.engine.count["Summarize"] == 2
+
+
+def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
+    always = setting(gate=AlwaysRetrieveGate())
+    assert {point.settings.threshold for point in tuned(always).curve} == {None}
+    without = setting(examine=False)
+    assert {(p.settings.tries, p.settings.threshold) for p in tuned(without).curve} == {(3, "2/3")}
+    memory = setting()
+    memory.program._retriever.value = None
+    assert {point.settings.top_k for point in tuned(memory).curve} == {2}
+
+
+def test_a_certainty_gate_is_tuned_too(setting, tuned):
+    world = setting(gate=CertaintyGate())
+    found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
+    assert [point.settings.threshold for point in found.curve] == ["4/5", "1/2"]
+    assert isinstance(found.program.examination.gate, CertaintyGate)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cost_per_retrieval": -1.0},
+        {"grid": Grid(thresholds=("2",))},
+        {"grid": Grid(tries=(0,))},
+        {"grid": Grid(temperatures=(0.0,))},
+    ],
+)
+def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
+    world = setting()
+    with pytest.raises(ConfigurationError):
+        tuned(world, **options)
+    assert world.engine.calls == []
