@@ -15,7 +15,11 @@ from keqa.errors import InputError
 __all__ = ["Benchmark", "HubSource", "pick_split", "whole"]
 
 # The same part of a benchmark under the names that files and the hub give it.
-_ALSO = {"dev": ("validation", "val"), "validation": ("dev", "val"), "val": ("validation", "dev")}
+_ALSO: dict[str, tuple[str, ...]] = {
+    "dev": ("validation", "val"),
+    "validation": ("dev", "val"),
+    "val": ("validation", "dev"),
+}
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,8 @@ def pick_split(asked: str | None, available: tuple[str, ...], title: str) -> str
     """
     if asked is None:
         return available[0]
-    for name in (asked, *_ALSO.get(asked, ())):
-        if name in available:
-            return name
+    names: tuple[str, ...] = (asked, *_ALSO.get(asked, ()))
+    found = next((name for name in names if name in available), None)
+    if found is not None:
+        return found
     raise InputError(f"{title} has the splits {', '.join(available)}, not {asked!r}")

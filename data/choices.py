@@ -62,11 +62,13 @@ def cmmlu(record: Mapping[str, Any]) -> Example:
     """
     choices = [record.get(letter) for letter in _LETTERS]
     example = _choice(record, "Question", choices, record.get("Answer"))
-    return replace(example, id=f"{field(record, 'subject', str)}/{field({'index': record.get('')}, 'index', str)}")
+    return replace(
+        example, id=f"{field(record, 'subject', str)}/{field({'index': record.get('') or None}, 'index', str)}"
+    )
 
 
 def mmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
-    """The rows of a subject's table, or of all tables in a folder.
+    """The rows of a subject's table, or of all tables in a folder, or in its folder for the split.
 
     Raises:
         InputError: A file cannot be read.
@@ -76,7 +78,7 @@ def mmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
 
 
 def cmmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
-    """The rows of a subject's table, or of all tables in a folder.
+    """The rows of a subject's table, or of all tables in a folder, or in its folder for the split.
 
     Raises:
         InputError: A file cannot be read or is no such table.
@@ -85,12 +87,12 @@ def cmmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
 
 
 def _subjects(path: Path, split: str | None, read: Callable[[Path], Iterator[Row]]) -> Iterator[Row]:
-    files = [path]
-    if path.is_dir():
-        folder = path / split if split and (path / split).is_dir() else path
-        files = sorted(folder.glob("*.csv"))
-        if not files:
-            raise InputError(f"{folder} holds no .csv file; one for each subject is expected")
+    folder = path if split is None else path / split
+    if split is None and (path / "test").is_dir():
+        folder = path / "test"
+    files = sorted(folder.glob("*.csv")) if folder.is_dir() else [path] if split is None else []
+    if not files:
+        raise InputError(f"{folder} is no folder of .csv files; one for each subject is expected")
     for file in files:
         subject = _SPLIT.sub("", file.stem)
         for row in read(file):

@@ -88,4 +88,5 @@ def plain(value: Any, what: str) -> str:
             value = " ".join(parts)
     if not isinstance(value, str):
         raise InputError(f"{what} must be text, not {type(value).__name__}")
-    return one_line(clean_text(value))
+    # Contexts are long and mostly plain English; there the careful way would take most of the time of loading.
+    return one_line(value if value.isascii() and value.isprintable() else clean_text(value))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keqa.data.benchmark import Benchmark
+from keqa.data.benchmark import Benchmark, pick_split
 from keqa.data.example import Example
 from keqa.data.records import field, is_polar, make, usable
 from keqa.data.rows import Row, table
@@ -38,8 +38,9 @@ def freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:
     Raises:
         InputError: The file cannot be read or is no such table.
     """
+    wanted = split and pick_split(split, ("test", "dev"), "FreshQA")
     for row in table(path, look_for=("id", "split", "question", "answer_0")):
-        if split is None or not isinstance(row.value, Mapping) or row.value["split"].lower() == split:
+        if not wanted or not isinstance(row.value, Mapping) or row.value["split"].strip().lower() == wanted:
             yield row
 
 
@@ -54,7 +55,7 @@ BENCHMARKS = (
         expected="a CSV table with id, split, question and answer_0 to answer_9",
         rows=freshqa_rows,
         convert=freshqa,
-        files={"test": "csv", "dev": "csv"},
+        files={"test": "freshqa.csv", "dev": "freshqa.csv"},
         splits_itself=True,
     ),
 )

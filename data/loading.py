@@ -100,7 +100,7 @@ def _usable(
     problems: list[Problem],
     left_out: Counter[str],
 ) -> Iterator[Example]:
-    ids: dict[str, str] = {}
+    ids: dict[str, tuple[str, int]] = {}
     for row in rows:
         try:
             if isinstance(row.value, InputError):
@@ -112,9 +112,12 @@ def _usable(
                 left_out[converted.reason] += 1
                 continue
             if converted.id in ids:
-                raise InputError(f"its id {converted.id!r} is that of {ids[converted.id]}")
+                place, asked = ids[converted.id]
+                again = f"the question of {place} again" if asked == hash(converted.question) else ""
+                raise InputError(again or f"its id {converted.id!r} is that of {place}")
         except InputError as error:
             problems.append(Problem(row.path, row.number, str(error), row.unit))
             continue
-        ids[converted.id] = f"{row.unit} {row.number}"
+        # Of the question only the hash is kept, as a sample may be drawn from many more than memory should hold.
+        ids[converted.id] = f"{row.unit} {row.number}", hash(converted.question)
         yield converted

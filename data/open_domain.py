@@ -91,8 +91,8 @@ def webquestions(record: Mapping[str, Any]) -> Example:
     """
     if "targetValue" in record:
         listed = _DESCRIPTION.findall(field(record, "targetValue", str))
-        answers = [quoted.replace('\\"', '"') or bare for quoted, bare in listed]
-        return make({"question": record.get("utterance"), "answers": usable(answers)})
+        described = [quoted.replace('\\"', '"') or bare for quoted, bare in listed]
+        return make({"question": record.get("utterance"), "answers": usable(described)})
     if "qText" not in record and "url" not in record:
         raise InputError("there is neither qText, utterance nor url")
     question = record["qText"] if "qText" in record else record.get("question")
