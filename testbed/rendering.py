@@ -27,6 +27,12 @@ def conversation(signature: type[dspy.Signature], demos: Iterable[Example], inpu
     return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages) + TURN
 
 
+def turns(signature: type[dspy.Signature], demos: Iterable[Example]) -> str:
+    """Renders demonstrations alone, as turns that go on a conversation."""
+    messages = _ADAPTER.format(signature, [{**given, **made} for given, made in demos], {})[1:-1]
+    return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
+
+
 def target(signature: type[dspy.Signature], outputs: dict[str, Any]) -> str:
     """Renders what the LM should write, with the end of its turn."""
     return f"{_ADAPTER.format_assistant_message_content(signature, outputs)}<|im_end|>\n"

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import dspy
 
-from keqa.testbed import words
-from keqa.testbed.prose import distraction, random_date
 from keqa.testbed.rendering import conversation, target
 from keqa.testbed.skills import SKILLS, Example, Setting, nearest
 from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import believed
-from keqa.testbed.world import SMALL, Convention, Fact, World
+from keqa.testbed.warmup import asked_often, said_twice
+from keqa.testbed.world import SMALL, Fact, World
 
-KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE = 0.2, 0.08, 0.1
+KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.2
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 
 
@@ -73,7 +72,7 @@ class Stream:
         chance = self.rng.random()
         lists = max(LIST_SHARE, 0.5 - 6 * progress)
         if chance < lists:
-            return Sample("copying", "", self._said_twice())
+            return Sample("copying", "", said_twice(self.rng))
         chance = (chance - lists) / (1 - lists)
         if self._left == 0:
             self._others.append(self._fresh)
@@ -81,41 +80,10 @@ class Stream:
         self._left -= 1
         if chance < KNOWN_SHARE + ONE_OFF_SHARE:
             return self._closed_book(progress, known=chance < KNOWN_SHARE)
+        if self.rng.random() < ASKED_OFTEN_SHARE:
+            return Sample("reading", *asked_often(Setting.draw(self._fresh, self.rng, shown=True)))
         name = self.rng.choices(list(SKILLS), [skill.share for skill in SKILLS.values()])[0]
         return self._skill(name, progress)
-
-    def _said_twice(self) -> str:
-        # Copying lists teaches copying itself, before any skill can use it.
-        rng = self.rng
-        draws = (
-            lambda: f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}",
-            lambda: rng.choice(words.CITIES),
-            lambda: random_date(rng, Convention(rng.randint(0, 2))),
-            lambda: f"{rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}",
-            lambda: f"{rng.choice(words.BRANDS)} {rng.choice(words.TRADES)}",
-        )
-        items = [rng.choice(draws)() for _ in range(rng.randint(3, 12))]
-        if rng.random() < 0.6:
-            return self._asked_for(items)
-        again = items if rng.random() < 0.5 else rng.sample(items, len(items))
-        return ". ".join([*items, *again]) + "."
-
-    def _asked_for(self, items: list[str]) -> str:
-        # Whether a name stood in a list, asked many times, teaches judges to compare at a tenth of a prompt's length.
-        rng = self.rng
-        asked, far = [], rng.random() < 0.6
-        for _ in range(rng.randint(3, 6) if far else rng.randint(4, 12)):
-            item = rng.choice(items)
-            if rng.random() < 0.5:
-                other = rng.choice(items).split()
-                parts = item.split()
-                lists = (words.FIRST_NAMES, words.LAST_NAMES, words.CITIES, words.BRANDS, words.NOUNS)
-                parts[-1] = other[-1] if rng.random() < 0.5 else rng.choice(rng.choice(lists))
-                item = " ".join(parts)
-            # Words in between lead from lists to passages, whose title comes long before the verdict.
-            between = f"{distraction(rng, rng.choice(items))} Source: {rng.choice(words.SOURCES)}. " if far else ""
-            asked.append(f"{item}: {between}{item in items}")
-        return ". ".join([*items, *asked]) + "."
 
     def _closed_book(self, progress: float, *, known: bool) -> Sample:
         rng = self.rng

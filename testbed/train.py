@@ -73,8 +73,8 @@ class Encoder:
     """Turns samples into token ids and loss weights.
 
     The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
-    answer from passages (a few tokens tell all there is to learn from a long prompt), less where a pair of tokens of the prompt comes again (it can be
-    foreseen, and teaches copying), and 0 on other prompt text, which is chance.
+    answer from passages (a few tokens tell all there is to learn from a long prompt), less where a pair of tokens of
+    the prompt comes again (it can be foreseen, and teaches copying), and 0 on other prompt text, which is chance.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
@@ -93,7 +93,7 @@ class Encoder:
             if before in self.opens:
                 writing = True
             echo = (before, after) in seen and before < self.content and after < self.content
-            answer = ANSWER_WEIGHT if sample.skill == "AnswerWithKnowledge" else 1.0
+            answer = ANSWER_WEIGHT if sample.skill in ("AnswerWithKnowledge", "reading") else 1.0
             written = VERDICT_WEIGHT if after in self.verdicts else answer
             told = writing or (after in self.verdicts and sample.skill == "copying")
             weights.append(written if told else ECHO_WEIGHT if echo else 0.0)

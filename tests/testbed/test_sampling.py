@@ -13,7 +13,7 @@ def test_equal_seeds_draw_equal_samples():
 def test_every_skill_is_drawn():
     stream = Stream(Testbed())
     drawn = Counter(stream.draw(0.5).skill for _ in range(3000))
-    assert set(drawn) == {*SKILLS, "copying"}
+    assert set(drawn) == {*SKILLS, "copying", "reading"}
 
 
 def test_only_facts_of_their_tiers_are_told():
