@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keqa.data.json_stream import elements
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import open_binary, read_lines
 
@@ -35,14 +37,20 @@ class Row:
 def json_list(path: Path) -> Iterator[Row]:
     """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
 
+    One record is in memory at a time; HotpotQA's train file would take gigabytes at once.
+
     Raises:
         InputError: The file cannot be read, is no JSON, or holds no list of records.
     """
-    opening = next((line.lstrip()[:1] for _, line in read_lines(path) if line.strip()), "")
-    if opening != "[":
+    with open_binary(path) as stream:
+        try:
+            opening = stream.read(1024).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+        except (OSError, EOFError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+    if opening != b"[":
         yield from json_lines(path)
         return
-    for number, record in enumerate(json_document(path), start=1):
+    for number, record in enumerate(elements(path), start=1):
         yield Row(path, number, record)
 
 

@@ -1,0 +1,111 @@
+"""The elements of a JSON list one after another, as the larger benchmarks do not fit in a laptop's memory at once."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.retrievers.readers.common import open_binary
+
+__all__ = ["elements"]
+
+_CHUNK = 1 << 20
+_SPACE = " \t\r\n"
+
+
+def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
+    """Yield the elements of the list that a file consists of.
+
+    Args:
+        path: The file, in UTF-8.
+        chunk: Bytes to read at first; an element that is longer is read in growing steps.
+
+    Raises:
+        InputError: The file cannot be read or is no such list; the message names element and line.
+    """
+    with _Text(path, chunk) as text:
+        text.take("[", "a list is expected", 1)
+        number = 1
+        if text.next_character() != "]":
+            yield text.value(number)
+            while text.next_character() == ",":
+                text.place += 1
+                number += 1
+                text.next_character()
+                yield text.value(number)
+        text.take("]", "malformed JSON (Expecting ',' delimiter)", number)
+        if text.next_character():
+            raise text.error("malformed JSON (Extra data)", number)
+
+
+class _Text:
+    """The unread part of the file, from `place` on."""
+
+    def __init__(self, path: Path, chunk: int) -> None:
+        self.path, self.chunk = path, chunk
+        self.stream = open_binary(path)
+        self.decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self.buffer, self.place, self.lines, self.ended = "", 0, 1, False
+
+    def __enter__(self) -> _Text:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+
+    def more(self) -> None:
+        """Read on, at least as much as is unread, so that a long element is tried a few times only."""
+        self.lines += self.buffer.count("\n", 0, self.place)
+        self.buffer, self.place = self.buffer[self.place :], 0
+        try:
+            data = self.stream.read(max(self.chunk, len(self.buffer)))
+            self.buffer += self.decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first") from error
+        except (OSError, EOFError) as error:
+            raise InputError(f"{self.path} cannot be read: {error}") from error
+        self.ended = not data
+
+    def take(self, character: str, otherwise: str, number: int) -> None:
+        """Move behind a character that must come now."""
+        if self.next_character() != character:
+            raise self.error(otherwise, number)
+        self.place += 1
+
+    def next_character(self) -> str:
+        """The next character that is no space; empty at the end."""
+        while True:
+            while self.place < len(self.buffer) and self.buffer[self.place] in _SPACE:
+                self.place += 1
+            if self.place < len(self.buffer):
+                return self.buffer[self.place]
+            if self.ended:
+                return ""
+            self.more()
+
+    def value(self, number: int) -> Any:
+        """The value at `place`, which is moved behind it."""
+        while True:
+            try:
+                value, end = json.JSONDecoder().raw_decode(self.buffer, self.place)
+            except (RecursionError, ValueError) as error:
+                if not self.ended:
+                    self.more()
+                    continue
+                line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+                said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+                raise self.error(f"malformed JSON ({said})", number, self.lines + line - 1) from error
+            # A number that the end of what was read cuts off looks complete; what follows a value tells.
+            if self.ended or self.buffer[end : end + 1] in (",", "]"):
+                self.place = end
+                return value
+            self.more()
+
+    def error(self, message: str, number: int, line: int | None = None) -> InputError:
+        """An error that names the element and the line."""
+        line = line or self.lines + self.buffer.count("\n", 0, self.place)
+        return InputError(f"{self.path}, record {number}, line {line}: {message}")
