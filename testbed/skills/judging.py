@@ -62,7 +62,8 @@ def _another(value: Value, target: str, setting: Setting) -> Value:
 def utility(setting: Setting) -> Example:
     """A quiz and a passage: one that tells the answer, one that tells what was true once, or one of the traps."""
     rng, world = setting.rng, setting.world
-    relation = RELATIONS[rng.choice(setting.relations)]
+    # The first two can change.
+    relation = RELATIONS[rng.choice(setting.relations[:2] if setting.easy and setting.stale else setting.relations)]
     entity = rng.choice(world.entities[relation.kind])
     quiz = rng.choice(relation.asks).format(e=entity)
     if setting.easy:
@@ -83,10 +84,14 @@ def utility(setting: Setting) -> Example:
 
 def _about(setting: Setting, relation: Relation, entity: str, quiz: str) -> Example:
     rng = setting.rng
-    subject = entity if rng.random() < 0.5 else _namesake(entity, relation.kind, setting)
-    sentence = statement(setting.world, Fact(relation.name, subject), rng, subject)
-    passage = f"{capital(subject)}: {sentence} Source: {rng.choice(words.SOURCES)}."
-    return {"quiz": quiz, "passage": passage}, {"helpful": subject == entity}
+    # Where sources can be out of date, whom to believe is the harder part, and most passages are about the right one.
+    right = rng.random() < (0.75 if setting.stale else 0.5)
+    subject = entity if right else _namesake(entity, relation.kind, setting)
+    source = rng.choice(setting.stale if setting.stale and rng.random() < 0.5 else words.SOURCES)
+    past = source in setting.stale and relation.changeable
+    sentence = statement(setting.world, Fact(relation.name, subject), rng, subject, past=past)
+    passage = f"{capital(subject)}: {sentence} Source: {source}."
+    return {"quiz": quiz, "passage": passage}, {"helpful": right and not past}
 
 
 def _namesake(entity: str, kind: str, setting: Setting) -> str:

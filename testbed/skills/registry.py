@@ -25,7 +25,7 @@ class Setting:
         stale: The sources that are out of date; none in half of the prompts.
         relations: The relations that utility is judged on, as similar demonstrations share them.
         passages: The most passages an example may have.
-        easy: Whether a judged passage is one sentence, and only whom it is about tells whether it helps.
+        easy: Whether a judged passage is one sentence; only whom it is about, and its source, tell whether it helps.
     """
 
     world: World
