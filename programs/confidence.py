@@ -21,8 +21,8 @@ _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
 def read_confidence(text: str) -> float | None:
     """The confidence that a text states, from 0 to 1.
 
-    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that is
-    what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, and ``1`` is 0.01.
+    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
+    is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
 
     Args:
         text: As the LM wrote it.
@@ -34,11 +34,8 @@ def read_confidence(text: str) -> float | None:
     if found is None:
         return None
     number, unit = float(found[1]), found[2] or ""
-    if unit.endswith("10"):
-        scale = 10.0
-    else:
-        scale = 1.0 if "." in found[1] and abs(number) <= 1 and not unit else 100.0
-    confidence = number / scale
+    probability = "." in found[1] and abs(number) <= 1 and not unit
+    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
     return confidence if 0 <= confidence <= 1 else None
 
 

@@ -58,8 +58,7 @@ def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> lis
     Raises:
         ConfigurationError: The LM gave no log probabilities.
     """
-    completions = prediction.completions
-    found = [_tokens(one) for one in (completions["logprobs"] if "logprobs" in completions else ())]
+    found = [_tokens(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):
         raise ConfigurationError(
             f"{model} gives no token probabilities, which the gate 'token probability' needs. Models in this process "

@@ -83,9 +83,10 @@ class CertaintyGate:
 
 @dataclass(frozen=True)
 class LexicalSimilarityGate:
-    """Known where the samples resemble each other in their words (Fomicheva et al., 2020; see `keqa.metrics.similarity`).
+    """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
 
-    It needs no judge: of the gates that read samples it is the cheapest, and a hard one to beat.
+    `keqa.metrics.similarity` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
+    and a hard one to beat.
 
     Attributes:
         threshold: What the mean similarity over all pairs is compared with.
@@ -131,8 +132,8 @@ class LexicalSimilarityGate:
 class ConfidenceGate:
     """Known where the LM states a high confidence in the leading answer.
 
-    Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer, here
-    the largest cluster's, then the probability that it is right, which is one further call to the LM.
+    Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
+    here the largest cluster's, then the probability that it is right, which is one further call to the LM.
 
     Attributes:
         threshold: What the stated confidence is compared with.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
+from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
@@ -35,6 +36,7 @@ class ScriptedEngine:
         self.prompts: list[str] = []
         self.peak = self.busy = 0
         self.finish_reason = "stop"
+        self.probability: float | None = None
         self._lock = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedEngine:
@@ -67,7 +69,15 @@ class ScriptedEngine:
             message=Message.assistant(outputs),
             finish_reason=self.finish_reason,
             usage=Usage(input_tokens=10, output_tokens=3, total_tokens=13),
+            logprobs=self._logprobs(outputs, request.config),
         )
+
+    def _logprobs(self, text: str, config: Any) -> tuple[TokenLogprob, ...] | None:
+        """Every word as likely as `probability` says, where that is set and asked for."""
+        if self.probability is None or config.logprobs is None:
+            return None
+        score = math.log(self.probability)
+        return tuple(TokenLogprob(token=token, logprob=score) for token in re.findall(r"\s*\S+", text))
 
     def close(self) -> None:
         """Nothing to close."""

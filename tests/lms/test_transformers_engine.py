@@ -17,6 +17,7 @@ from keqa.errors import ConfigurationError  # noqa: E402
 from keqa.lms import build_lm  # noqa: E402
 from keqa.lms import transformers_engine as module  # noqa: E402
 from keqa.lms.transformers_engine import AsyncTransformersEngine, TransformersEngine  # noqa: E402
+from keqa.programs.probabilities import LOGPROBS, probabilities_of  # noqa: E402
 
 SYSTEM = "You answer questions about a country that does not exist, and briefly."
 
@@ -274,3 +275,25 @@ def test_a_recurrent_model_is_refused_with_a_way_out(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="vLLM"):
         module._check_kind("some/model", Kinds())
+
+
+def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) -> None:
+    lm = build_lm(f"transformers/{tiny_folder}", cache=False, max_tokens=6)
+    stage = dspy.Predict("quiz -> answer")
+    with dspy.context(lm=lm, adapter=Anything()):
+        prediction = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
+        again = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
+        plain = stage(quiz="Where?", config={"temperature": 1.0, "seed": 3})
+    (probability,) = probabilities_of(prediction, 1, lm.model)
+    assert probability is not None
+    assert 0 < probability <= 1
+    assert probabilities_of(again, 1, lm.model) == pytest.approx([probability])
+    # Asking for probabilities changes no draw.
+    assert plain.answer == prediction.answer == again.answer
+
+
+class Anything(dspy.ChatAdapter):
+    """Takes any reply for the answer, as a model with random weights writes no markers."""
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, str]:
+        return {"answer": completion}

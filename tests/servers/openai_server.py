@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import socket
 import threading
 import time
@@ -109,6 +111,7 @@ class OpenAIServer:
         hang_seconds: float = 60.0,
         api_key: str | None = None,
         models: Sequence[str] = ("scripted",),
+        probability: Callable[[str], float] | None = None,
     ) -> None:
         """Set up the server without starting it.
 
@@ -119,7 +122,10 @@ class OpenAIServer:
             hang_seconds: How long a hanging call stays open before its connection is closed.
             api_key: Where given, requests without it get 401.
             models: What ``/v1/models`` and Ollama's ``/api/tags`` list.
+            probability: Where given, requests that ask for log probabilities get them: from a token (a word with the
+                space before it) to its probability.
         """
+        self.probability = probability
         self.reply: Reply = reply or (lambda messages, n, body: ["ok"] * n)
         self.latency = latency
         self.faults = faults
@@ -287,7 +293,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         call.texts, reason = _spoil(texts, call.fault)
         call.status = 200
-        self._send(200, _completion(call, reason))
+        self._send(200, _completion(call, reason, owner.probability))
 
     def _drop(self) -> None:
         self.close_connection = True
@@ -318,7 +324,16 @@ def _spoil(texts: list[str], fault: str | None) -> tuple[list[str], str]:
     return texts, "stop"
 
 
-def _completion(call: RecordedCall, reason: str) -> dict[str, Any]:
+def _logprobs(text: str, probability: Callable[[str], float]) -> dict[str, Any]:
+    """A choice's log probabilities in OpenAI's layout."""
+    tokens = re.findall(r"\s*\S+|\s+", text)
+    content = [
+        {"token": token, "logprob": math.log(probability(token)), "bytes": None, "top_logprobs": []} for token in tokens
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _completion(call: RecordedCall, reason: str, probability: Callable[[str], float] | None = None) -> dict[str, Any]:
     """A chat completion; a token is a word, which is good enough for counting."""
     prompt = sum(len(str(message.get("content") or "").split()) for message in call.messages)
     written = sum(len(text.split()) for text in call.texts)
@@ -326,6 +341,9 @@ def _completion(call: RecordedCall, reason: str) -> dict[str, Any]:
         {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
         for i, text in enumerate(call.texts)
     ]
+    if probability is not None and call.body.get("logprobs"):
+        for choice, text in zip(choices, call.texts, strict=True):
+            choice["logprobs"] = _logprobs(text, probability)
     return {
         "id": f"chatcmpl-{id(call):x}",
         "object": "chat.completion",

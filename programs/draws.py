@@ -1,0 +1,218 @@
+"""Draws that several gates share: all N_c tries at a resolved quiz are made once, and each gate decides on them.
+
+A comparison of gates on draws of their own compares luck as well. Here gates that agree on the earlier quizzes of a
+question ask the same later ones, and so read the same draws. Every gate is charged what its verdict takes, all N_c
+draws or none: what another gate has asked before counts as answered by a cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.calls import Session, Shared
+from keqa.programs.examination import Assessment, Draw, Examination
+from keqa.programs.gates import Gate, asks
+from keqa.programs.keqa import KEQA
+from keqa.programs.ledger import Event
+from keqa.programs.records import Degradation
+
+__all__ = ["DrawStore", "SharedDraws", "SharedExamination"]
+
+
+class DrawStore(Protocol):
+    """Keeps draws beyond a process, such as `keqa.optimize.journal.Journal`."""
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was put under a key."""
+        ...
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a JSON value under a key."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """All draws of one resolved quiz, and what they took."""
+
+    draws: list[dict[str, Any]]
+    clusters: list[list[int]]
+    probabilities: list[float | None]
+    requests: dict[str, int]
+    notes: list[dict[str, Any]]
+
+    def give(self, found: Assessment) -> None:
+        """Write the draws into an assessment."""
+        found.draws = [Draw(**draw) for draw in self.draws]
+        found.clusters = [list(members) for members in self.clusters]
+        found.probabilities = dict(enumerate(self.probabilities))
+
+    def charge(self, session: Session, number: int | None) -> None:
+        """Count the requests as answered by a cache, and tell what went wrong in them."""
+        for role, count in self.requests.items():
+            for _ in range(count):
+                with Event(session.ledger, role, frozenset()):
+                    pass
+        session.degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
+
+
+class SharedDraws:
+    """Draws by resolved quiz, for any number of programs and threads on the same language models.
+
+    Attributes:
+        probabilities: Whether draws are made with the probabilities of their tokens; `ProbabilityGate` needs them.
+    """
+
+    def __init__(self, *, probabilities: bool = False, store: DrawStore | None = None) -> None:
+        """Start with what a store holds.
+
+        Args:
+            probabilities: See above. The LM has to give them.
+            store: Keeps draws beyond this process. A set in which a draw failed is kept for this process only.
+        """
+        self.probabilities = probabilities
+        self._store = store
+        self._made: dict[str, _Kept] = {}
+        self._making: dict[str, list[Future[None]]] = {}
+        self._lock = threading.Lock()
+
+    def sharing(self, program: KEQA, gate: Gate | None = None) -> KEQA:
+        """A copy of a program that reads its tries from here.
+
+        Args:
+            program: It stays as it is.
+            gate: Instead of the program's own.
+
+        Raises:
+            ConfigurationError: The gate wants probabilities, which are not drawn.
+        """
+        twin: KEQA = program.deepcopy()
+        twin.examination = SharedExamination(twin.examination, gate or twin.examination.gate, self)
+        return twin
+
+    async def fill(self, session: Session, found: Assessment, examination: SharedExamination) -> None:
+        """Write all draws of a quiz into an assessment; they are made where that was not done before."""
+        key = examination.key(found)
+        while True:
+            waiting: Future[None] | None = None
+            with self._lock:
+                kept = self._made.get(key) or self._stored(key)
+                if kept is None and key in self._making:
+                    waiting = Future()
+                    self._making[key].append(waiting)
+                elif kept is None:
+                    self._making[key] = []
+            if kept is not None:
+                kept.give(found)
+                kept.charge(session, found.number)
+                return
+            if waiting is None:
+                await self._make(session, found, examination, key)
+                return
+            # Another program, maybe in another thread's loop, is at it. If it fails, this one tries for itself.
+            await asyncio.wrap_future(waiting)
+
+    def _stored(self, key: str) -> _Kept | None:
+        value = None if self._store is None else self._store.get(f"draws:{key}")
+        return None if value is None else _Kept(**value)
+
+    async def _make(self, session: Session, found: Assessment, examination: SharedExamination, key: str) -> None:
+        counted = _Counted(session)
+        try:
+            await examination.draw_all(counted, found)
+            kept = _Kept(
+                draws=[asdict(draw) for draw in found.draws],
+                clusters=[list(members) for members in found.clusters],
+                probabilities=[found.probabilities.get(place) for place in range(len(found.draws))]
+                if found.probabilities
+                else [],
+                requests=dict(counted.requests),
+                notes=[note.model_dump() for note in counted.degradations],
+            )
+            if self._store is not None and not any(draw.error for draw in found.draws):
+                self._store.put(f"draws:{key}", asdict(kept))
+            else:
+                self._made[key] = kept
+        finally:
+            session.degradations += counted.degradations
+            with self._lock:
+                others = self._making.pop(key)
+            for other in others:
+                with suppress(InvalidStateError):
+                    other.set_result(None)
+
+
+class SharedExamination(Examination):
+    """An examination that reads its tries from shared draws, all N_c as soon as its gate wants one."""
+
+    def __init__(self, like: Examination, gate: Gate, draws: SharedDraws) -> None:
+        """Set up.
+
+        Args:
+            like: An examination whose settings and predictors are taken.
+            gate: The gate that decides.
+            draws: Where the tries are read from.
+
+        Raises:
+            ConfigurationError: The gate wants probabilities, which are not drawn.
+        """
+        super().__init__(like.tries, gate, like.temperature, like.top_p, like.seed, like.bound)
+        if asks(gate) == "probabilities" and not draws.probabilities:
+            raise ConfigurationError(f"the gate '{gate.name}' needs SharedDraws(probabilities=True)")
+        self.quiz, self.same, self.probabilities = like.quiz, like.same, draws.probabilities
+        if self.confidence is not None and like.confidence is not None:
+            self.confidence = like.confidence
+        elif self.confidence is not None:
+            self.confidence.set_lm(like.quiz.lm)
+        self._draws = Shared(draws)
+
+    async def draw_all(self, session: Session, found: Assessment) -> None:
+        """Make all N_c draws and cluster them."""
+        await super()._draw(session, found, found.tries)
+
+    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+        if count:
+            await self._draws.value.fill(session, found, self)
+
+    def key(self, found: Assessment) -> str:
+        """What the draws of a quiz depend on; no address and no secret is in it."""
+        asked = [found.quiz, found.answer_type, found.choices, found.tries]
+        drawn = [self.temperature, self.top_p, self.seed, self.probabilities]
+        written = json.dumps([asked, drawn, _prompt(self.quiz), _prompt(self.same)], sort_keys=True, default=str)
+        return blake2b(written.encode(), digest_size=16).hexdigest()
+
+
+class _Counted(Session):
+    """Another session's calls, counted by role, with what goes wrong in them apart from the rest."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.bound, blocking=session.blocking)
+        self.ledger = session.ledger
+        self.requests: Counter[str] = Counter()
+        self._session = session
+
+    async def predict(self, predictor: dspy.Predict, role: str, **arguments: Any) -> dspy.Prediction:
+        self.requests[role] += 1
+        return await self._session.predict(predictor, role, **arguments)
+
+
+def _prompt(predictor: dspy.Predict) -> Mapping[str, Any]:
+    """What a prompt is made of, and who reads it."""
+    model = getattr(predictor.lm or dspy.settings.lm, "model", None)
+    return {
+        "model": model,
+        "signature": predictor.signature.dump_state(),
+        "demos": [dict(demo) for demo in predictor.demos],
+    }
