@@ -39,7 +39,15 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
             yield _plain(change.instruction_after)
             yield Text("")
     yield _settings(report)
+    if report.curve:
+        cost = f"{report.cost_per_retrieval:g}"
+        yield Text(f"Chosen from {len(report.curve)} settings for score - {cost} · retrievals a question.\n", "dim")
     yield _scores(report)
+    yield Text(
+        f"Learned from {report.trained_on} training questions. The program was chosen on the validation questions: "
+        "expect a smaller gain on others.\n",
+        "dim",
+    )
     yield _line("utility reference", _reference(report))
     yield _line("language models", _cost(report))
     if report.problems:
@@ -52,7 +60,7 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
 
 
 def _predictors(report: Report) -> Table:
-    table = _table("What each predictor learned", "predictor", "signature's instruction", "demos before", "after")
+    table = _table("What each predictor learned", "predictor", "instruction", "demos before", "after")
     for change in report.predictors:
         same = change.instruction_after == change.instruction_before
         table.add_row(
@@ -66,11 +74,6 @@ def _settings(report: Report) -> Table:
     for name, change in report.settings.items():
         same = change.before == change.after
         table.add_row(name, _value(change.before), _value(change.after), style=None if same else "bold")
-    if report.curve:
-        table.caption = (
-            f"chosen from {len(report.curve)} settings for score - {report.cost_per_retrieval:g} · retrievals"
-        )
-        table.caption_justify = "left"
     return table
 
 
@@ -82,11 +85,6 @@ def _scores(report: Report) -> Table:
     for name, interval in intervals:
         if interval is not None:
             table.add_row(name, f"{interval.mean:.3f}", _ends(interval), style="bold")
-    table.caption = (
-        f"learned from {report.trained_on} training questions; chosen on the validation questions, so expect a "
-        "smaller gain on others"
-    )
-    table.caption_justify = "left"
     return table
 
 

@@ -18,7 +18,6 @@ from keqa.data.example import Example
 from keqa.programs.keqa import KEQA
 from keqa.retrievers.base import Hit, Passage
 
-
 _FIELDS = {frozenset(getattr(signatures, name).fields): getattr(signatures, name) for name in signatures.__all__}
 _OBJECTIVE = "your objective is:"
 
@@ -75,27 +74,36 @@ class Town:
             return "garbage"
         local = WatchingEngine.local
         shown = (local.demos > 0 or (self.advised or "nothing") in local.system) and not self.spoilt
-        if name == "DecomposeQuestion":
-            town = inputs["question"].split("mayor of ")[1].split()[0]
-            return {"quizzes": f'["Who governs {town}?", "To whom is #1 married?"]'}
-        if name == "AnswerQuiz":
-            quiz = inputs["quiz"]
-            if "governs" in quiz:
-                number = quiz.rstrip("?").split("Town")[1]
-                return {"answer": f"Bo Mayor{number}" if shown else f"Mayor{number}"}
+        return getattr(self, name)(inputs, config, shown)
+
+    def DecomposeQuestion(self, inputs, config, shown):  # noqa: N802
+        town = inputs["question"].split("mayor of ")[1].split()[0]
+        return {"quizzes": f'["Who governs {town}?", "To whom is #1 married?"]'}
+
+    def AnswerQuiz(self, inputs, config, shown):  # noqa: N802
+        if "governs" not in inputs["quiz"]:
             return {"answer": f"guess {config.seed}"}
-        if name == "JudgeConsistency":
-            return {"same": inputs["first_answer"].split()[-1] == inputs["second_answer"].split()[-1]}
-        if name == "JudgeUtility":
-            return {"helpful": "married" in inputs["passage"]}
-        if name in ("AnswerWithKnowledge", "ReasonWithKnowledge"):
-            if "Spouse" not in inputs["passages"]:
-                return {"reasoning": "None tells.", "answer": "unknown"}
-            number = inputs["passages"].split("Spouse")[1].split(".")[0]
-            return {"reasoning": "It says so.", "answer": f"Ann Spouse{number}" if shown else f"Spouse{number}"}
-        if name == "ReasonFromMemory":
-            return {"reasoning": "", "answer": "unknown"}
-        assert name == "Summarize"
+        number = inputs["quiz"].rstrip("?").split("Town")[1]
+        return {"answer": f"Bo Mayor{number}" if shown else f"Mayor{number}"}
+
+    def JudgeConsistency(self, inputs, config, shown):  # noqa: N802
+        return {"same": inputs["first_answer"].split()[-1] == inputs["second_answer"].split()[-1]}
+
+    def JudgeUtility(self, inputs, config, shown):  # noqa: N802
+        return {"helpful": "married" in inputs["passage"]}
+
+    def AnswerWithKnowledge(self, inputs, config, shown):  # noqa: N802
+        if "Spouse" not in inputs["passages"]:
+            return {"reasoning": "None tells.", "answer": "unknown"}
+        number = inputs["passages"].split("Spouse")[1].split(".")[0]
+        return {"reasoning": "It says so.", "answer": f"Ann Spouse{number}" if shown else f"Spouse{number}"}
+
+    ReasonWithKnowledge = AnswerWithKnowledge
+
+    def ReasonFromMemory(self, inputs, config, shown):  # noqa: N802
+        return {"reasoning": "", "answer": "unknown"}
+
+    def Summarize(self, inputs, config, shown):  # noqa: N802
         return {"explanation": "It follows.", "answer": inputs["answered_quizzes"].rstrip('"]').split("? ")[-1]}
 
 
@@ -109,6 +117,12 @@ class Setting:
     program: KEQA
     train: list[Example]
     val: list[Example]
+
+
+@pytest.fixture
+def killed():
+    """What ends the process."""
+    return Killed
 
 
 @pytest.fixture

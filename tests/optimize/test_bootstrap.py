@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from keqa.metrics.answers import f1
-from keqa.optimize.bootstrap import bootstrap, choose
-from keqa.optimize.demonstrations import Candidate
+from keqa.optimize.bootstrap import bootstrap
 from keqa.optimize.journal import Journal
 
 

@@ -72,14 +72,14 @@ def test_the_saved_program_answers_alike(setting, compiled, tmp_path):
     assert loaded(question=world.val[0].question).answer == "Ann Spouse6"
     state = json.loads((tmp_path / "program" / "program.json").read_text())
     assert state["about"]["command"] == "keqa compile"
-    assert [trial["name"] for trial in state["about"]["trials"]][0] == "the program as it is"
+    assert state["about"]["trials"][0]["name"] == "the program as it is"
 
 
-def test_killed_anywhere_it_goes_on_and_ends_alike(setting, town, compiled):
+def test_killed_anywhere_it_goes_on_and_ends_alike(setting, town, killed, compiled):
     whole = compiled(setting(), folder="whole", in_flight=1)
     total = whole.report.spent.calls
     for after in (5, total // 3, total // 2, total - 3):
-        with pytest.raises(BaseException, match="^$"):
+        with pytest.raises(killed):
             compiled(setting(town(killed_after=after), workers=1), folder=f"killed {after}", in_flight=1)
         world = setting()
         again = compiled(world, folder=f"killed {after}", in_flight=1)

@@ -23,9 +23,7 @@ RECORD = QuestionRecord(
     question=EXAMPLE.question,
     quizzes=[
         QuizRecord(index=1, text="Who governs Marton?", resolved="Who governs Marton?", answer="Torman"),
-        QuizRecord(
-            index=2, text="When was #1 born?", resolved="When was Torman born?", depends_on=[1], answer="1915"
-        ),
+        QuizRecord(index=2, text="When was #1 born?", resolved="When was Torman born?", depends_on=[1], answer="1915"),
     ],
     answer="1915",
 )
@@ -71,7 +69,12 @@ PASSAGE = "Torman was born on 1 September 1926."
         ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": False}, "was judged not helpful"),
         ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": True}, "does not hold the answer"),
         ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": False}, "does not hold."),
-        ("decomposition.decompose", {}, {"quizzes": ["Who?"]}, "takes 2 quizzes, not 1. A good decomposition is: 1. Who"),
+        (
+            "decomposition.decompose",
+            {},
+            {"quizzes": ["Who?"]},
+            "takes 2 quizzes, not 1. A good decomposition is: 1. Who",
+        ),
         ("decomposition.decompose", {}, {"quizzes": ["Who governs Marton?", "When was he born?"]}, "must write #1"),
         ("summarizing.summarize", {}, {"answer": "1915"}, "misled by wrong answers to quizzes: When was Torman born?"),
         ("summarizing.summarize", {}, {"answer": "1926"}, "must be written '1 September 1926'"),

@@ -64,9 +64,7 @@ def test_what_makes_a_program_another(setting):
 
 
 def entry(root: str, quiz: str = "q", passage: str = "p") -> UtilityEntry:
-    return UtilityEntry(
-        root=root, quiz=quiz, passage=passage, passage_id="1", helpful=True, gain=1.0, basis="question"
-    )
+    return UtilityEntry(root=root, quiz=quiz, passage=passage, passage_id="1", helpful=True, gain=1.0, basis="question")
 
 
 def test_a_question_never_sees_its_own_entries_of_the_reference(setting, journal):
