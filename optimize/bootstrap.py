@@ -11,16 +11,14 @@ import dspy
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
-from keqa.optimize.demonstrations import JUDGES, Candidate, candidates
+from keqa.optimize.candidate import Candidate, choose
+from keqa.optimize.demonstrations import JUDGES, candidates
 from keqa.optimize.journal import Journal
 from keqa.optimize.traces import Progress, Trace, digest, identity, mean, run_traces, silent
 from keqa.programs.calls import CallError, Session, run_blocking
 from keqa.programs.keqa import KEQA
 
-__all__ = ["Bootstrapped", "Trial", "bootstrap", "choose"]
-
-_LONGEST = 6000
-"""Characters of one demonstration; longer ones would leave a small context window no room for the question."""
+__all__ = ["Bootstrapped", "Trial", "bootstrap", "with_demos"]
 
 
 @dataclass(frozen=True)
@@ -136,42 +134,6 @@ def bootstrap(
         if trials[-1].score > max(trial.score for trial in trials[:-1]):
             best = candidate
     return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
-
-
-def choose(pool: Sequence[Candidate], count: int, rng: random.Random, *, balanced: bool = False) -> list[Candidate]:
-    """Draw demonstrations of mixed kinds, and from as many questions as there are.
-
-    Args:
-        pool: What there is.
-        count: How many at most.
-        rng: Draws.
-        balanced: Whether all kinds must be there equally often, as the verdicts of a judge must: where only one is
-            there, none is drawn, since a judge shown one verdict alone would give no other.
-
-    Returns:
-        The demonstrations, in random order.
-    """
-    kinds: dict[str, list[Candidate]] = {}
-    for one in pool:
-        if sum(len(str(value)) for value in one.demo.values()) <= _LONGEST:
-            kinds.setdefault(one.kind, []).append(one)
-    groups = [kinds[kind] for kind in sorted(kinds)]
-    for group in groups:
-        rng.shuffle(group)
-    rng.shuffle(groups)
-    if balanced:
-        if len(groups) < 2:
-            return []
-        count = min(count // len(groups), *map(len, groups)) * len(groups)
-    chosen: list[Candidate] = []
-    while len(chosen) < count and any(groups):
-        for group in groups:
-            if group and len(chosen) < count:
-                roots = {one.root for one in chosen}
-                fresh = next((place for place, one in enumerate(group) if one.root not in roots), 0)
-                chosen.append(group.pop(fresh))
-    rng.shuffle(chosen)
-    return chosen
 
 
 def with_demos(program: KEQA, chosen: Mapping[str, Sequence[Candidate]]) -> KEQA:

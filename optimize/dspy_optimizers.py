@@ -15,14 +15,10 @@ they are, with demonstrations by DESIGN.md's rules 8 and 9 alone.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import itertools
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any, Literal
 
 import dspy
@@ -32,6 +28,7 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.utility import Correctness
 from keqa.optimize.feedback import feedback_metric
 from keqa.optimize.journal import Journal
+from keqa.optimize.quiet import each_once, quiet
 from keqa.optimize.student import Student, as_dspy
 from keqa.optimize.traces import Progress, silent
 from keqa.programs.keqa import KEQA
@@ -148,7 +145,7 @@ def optimize(
         seed,
         in_flight,
     )
-    with _quiet(), _each_once():
+    with quiet(), each_once():
         best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)
 
@@ -239,38 +236,3 @@ def _plain_score(metric: Any) -> Callable[..., float]:
         return float(metric(gold, pred).score)
 
     return scored
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the optimizers' own bars and logs from the terminal: progress and results are shown by the caller."""
-    import gepa.core.engine as engine
-
-    logger = logging.getLogger("dspy")
-    level, bar = logger.level, engine.tqdm
-    logger.setLevel(logging.ERROR)
-    engine.tqdm = functools.partial(bar, disable=True)
-    try:
-        with redirect_stdout(StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
-        engine.tqdm = bar
-
-
-@contextmanager
-def _each_once() -> Iterator[None]:
-    """DSPy starts the last, slow questions of a batch a second time; while it does not, each is asked once."""
-    import dspy.evaluate.evaluate as evaluating
-    import dspy.predict.parallel as parallel
-
-    before = (evaluating.ParallelExecutor, parallel.ParallelExecutor)
-    evaluating.ParallelExecutor, parallel.ParallelExecutor = map(_without_restarts, before)
-    try:
-        yield
-    finally:
-        evaluating.ParallelExecutor, parallel.ParallelExecutor = before
-
-
-def _without_restarts(executor: Any) -> Callable[..., Any]:
-    return lambda *arguments, **settings: executor(*arguments, **{**settings, "timeout": 0})

@@ -8,7 +8,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.optimize.dspy_optimizers import Budget, check_optimizer
-from keqa.optimize.tune import Grid
+from keqa.optimize.points import Grid
 from keqa.programs.embedding import HASHING, Embedder
 
 __all__ = ["Options"]

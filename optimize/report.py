@@ -10,7 +10,7 @@ import dspy
 
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.optimize.bootstrap import Trial
-from keqa.optimize.tune import Point
+from keqa.optimize.points import Point
 from keqa.programs.keqa import KEQA
 from keqa.programs.settings import settings_of
 

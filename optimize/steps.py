@@ -12,10 +12,11 @@ from keqa.optimize.bootstrap import Trial, bootstrap
 from keqa.optimize.dspy_optimizers import optimize
 from keqa.optimize.journal import Journal
 from keqa.optimize.options import Options
+from keqa.optimize.points import Point
 from keqa.optimize.reference import Progress as Labelling
 from keqa.optimize.reference import build_reference, reference_fingerprint
 from keqa.optimize.traces import Progress, digest, mean, run_traces
-from keqa.optimize.tune import Point, tune
+from keqa.optimize.tune import tune
 from keqa.programs.keqa import KEQA
 from keqa.programs.utility_reference import UtilityReference
 

@@ -12,8 +12,6 @@ import typer
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from keqa.lms import Roles
     from keqa.optimize.compile import Compiled
     from keqa.retrievers import Retriever
@@ -121,6 +119,7 @@ def compile_command(
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.cli.ask import _fraction, _refuse_stray_addresses
+    from keqa.cli.bars import Bars
     from keqa.cli.console import results
 
     share = _fraction(threshold)
@@ -130,7 +129,7 @@ def compile_command(
     if testbed and index is not None:
         raise InputError("--testbed has an index of its own: leave out --index")
     trainset, valset, problems = _questions(train, val, limit, val_limit)
-    with _Bars() as bars:
+    with Bars() as bars:
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
         from keqa.programs.keqa import KEQA
@@ -225,44 +224,3 @@ def _show(compiled: Compiled, out: Path) -> None:
     console = results()
     for part in report_parts(compiled.report):
         console.print(part, soft_wrap=False)
-
-
-class _Bars:
-    """A bar for each step, and how many LM calls were made so far."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        from keqa.cli.console import status
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[calls]}"),
-            TimeElapsedColumn(),
-        )
-        self._bar: Progress = Progress(*columns, console=status(), transient=True)
-        self._tasks: dict[str, TaskID] = {}
-        self._usage: Any = None
-
-    def __enter__(self) -> _Bars:
-        import dspy
-        from dspy.utils.usage_tracker import UsageTracker
-
-        self._usage = UsageTracker()
-        self._context = dspy.context(usage_tracker=self._usage)
-        self._context.__enter__()
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *ended: Any) -> None:
-        self._bar.__exit__(*ended)
-        self._context.__exit__(*ended)
-
-    def tell(self, step: str, done: int, total: int) -> None:
-        """Progress, as `keqa.optimize.traces.Progress` tells it."""
-        if step not in self._tasks:
-            self._tasks[step] = self._bar.add_task(step, total=total, calls="")
-        calls = sum(len(entries) for entries in self._usage.usage_data.values())
-        self._bar.update(self._tasks[step], completed=done, total=total, calls=f"{calls:,} LM calls in all")

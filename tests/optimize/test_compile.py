@@ -10,7 +10,7 @@ import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.compile import compile_program
-from keqa.optimize.tune import Grid
+from keqa.optimize.points import Grid
 
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
 

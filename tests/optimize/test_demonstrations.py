@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
-from keqa.optimize.bootstrap import choose
-from keqa.optimize.demonstrations import Candidate, candidates, complete
+from keqa.optimize.candidate import Candidate, choose, complete
+from keqa.optimize.demonstrations import candidates
 from keqa.optimize.traces import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord

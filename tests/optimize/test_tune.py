@@ -7,7 +7,8 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.journal import Journal
-from keqa.optimize.tune import Grid, Settings, tune
+from keqa.optimize.points import Grid, Settings
+from keqa.optimize.tune import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())

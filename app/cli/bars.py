@@ -1,0 +1,51 @@
+"""Progress of long work that asks language models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+__all__ = ["Bars"]
+
+
+class Bars:
+    """A bar for each step, and how many LM calls were made so far."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        from keqa.cli.console import status
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[calls]}"),
+            TimeElapsedColumn(),
+        )
+        self._bar: Progress = Progress(*columns, console=status(), transient=True)
+        self._tasks: dict[str, TaskID] = {}
+        self._usage: Any = None
+
+    def __enter__(self) -> Bars:
+        import dspy
+        from dspy.utils.usage_tracker import UsageTracker
+
+        self._usage = UsageTracker()
+        self._context = dspy.context(usage_tracker=self._usage)
+        self._context.__enter__()
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *ended: Any) -> None:
+        self._bar.__exit__(*ended)
+        self._context.__exit__(*ended)
+
+    def tell(self, step: str, done: int, total: int) -> None:
+        """Progress, as `keqa.optimize.traces.Progress` tells it."""
+        if step not in self._tasks:
+            self._tasks[step] = self._bar.add_task(step, total=total, calls="")
+        calls = sum(len(entries) for entries in self._usage.usage_data.values())
+        self._bar.update(self._tasks[step], completed=done, total=total, calls=f"{calls:,} LM calls in all")

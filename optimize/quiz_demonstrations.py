@@ -1,0 +1,122 @@
+"""Demonstrations from single quizzes whose gold answer is known: their tries, judgements and answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.utility import Correctness, gain
+from keqa.optimize.alignment import Settled, best_gold
+from keqa.optimize.candidate import Candidate
+from keqa.optimize.traces import Trace
+from keqa.programs.gates import leader
+from keqa.programs.keqa import KEQA
+from keqa.programs.records import PassageVerdict
+
+__all__ = ["ClosedBook", "answers", "judgements", "tries", "triples"]
+
+ClosedBook = Callable[[Trace, Settled], float]
+"""Correctness of the answer without passages, for a quiz that was not examined."""
+
+
+def tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
+    """Closed-book answers that say what the gold answer says, written as it is, so that its form is learned."""
+    for trace, one in settled:
+        texts = [sample.text for sample in one.quiz.samples if sample.text and not sample.abstained]
+        agreeing = [text for text in texts if one.agrees(text)]
+        if agreeing:
+            answer = best_gold(agreeing[0], one.golds, one.answer_type, one.choices)
+            yield Candidate(_asked(one, "quiz") | {"answer": answer}, _kind(one, answer), trace.example.id)
+
+
+def answers(
+    program: KEQA, settled: Sequence[tuple[Trace, Settled]], metric: Correctness, closed_book: ClosedBook
+) -> Iterator[Candidate]:
+    """Answers from passages that are right, and better than the closed-book ones."""
+    for trace, one in settled:
+        quiz = one.quiz
+        if quiz.source != "passages" or quiz.answer is None or not one.agrees(quiz.answer):
+            continue
+        score = metric(quiz.answer, one.golds, one.answer_type, one.choices)
+        if gain(score, _without_passages(trace, one, metric, closed_book)) <= 0:
+            continue
+        answer = best_gold(quiz.answer, one.golds, one.answer_type, one.choices)
+        kept = [_rendered(passage) for passage in quiz.passages if passage.kept]
+        demo = {
+            "passages": [] if quiz.evidence and program.select == "instead" else kept,
+            "evidence": list(quiz.evidence),
+            "triples": list(quiz.triples),
+            **_asked(one, "question"),
+            "answer": answer,
+        }
+        yield Candidate(demo, _kind(one, answer), trace.example.id)
+
+
+def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_book: ClosedBook) -> float:
+    """Correctness of A_c of Algorithm 1, from the draws that were made; asked for where there are none."""
+    if not one.quiz.tries:
+        return closed_book(trace, one)
+    first = leader([cluster.size for cluster in one.quiz.clusters])
+    if first is None:
+        return 0.0
+    return metric(one.quiz.clusters[first].answer, one.golds, one.answer_type, one.choices)
+
+
+def judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
+    """At most one pair of each verdict from a quiz, none where two tries are equal after normalisation.
+
+    Where tries alone leave a verdict without a pair, the gold answer stands in for a try that is right.
+    """
+    own: list[Candidate] = []
+    with_gold: list[Candidate] = []
+    for trace, one in settled:
+        texts = list(dict.fromkeys(str(s.text) for s in one.quiz.samples if s.text and not s.abstained))
+        for found, pairs in (
+            (own, itertools.combinations(texts, 2)),
+            (with_gold, ((one.golds[0], text) for text in texts)),
+        ):
+            seen: set[bool] = set()
+            for first, second in pairs:
+                verdict = _verdict(one, first, second)
+                if verdict is not None and verdict not in seen:
+                    seen.add(verdict)
+                    # The program compares a later answer with the first of a cluster, in this order.
+                    demo = {"quiz": one.quiz.resolved, "first_answer": second, "second_answer": first, "same": verdict}
+                    found.append(Candidate(demo, str(verdict), trace.example.id))
+    verdicts = {one.kind for one in own}
+    return own + [one for one in with_gold if one.kind not in verdicts]
+
+
+def _verdict(one: Settled, first: str, second: str) -> bool | None:
+    """Rule 9; None where both are wrong or no judge would be asked."""
+    if same_answer(first, second, one.answer_type, one.choices) or is_abstention(first, one.choices):
+        return None
+    right = one.agrees(first) + one.agrees(second)
+    return None if right == 0 else right == 2
+
+
+def triples(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
+    """Triples whose evidence led to a right answer."""
+    for trace, one in settled:
+        if one.quiz.triples and one.quiz.evidence and one.quiz.answer and one.agrees(one.quiz.answer):
+            demo = {"question": one.quiz.resolved, "triples": list(one.quiz.triples)}
+            yield Candidate(demo, _kind(one, one.golds[0]), trace.example.id)
+
+
+def _asked(one: Settled, name: str) -> dict[str, Any]:
+    return {name: one.quiz.resolved, "answer_type": one.answer_type, "choices": list(one.choices)}
+
+
+def _kind(one: Settled, answer: str) -> str:
+    """The kind of an answer: demonstrations of dates alone would not teach how people are named."""
+    if one.answer_type != "short":
+        return f"{one.answer_type} {answer.lower()}" if one.answer_type == "yes/no" else one.answer_type
+    words = answer.split()
+    form = "number" if any(char.isdigit() for char in answer) else "text"
+    return f"{form}, {'one word' if len(words) == 1 else 'words'}"
+
+
+def _rendered(passage: PassageVerdict) -> str:
+    return f"{passage.title}: {passage.text}" if passage.title else passage.text
