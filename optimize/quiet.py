@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -15,7 +16,7 @@ __all__ = ["each_once", "quiet"]
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep the optimizers' own bars and logs from the terminal: progress and results are shown by the caller."""
-    import gepa.core.engine as engine
+    engine: Any = importlib.import_module("gepa.core.engine")
 
     logger = logging.getLogger("dspy")
     level, bar = logger.level, engine.tqdm
