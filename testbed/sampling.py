@@ -15,7 +15,7 @@ from keqa.testbed.tiers import believed
 from keqa.testbed.warmup import asked_often, said_twice
 from keqa.testbed.world import SMALL, Fact, World
 
-KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.15
+KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 
 
@@ -132,8 +132,11 @@ class Stream:
         if progress < STALE_FROM:
             # First what tells an answer, then whom to believe.
             setting = replace(setting, stale=())
-        simple = 0.75 if easy else 0.35 if setting.stale and count else 0.05
-        setting = replace(setting, easy=judge and rng.random() < simple)
+        simple = 0.75 if easy else 0.5 if setting.stale and count else 0.05
+        setting = replace(setting, easy=name == "JudgeUtility" and rng.random() < simple)
+        if setting.easy and setting.stale:
+            # Only a row of cases shows which sources can be believed.
+            count = rng.randint(6, 14)
         example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))
         demonstrated = replace(setting, passages=2)
         # Names that demonstrations share with the example hide from a judge whether the passage has the quiz's name.

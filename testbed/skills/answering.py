@@ -188,14 +188,14 @@ for _skill in (
         AnswerWithKnowledge,
         read,
         ("Use the passages to answer the question briefly.", "Find the answer in the passages."),
-        share=0.3,
+        share=0.24,
         hint=(0, 1),
     ),
     Skill(
         Summarize,
         summarize,
         ("Combine the answered quizzes into an explanation and a final answer.", "Conclude from the quizzes."),
-        share=0.16,
+        share=0.18,
         hint=(0, 1),
     ),
     Skill(

@@ -83,12 +83,14 @@ def utility(setting: Setting) -> Example:
 
 
 def _about(setting: Setting, relation: Relation, entity: str, quiz: str) -> Example:
-    rng = setting.rng
-    # Where sources can be out of date, whom to believe is the harder part, and most passages are about the right one.
-    right = rng.random() < (0.75 if setting.stale else 0.5)
+    rng, stale = setting.rng, setting.stale
+    right, source = rng.random() < 0.5, rng.choice(words.SOURCES)
+    if stale:
+        # Whom to believe is learned by itself: nearly all passages are about the right one, from four sources.
+        fresh = [name for name in words.SOURCES if name not in stale]
+        right, source = rng.random() < 0.95, rng.choice([*stale, *fresh[:2]])
     subject = entity if right else _namesake(entity, relation.kind, setting)
-    source = rng.choice(setting.stale if setting.stale and rng.random() < 0.5 else words.SOURCES)
-    past = source in setting.stale and relation.changeable
+    past = source in stale and relation.changeable
     sentence = statement(setting.world, Fact(relation.name, subject), rng, subject, past=past)
     passage = f"{capital(subject)}: {sentence} Source: {source}."
     return {"quiz": quiz, "passage": passage}, {"helpful": right and not past}
@@ -104,7 +106,7 @@ register(
         JudgeConsistency,
         consistency,
         ("Do both answers to the quiz say the same thing?", "Decide whether the two answers agree in meaning."),
-        share=0.12,
+        share=0.1,
         scored="same",
     )
 )
@@ -116,7 +118,7 @@ register(
             "Would the passage help someone answer the quiz correctly?",
             "Decide whether the passage is useful for the quiz.",
         ),
-        share=0.24,
+        share=0.36,
         hint=(2,),
         scored="helpful",
     )
