@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, field
 from typing import Any
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError
 from keqa.optimize.dspy_optimizers import Budget, check_optimizer
 from keqa.optimize.points import Grid
 from keqa.programs.embedding import HASHING, Embedder
@@ -59,5 +58,3 @@ class Options:
             )
         if not 0 <= self.cost_per_retrieval < float("inf"):
             raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {self.cost_per_retrieval}")
-        if self.reference and importlib.util.find_spec("faiss") is None:
-            raise MissingExtraError("compile", "The utility reference")

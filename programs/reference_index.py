@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError
 from keqa.programs.embedding import Embedder, Vectors
 
 __all__ = ["Demonstration", "Entry", "ReferenceIndex", "Scored", "joined"]
@@ -64,7 +64,6 @@ class ReferenceIndex:
 
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
-            MissingExtraError: FAISS is not installed.
         """
         self.entries = tuple(entries)
         roots: dict[Demonstration, set[str]] = {}
@@ -156,10 +155,8 @@ def _checked(vectors: Vectors) -> Callable[[Sequence[Demonstration], Embedder], 
 
 def _flat(rows: Vectors) -> Any:
     """An exhaustive index, whose inner product is the cosine of rows of length 1."""
-    try:
-        import faiss
-    except ImportError:
-        raise MissingExtraError("compile", "The utility reference") from None
+    import faiss
+
     index = faiss.IndexFlatIP(rows.shape[1])
     index.add(np.ascontiguousarray(rows, np.float32))
     return index

@@ -114,7 +114,6 @@ class UtilityReference(Parameter):
 
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
-            MissingExtraError: FAISS is not installed.
         """
         taken = [Entry(entry.root, entry.quiz, entry.passage, bool(entry.helpful)) for entry in entries]
         key = (self._embedder.name, _signature(taken))
@@ -178,7 +177,7 @@ class UtilityReference(Parameter):
 
         Raises:
             ConfigurationError: It is not the state of a reference.
-            MissingExtraError: A package is missing that the embedder or the search needs.
+            MissingExtraError: A package is missing that the embedder needs.
         """
         try:
             name, k, least, variant = (state[part] for part in ("embedder", "k", "least", "variant"))

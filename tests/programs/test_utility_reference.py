@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -245,12 +244,6 @@ def test_settings_that_cannot_work():
         UtilityReference(k=0)
     with pytest.raises(ConfigurationError, match="similar, random, none"):
         UtilityReference(variant="close")
-
-
-def test_without_faiss_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
-        UtilityReference().fit([entry(1, True)])
 
 
 def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
