@@ -13,6 +13,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from keqa.metrics.choices import OPTION, normalize_choice
+
 __all__ = ["exact_match", "f1", "is_abstention", "normalize", "same_answer", "tokens"]
 
 _CJK = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff"
@@ -25,8 +27,6 @@ _MINUS = re.compile(r"(?<![\w.)\]])[-\u2212](?=\d)")
 _POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _KEPT_MINUS, _KEPT_POINT = "\ue000", "\ue001"
 _DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·")
-_OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*:?\s*)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
-_LABELLED = re.compile(r"^\s*(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])[).:])\s*(\S.*)$", re.DOTALL)
 
 _YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
 _NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
@@ -79,14 +79,15 @@ def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()
     Args:
         text: The answer.
         answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice; an answer that names one by letter or by text becomes that option's text.
+        choices: The options of a choice; an answer that names one by letter or by text becomes that option's text, in
+            the form that tells it from the others (see `keqa.metrics.choices`).
 
     Returns:
-        The normal form; empty only where the text holds nothing but punctuation.
+        The normal form; empty only where the text holds nothing but punctuation and is no option.
     """
-    option = _OPTION.match(text)
     if answer_type == "choice":
-        return _normalize_choice(text, choices)
+        return normalize_choice(text, choices, _normalize_text)
+    option = OPTION.match(text)
     if option:
         text = option[1]
         return _polar(text.lower()) if answer_type == "yes/no" else text.lower()
@@ -104,27 +105,6 @@ def _normalize_text(text: str) -> str:
     # "The The" and "A" are names: where only articles are left, they stay.
     bare = " ".join(_ARTICLE.sub(" ", text).split()) or " ".join(text.split())
     return _CJK_SPACE.sub("", bare)
-
-
-def _normalize_choice(text: str, choices: Sequence[str]) -> str:
-    """An option's letter, or the text of the option where the choices tell it."""
-    option, labelled = _OPTION.match(text), _LABELLED.match(text)
-    texts = [_without_label(choice) for choice in choices]
-    letter = (option[1] if option else (labelled[1] or labelled[2]) if labelled else "").lower()
-    if not texts:
-        return letter if option else _normalize_text(labelled[3] if labelled else text)
-    by_text = [_normalize_text(choice) for choice in texts]
-    plain = _normalize_text(_without_label(text))
-    if plain in by_text:
-        return plain
-    position = ord(letter) - ord("a") if letter else -1
-    # A bare letter, or one before a text that no option has: the letter decides.
-    return by_text[position] if 0 <= position < len(by_text) else plain
-
-
-def _without_label(text: str) -> str:
-    labelled = _LABELLED.match(text)
-    return labelled[3] if labelled else text
 
 
 def _polar(plain: str) -> str:

@@ -298,8 +298,8 @@ FILES = [
     (
         "mmlu:mmlu",
         "test",
-        512,
-        1,
+        513,
+        0,
         {},
         Example(
             "abstract_algebra/q-08bae37429fa6198",
