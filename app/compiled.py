@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -31,7 +31,7 @@ from keqa.programs.embedding import HASHING, Embedder
 from keqa.programs.keqa import KEQA
 from keqa.programs.settings import arguments, settings_of
 from keqa.programs.utility_reference import Entry, UtilityReference
-from keqa.prompts import drift, prompts_of
+from keqa.prompts import drift, prompt_of, prompts_of
 from keqa.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def save(program: KEQA, folder: str | Path, **about: Any) -> None:
     reference = program.picking.reference
     if not isinstance(reference, UtilityReference | None):
         raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
-    prompts = prompts_of(KEQA(None))
-    _refuse(drift(prompts, prompts_of(program), instructions=False), "cannot be saved: ")
+    own = prompts_of(program)
+    prompts = _expected(own)
+    _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
     files: dict[str, bytes] = {}
     if reference is not None:
         files[_ENTRIES] = b"".join(_json(asdict(entry)) + b"\n" for entry in reference.entries)
@@ -112,11 +113,13 @@ def load(
     folder = Path(folder)
     state = _read(folder)
     try:
-        _refuse(drift(state["signatures"], prompts_of(KEQA(None))), f"{folder} was compiled for other prompts: ")
+        then = state["signatures"]
+        _refuse(drift(then, _expected(then)), f"{folder} was compiled for other prompts: ")
         reference = None if state["reference"] is None else _reference(folder, state, embedder)
         program = KEQA(retriever, lms=lms, reference=reference, **arguments(state["settings"], settings))
         for name, predictor in program.named_predictors():
-            predictor.load_state(state["predictors"][name])
+            if name in state["predictors"] or name not in KEQA.optional:
+                predictor.load_state(state["predictors"][name])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigurationError(f"{folder / _PROGRAM} is damaged, or a setting is wrong: {error!r}") from error
     program.bind_lms(lms)
@@ -146,6 +149,12 @@ def _found(predictor: dspy.Predict) -> dict[str, Any]:
     twin.demos, twin.fields = predictor.demos, predictor.fields
     state: dict[str, Any] = twin.dump_state(json_mode=True)
     return state
+
+
+def _expected(there: Container[str]) -> dict[str, Any]:
+    """The prompts of the code, of optional predictors those that are there."""
+    extra = {name: prompt_of(signature) for name, signature in KEQA.optional.items() if name in there}
+    return prompts_of(KEQA(None)) | extra
 
 
 def _refuse(changed: list[str], what: str) -> None:

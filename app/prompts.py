@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import get_annotation_name
 
-__all__ = ["drift", "prompts_of"]
+__all__ = ["drift", "prompt_of", "prompts_of"]
 
 Prompts = dict[str, dict[str, Any]]
 """By predictor: the name of its signature, its instructions and its fields."""
@@ -20,7 +20,7 @@ def prompts_of(program: dspy.Module) -> Prompts:
     Args:
         program: For a fresh program these are the prompts of the code, for a compiled one those that were tuned.
     """
-    return {name: _prompt(predictor.signature) for name, predictor in program.named_predictors()}
+    return {name: prompt_of(predictor.signature) for name, predictor in program.named_predictors()}
 
 
 def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool = True) -> list[str]:
@@ -44,7 +44,8 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
     return found
 
 
-def _prompt(signature: Any) -> dict[str, Any]:
+def prompt_of(signature: Any) -> dict[str, Any]:
+    """The prompt that a signature is."""
     return {
         "signature": signature.__name__,
         "instructions": signature.instructions,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, cast
+
+import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.programs.answering import Answering
@@ -23,6 +25,7 @@ from keqa.programs.selection import Selection, Similarity
 from keqa.programs.stage import RoleLMs
 from keqa.programs.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
+from keqa.signatures import StateConfidence
 
 __all__ = ["KEQA"]
 
@@ -30,10 +33,13 @@ __all__ = ["KEQA"]
 class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
-    Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on.
+    Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on; only what
+    a gate brings along (`optional`) comes and goes.
     """
 
     method: ClassVar[str] = "keqa"
+    # A gate that asks for the confidence brings its own predictor; what was saved with another gate knows none.
+    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {"examination.confidence.state": StateConfidence}
 
     def __init__(
         self,

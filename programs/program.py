@@ -68,9 +68,15 @@ class _OneLM:
 
 
 class Program(Stage):
-    """Answers questions; subclasses say how in `solve`. Safe to call from many threads at once."""
+    """Answers questions; subclasses say how in `solve`. Safe to call from many threads at once.
+
+    Attributes:
+        method: Its name in records.
+        optional: The predictors that it has with some settings only, and their signatures.
+    """
 
     method: ClassVar[str]
+    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
 
     def __init__(self, lms: RoleLMs | None, workers: int, max_question_chars: int) -> None:
         super().__init__(Bound(workers))
@@ -195,8 +201,12 @@ class Program(Stage):
         return {name: _detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load a saved state; the language models stay as they are bound."""
-        super().load_state(state, allow_unsafe_lm_state=allow_unsafe_lm_state)
+        """Load a saved state; the language models stay as they are bound.
+
+        An optional predictor that it says nothing about starts empty.
+        """
+        empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
+        super().load_state({**empty, **state}, allow_unsafe_lm_state=allow_unsafe_lm_state)
         if self._lms.value is not None:
             self.bind_lms(self._lms.value)
 

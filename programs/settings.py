@@ -12,8 +12,12 @@ from keqa.errors import ConfigurationError
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,
+    ConfidenceGate,
     Gate,
+    LexicalSimilarityGate,
     NeverRetrieveGate,
+    ProbabilityGate,
+    RandomGate,
     VoteGate,
     as_fraction,
 )
@@ -42,7 +46,19 @@ _WHERE = {
     "workers": "bound.workers",
     "seed": "examination.seed",
 }
-_GATES: dict[str, Any] = {cls.__name__: cls for cls in (VoteGate, CertaintyGate, AlwaysRetrieveGate, NeverRetrieveGate)}
+_GATES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        VoteGate,
+        CertaintyGate,
+        LexicalSimilarityGate,
+        ConfidenceGate,
+        ProbabilityGate,
+        AlwaysRetrieveGate,
+        NeverRetrieveGate,
+        RandomGate,
+    )
+}
 
 
 def settings_of(program: KEQA) -> dict[str, Any]:
@@ -103,7 +119,8 @@ def _made(written: Mapping[str, Any]) -> Gate:
     kind = values.pop("kind", None)
     if kind not in _GATES:
         raise ConfigurationError(f"unknown gate {kind!r}")
-    if isinstance(values.get("threshold"), str):
+    # The share of a random gate may be 0; it looks after it.
+    if isinstance(values.get("threshold"), str) and kind != RandomGate.__name__:
         values["threshold"] = as_fraction(values["threshold"])
     try:
         gate: Gate = _GATES[kind](**values)

@@ -20,6 +20,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.embedding import HashingEmbedder
+from keqa.programs.gates import ConfidenceGate
 from keqa.programs.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index, open_index
 
@@ -129,6 +130,39 @@ def test_a_program_without_a_reference(tmp_path):
     keqa.save(KEQA(None), tmp_path / "plain")
     assert [path.name for path in (tmp_path / "plain").iterdir()] == ["program.json"]
     assert keqa.load(tmp_path / "plain", None).picking.reference is None
+
+
+def confident() -> KEQA:
+    """A program that was shown how to state its confidence."""
+    made = KEQA(None, gate=ConfidenceGate())
+    made.examination.confidence.state.demos = [
+        dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
+    ]
+    return made
+
+
+def test_a_gate_brings_its_predictor_along(tmp_path):
+    keqa.save(confident(), tmp_path / "confident")
+    loaded = keqa.load(tmp_path / "confident", None)
+    assert loaded.examination.gate == ConfidenceGate()
+    assert loaded.examination.confidence.state.demos[0]["confidence"] == "12"
+    # With another gate it has no place.
+    assert keqa.load(tmp_path / "confident", None, threshold="1/2").examination.confidence is None
+
+
+def test_a_gate_may_ask_for_what_was_never_compiled(saved):
+    loaded = keqa.load(saved, None, gate=ConfidenceGate())
+    assert loaded.examination.confidence.state.demos == []
+    assert loaded.decomposition.decompose.demos[0]["question"] == "Who is Bö 安?"
+
+
+def test_a_changed_prompt_of_a_gate_is_refused(tmp_path):
+    keqa.save(confident(), tmp_path / "confident")
+    state = json.loads((tmp_path / "confident" / "program.json").read_text())
+    state["signatures"]["examination.confidence.state"]["instructions"] = "Guess."
+    change(tmp_path / "confident", signatures=state["signatures"])
+    with pytest.raises(ConfigurationError, match=r"instructions of examination\.confidence\.state"):
+        keqa.load(tmp_path / "confident", None)
 
 
 def test_an_empty_reference_is_kept(tmp_path):

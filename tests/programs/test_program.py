@@ -14,6 +14,7 @@ from keqa.errors import InputError, StageError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls import Bound
+from keqa.programs.gates import ConfidenceGate
 from keqa.programs.inputs import Asked, clean
 
 
@@ -79,6 +80,20 @@ def test_saved_state_is_json_without_endpoints_and_loads_into_any_ablation(roles
     assert other.summarizing.summarize.demos[0]["answer"] == "a"
     assert other.summarizing.summarize.lm is lms.task
     assert program.summarizing.summarize.lm is lms.task
+
+
+def test_the_predictor_of_a_gate_starts_empty_where_it_was_not_saved():
+    asking, voting = KEQA(None, gate=ConfidenceGate()), KEQA(None)
+    asking.examination.confidence.state.demos = [dspy.Example(quiz="q")]
+    saved = asking.dump_state()
+    voting.load_state(saved)
+    assert voting.examination.confidence is None
+    asking.load_state(voting.dump_state())
+    assert asking.examination.confidence.state.demos == []
+    asking.load_state(saved)
+    assert [dict(demo) for demo in asking.examination.confidence.state.demos] == [{"quiz": "q"}]
+    with pytest.raises(KeyError, match=r"picking\.judge"):
+        asking.load_state({name: state for name, state in saved.items() if name != "picking.judge"})
 
 
 def test_bootstrapping_finds_demonstrations_for_inner_predictors(roles, retriever):

@@ -8,6 +8,7 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
 from keqa.programs.settings import OWN, arguments, settings_of
 
 EVERY = {
@@ -68,6 +69,11 @@ def test_what_was_changed_since_is_what_counts():
         AlwaysRetrieveGate(),
         NeverRetrieveGate(),
         VoteGate(Fraction(1, 3), name="lenient"),
+        LexicalSimilarityGate(Fraction(1, 2), "token_f1"),
+        ConfidenceGate(Fraction(9, 10)),
+        ProbabilityGate(Fraction(1, 7)),
+        RandomGate(Fraction(0)),
+        RandomGate(Fraction(1), seed=3),
     ],
 )
 def test_gates(gate):
@@ -105,13 +111,25 @@ def test_own_code_has_to_be_given_again():
     assert there_and_back(program, gate=OwnGate(), similarity=similarity).examination.gate == OwnGate()
 
 
+def test_gold_answers_are_not_written_down():
+    assert settings_of(KEQA(None, gate=OracleGate({"q": ["a"]})))["gate"] == OWN
+
+
 def test_a_gate_that_is_no_dataclass_is_own_code_too():
     gate = SimpleNamespace(name="x", needs_all_draws=False, threshold=None)
     assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"more": 1}, {"gate": {"kind": "Other"}}, {"gate": {"kind": "VoteGate", "colour": 1}}, {"gate": {}}]
+    "wrong",
+    [
+        {"more": 1},
+        {"gate": {"kind": "Other"}},
+        {"gate": {"kind": "VoteGate", "colour": 1}},
+        {"gate": {"kind": "VoteGate", "threshold": "0/1"}},
+        {"gate": {"kind": "RandomGate", "threshold": "x"}},
+        {"gate": {}},
+    ],
 )
 def test_settings_of_another_version_are_refused(wrong):
     with pytest.raises(ConfigurationError):
