@@ -10,8 +10,9 @@ import dspy
 from keqa.data.example import Answered
 from keqa.lms.build import Roles
 from keqa.optimize.journal import Journal
-from keqa.optimize.traces import digest, identity, lms_of, may_pass
+from keqa.optimize.traces import digest, identity, lms_of
 from keqa.programs.calls import Shared
+from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import QuestionRecord

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import dspy
-from dspy.utils import exceptions
 
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
 from keqa.optimize.journal import Journal
 from keqa.programs.batch import answer_many
+from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import AnswerType, QuestionRecord
@@ -27,20 +27,12 @@ from keqa.programs.settings import settings_of
 from keqa.programs.stage import RoleLMs
 from keqa.programs.utility_reference import UtilityReference, leaving_out
 
-__all__ = ["Progress", "Trace", "digest", "identity", "key_of", "lms_of", "may_pass", "mean", "run_traces", "silent"]
+__all__ = ["Progress", "Trace", "digest", "identity", "key_of", "lms_of", "mean", "run_traces", "silent"]
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
 
 _Asked = tuple[str, tuple[str, ...]]
-
-_PASSING = (
-    exceptions.LMTransportError,
-    exceptions.LMTimeoutError,
-    exceptions.LMRateLimitError,
-    exceptions.LMServerError,
-    exceptions.LMLockTimeoutError,
-)
 
 
 def silent(step: str, done: int, total: int) -> None:
@@ -158,12 +150,6 @@ def key_of(state: str, example: Answered) -> str:
 def lms_of(program: KEQA) -> RoleLMs | None:
     """The language models that a program is bound to by role; None where ``dspy.settings.lm`` answers."""
     return program._lms.value
-
-
-def may_pass(cause: str) -> bool:
-    """Whether an error of this class name is one that another attempt may not meet: such a failure is not kept."""
-    kind = getattr(exceptions, cause, None)
-    return cause == "RetrievalError" or (isinstance(kind, type) and issubclass(kind, _PASSING))
 
 
 class _Asking:

@@ -17,11 +17,12 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.utility import Correctness
 from keqa.optimize.journal import Journal
 from keqa.optimize.points import Grid, Point, Settings
-from keqa.optimize.shared import SharedSession, with_shared_draws
+from keqa.optimize.shared import SharedSession
 from keqa.optimize.traces import Progress, identity, silent
 from keqa.programs.batch import answer_many
 from keqa.programs.calls import Shared, run_blocking
-from keqa.programs.gates import as_fraction
+from keqa.programs.draws import SharedDraws
+from keqa.programs.gates import as_fraction, asks
 from keqa.programs.inputs import Asked
 from keqa.programs.keqa import KEQA
 
@@ -93,7 +94,7 @@ def _apply(program: KEQA, settings: Settings) -> None:
     program.top_k = settings.top_k
     if settings.threshold is not None:
         gate: Any = examination.gate
-        examination._gate = Shared(dataclasses.replace(gate, threshold=as_fraction(settings.threshold)))
+        examination._gate = Shared(dataclasses.replace(gate, threshold=Fraction(settings.threshold)))
 
 
 class _Search:
@@ -128,14 +129,16 @@ class _Search:
         self.top_ps = _values(self.own.top_p, grid.top_ps if examined else ())
         if min(*self.tries, *self.top_ks, 1) < 1 or min(self.temperatures) <= 0:
             raise ConfigurationError("tries and top_ks must be at least 1, the temperatures of tries above 0")
-        self.twin = with_shared_draws(program, max(self.tries))
+        wanted = asks(examination.gate) == "probabilities"
+        draws = SharedDraws(probabilities=wanted, store=journal, largest=max(self.tries))
+        self.twin = draws.sharing(program)
         self.state = identity(program)
         self.valset, self.journal, self.metric, self.cost = valset, journal, metric, cost
         self.in_flight, self.progress = in_flight, progress
         self.points: dict[Settings, Point] = {}
         pairs = len(self.thresholds) * len(self.tries)
-        draws = len(self.temperatures) + len(self.top_ps) - 1
-        self.total = pairs * draws + len(self.top_ks) - 1
+        kinds = len(self.temperatures) + len(self.top_ps) - 1
+        self.total = pairs * kinds + len(self.top_ks) - 1
 
     def run(self) -> Point:
         self._score(self.own)

@@ -3,6 +3,9 @@
 A comparison of gates on draws of their own compares luck as well. Here gates that agree on the earlier quizzes of a
 question ask the same later ones, and so read the same draws. Every gate is charged what its verdict takes, all N_c
 draws or none: what another gate has asked before counts as answered by a cache.
+
+Settings of one program share draws likewise. Those of a smaller N_c are the first of the largest N_c, and so are their
+clusters, since Algorithm 1 compares each draw with earlier ones only.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.programs.calls import Session, Shared
 from keqa.programs.examination import Assessment, Draw, Examination
+from keqa.programs.failures import may_pass
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.ledger import Event
@@ -54,10 +58,11 @@ class _Kept:
     notes: list[dict[str, Any]]
 
     def give(self, found: Assessment) -> None:
-        """Write the draws into an assessment."""
-        found.draws = [Draw(**draw) for draw in self.draws]
-        found.clusters = [list(members) for members in self.clusters]
-        found.probabilities = dict(enumerate(self.probabilities))
+        """Write the draws into an assessment, as many as it has tries."""
+        found.draws = [Draw(**draw) for draw in self.draws[: found.tries]]
+        clusters = ([place for place in members if place < found.tries] for members in self.clusters)
+        found.clusters = [members for members in clusters if members]
+        found.probabilities = dict(enumerate(self.probabilities[: found.tries]))
 
     def charge(self, session: Session, number: int | None) -> None:
         """Count the requests as answered by a cache, and tell what went wrong in them."""
@@ -73,16 +78,20 @@ class SharedDraws:
 
     Attributes:
         probabilities: Whether draws are made with the probabilities of their tokens; `ProbabilityGate` needs them.
+        largest: So many draws are made at least, and a smaller N_c reads the first of them. With 0 each N_c has draws
+            of its own.
     """
 
-    def __init__(self, *, probabilities: bool = False, store: DrawStore | None = None) -> None:
+    def __init__(self, *, probabilities: bool = False, store: DrawStore | None = None, largest: int = 0) -> None:
         """Start with what a store holds.
 
         Args:
             probabilities: See above. The LM has to give them.
-            store: Keeps draws beyond this process. A set in which a draw failed is kept for this process only.
+            store: Keeps draws beyond this process. A set in which a call failed that another attempt may get is kept
+                for this process only.
+            largest: See above. Where fewer draws are read, the requests for all of them are charged.
         """
-        self.probabilities = probabilities
+        self.probabilities, self.largest = probabilities, largest
         self._store = store
         self._made: dict[str, _Kept] = {}
         self._making: dict[str, list[Future[None]]] = {}
@@ -130,21 +139,23 @@ class SharedDraws:
 
     async def _make(self, session: Session, found: Assessment, examination: SharedExamination, key: str) -> None:
         counted = _Counted(session)
+        tries = max(found.tries, self.largest)
+        whole = Assessment(found.quiz, found.number, found.answer_type, found.choices, tries)
         try:
-            await examination.draw_all(counted, found)
+            await examination.draw_all(counted, whole)
+            drawn = range(tries if whole.probabilities else 0)
             kept = _Kept(
-                draws=[asdict(draw) for draw in found.draws],
-                clusters=[list(members) for members in found.clusters],
-                probabilities=[found.probabilities.get(place) for place in range(len(found.draws))]
-                if found.probabilities
-                else [],
+                draws=[asdict(draw) for draw in whole.draws],
+                clusters=[list(members) for members in whole.clusters],
+                probabilities=[whole.probabilities.get(place) for place in drawn],
                 requests=dict(counted.requests),
                 notes=[note.model_dump() for note in counted.degradations],
             )
-            if self._store is not None and not any(draw.error for draw in found.draws):
-                self._store.put(f"draws:{key}", asdict(kept))
-            else:
+            if self._store is None or any(may_pass(note.cause) for note in counted.degradations):
                 self._made[key] = kept
+            else:
+                self._store.put(f"draws:{key}", asdict(kept))
+            kept.give(found)
         finally:
             session.degradations += counted.degradations
             with self._lock:
@@ -179,7 +190,7 @@ class SharedExamination(Examination):
         self._draws = Shared(draws)
 
     async def draw_all(self, session: Session, found: Assessment) -> None:
-        """Make all N_c draws and cluster them."""
+        """Make all draws and cluster them."""
         await super()._draw(session, found, found.tries)
 
     async def _draw(self, session: Session, found: Assessment, count: int) -> None:
@@ -188,7 +199,7 @@ class SharedExamination(Examination):
 
     def key(self, found: Assessment) -> str:
         """What the draws of a quiz depend on; no address and no secret is in it."""
-        asked = [found.quiz, found.answer_type, found.choices, found.tries]
+        asked = [found.quiz, found.answer_type, found.choices, max(found.tries, self._draws.value.largest)]
         drawn = [self.temperature, self.top_p, self.seed, self.probabilities]
         written = json.dumps([asked, drawn, _prompt(self.quiz), _prompt(self.same)], sort_keys=True, default=str)
         return blake2b(written.encode(), digest_size=16).hexdigest()

@@ -89,6 +89,9 @@ class Town:
     def JudgeConsistency(self, inputs, config, shown):  # noqa: N802
         return {"same": inputs["first_answer"].split()[-1] == inputs["second_answer"].split()[-1]}
 
+    def StateConfidence(self, inputs, config, shown):  # noqa: N802
+        return {"confidence": "90" if "governs" in inputs["quiz"] else "30"}
+
     def JudgeUtility(self, inputs, config, shown):  # noqa: N802
         return {"helpful": "married" in inputs["passage"]}
 

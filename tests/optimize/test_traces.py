@@ -10,7 +10,7 @@ from keqa.metrics.answers import f1
 from keqa.optimize.entries import UtilityEntry
 from keqa.optimize.journal import Journal
 from keqa.optimize.student import Student, as_dspy
-from keqa.optimize.traces import identity, may_pass, run_traces
+from keqa.optimize.traces import identity, run_traces
 from keqa.programs.utility_reference import UtilityReference
 
 
@@ -115,14 +115,6 @@ def test_a_wrong_key_ends_it_and_keeps_what_was_answered(setting, journal):
     with pytest.raises(ConfigurationError):
         asked(world, journal, in_flight=1)
     assert len(journal) == 2
-
-
-def test_which_failures_may_pass():
-    assert may_pass("LMServerError")
-    assert may_pass("LMRateLimitError")
-    assert may_pass("RetrievalError")
-    assert not may_pass("AdapterParseError")
-    assert not may_pass("EmptyAnswerError")
 
 
 def test_a_replayed_answer_has_the_trace_of_the_first(setting, journal):

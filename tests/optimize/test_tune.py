@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
@@ -10,6 +13,7 @@ from keqa.optimize.journal import Journal
 from keqa.optimize.points import Grid, Settings
 from keqa.optimize.tune import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
+from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate
 
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
 
@@ -110,6 +114,45 @@ def test_a_certainty_gate_is_tuned_too(setting, tuned):
     found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
     assert [point.settings.threshold for point in found.curve] == ["4/5", "1/2"]
     assert isinstance(found.program.examination.gate, CertaintyGate)
+
+
+ALPHAS = Grid(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+
+
+def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
+    world = setting(val=2, gate=ConfidenceGate())
+    shown = dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
+    world.program.examination.confidence.state.demos = [shown]
+    found = tuned(world, grid=ALPHAS)
+    # α of 4/5 and 1/2 retrieves for the spouse, for whom 30 is stated; α of 1/4 for nobody.
+    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:3]] == [
+        ("4/5", 1.0),
+        ("1/4", 0.0),
+        ("1/2", 1.0),
+    ]
+    assert world.engine.count["AnswerQuiz"] == 2 * 2 * 5
+    # Once for each answer that leads: the mayor and the first guess at the spouse.
+    assert world.engine.count["StateConfidence"] == 2 * 2
+    asked = [p for (name, *_), p in zip(world.engine.calls, world.engine.prompts, strict=True) if "Conf" in name]
+    assert all("12" in prompt for prompt in asked)
+    assert found.program.examination.confidence.state.demos == [shown]
+
+
+def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal, tuned):
+    world = setting(val=2, gate=ProbabilityGate())
+    world.engine.probability = 0.4
+    found = tuned(world, grid=ALPHAS)
+    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:2]] == [("1/2", 2.0), ("1/4", 0.0)]
+    # The mayor, and the spouse of whoever was taken for the mayor: from memory, and from passages.
+    assert world.engine.count["AnswerQuiz"] == 2 * 3 * 5
+    calls = len(world.engine.calls)
+    assert tuned(world, grid=ALPHAS).curve == found.curve
+    assert len(world.engine.calls) == calls
+
+
+def test_a_share_of_nothing_is_a_setting_too(setting, tuned):
+    found = tuned(setting(gate=RandomGate(Fraction(0))), grid=Grid(("1",), (), (), (), ()))
+    assert [(point.settings.threshold, point.retrievals) for point in found.curve] == [("0/1", 0.0), ("1/1", 2.0)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import dspy
 import pytest
+from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.optimize.journal import Journal
@@ -24,16 +25,18 @@ QUIZ = "Capital of Norway?"
 class Norway:
     """Draws Oslo, or Bergen each third time; the judge holds the two for different."""
 
-    def __init__(self, *, fails: bool = False) -> None:
-        self.fails, self.drawn, self.lock = fails, 0, threading.Lock()
+    def __init__(self, second: str | Exception | None = None) -> None:
+        self.second, self.drawn, self.lock = second, 0, threading.Lock()
 
     def __call__(self, name, inputs, config):
         if name == "AnswerQuiz":
             with self.lock:
                 self.drawn += 1
                 drawn = self.drawn
-            if self.fails and drawn == 2:
-                return "no marker in sight"
+            if self.second is not None and drawn == 2:
+                if isinstance(self.second, Exception):
+                    raise self.second
+                return self.second
             return {"answer": "Bergen" if drawn % 3 == 0 else "Oslo"}
         if name == "AnswerWithKnowledge":
             return {"answer": "Trondheim"}
@@ -209,16 +212,74 @@ def test_a_wrong_key_is_told_and_forgotten(norway):
     assert shared(QUIZ).answer == "Oslo"
 
 
-def test_what_went_wrong_is_told_to_each_and_a_failed_set_is_kept_here_only(norway, tmp_path):
-    program, engine = norway(Norway(fails=True), workers=1)
+@pytest.mark.parametrize(
+    ("second", "cause", "stored"),
+    [("no marker in sight", "AdapterParseError", 1), (ServerError("down"), "LMServerError", 0)],
+)
+def test_what_went_wrong_is_told_to_each_and_what_may_pass_is_kept_here_only(norway, tmp_path, second, cause, stored):
+    program, engine = norway(Norway(second), workers=1)
     with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
         draws = SharedDraws(store=journal)
         records = [draws.sharing(program, gate)(QUIZ).record for gate in (VoteGate(), NeverRetrieveGate())]
-        assert len(journal) == 0
+        assert len(journal) == stored
     for record in records:
-        assert [(note.stage, note.cause) for note in record.degradations] == [("examine", "AdapterParseError")]
-        assert [sample.error for sample in record.quizzes[0].samples].count("AdapterParseError") == 1
+        assert [(note.stage, note.cause) for note in record.degradations] == [("examine", cause)]
+        assert [sample.error for sample in record.quizzes[0].samples].count(cause) == 1
     assert engine.count["AnswerQuiz"] == 5
+
+
+def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):
+    replies, down = Norway(), [True]
+
+    def reply(name, inputs, config):
+        if name == "JudgeConsistency" and down:
+            raise ServerError("down")
+        return replies(name, inputs, config)
+
+    program, _ = norway(reply)
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        SharedDraws(store=journal).sharing(program)(QUIZ)
+        assert len(journal) == 0
+        down.clear()
+        SharedDraws(store=journal).sharing(program)(QUIZ)
+        assert len(journal) == 1
+
+
+def test_a_smaller_number_of_tries_reads_the_first_of_the_largest(norway):
+    program, engine = norway()
+    draws, found = SharedDraws(largest=5), {}
+    for tries in (3, 5, 2):
+        program.examination.tries = tries
+        found[tries] = draws.sharing(program, NeverRetrieveGate())(QUIZ).record.quizzes[0]
+    assert engine.count["AnswerQuiz"] == 5
+    texts = [sample.text for sample in found[5].samples]
+    assert {tries: [sample.text for sample in quiz.samples] for tries, quiz in found.items()} == {
+        tries: texts[:tries] for tries in found
+    }
+    # Which of the five is Bergen depends on the threads.
+    other = texts.index("Bergen")
+    together = [[place for place in range(5) if place != other], [other]]
+    for tries, quiz in found.items():
+        kept = [[place for place in members if place < tries] for members in sorted(together)]
+        assert [cluster.members for cluster in quiz.clusters] == [members for members in kept if members]
+        assert quiz.complete
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3, 4, 5])
+def test_the_first_draws_decide_as_they_would_by_themselves(norway, tries):
+    def told(program):
+        quiz = program(QUIZ).record.quizzes[0]
+        return quiz.known, quiz.consistency_exact, quiz.certainty, quiz.clusters, quiz.answer
+
+    for gate in (VoteGate(), CertaintyGate(), ProbabilityGate(), ConfidenceGate()):
+        program, engine = norway(workers=1, tries=tries)
+        engine.probability = 0.7
+        alone = SharedDraws(probabilities=True).sharing(program, gate)
+        program, engine = norway(workers=1, tries=tries)
+        engine.probability = 0.7
+        first = SharedDraws(probabilities=True, largest=5).sharing(program, gate)
+        assert told(first) == told(alone)
+        assert engine.count["AnswerQuiz"] == 5
 
 
 def test_a_store_keeps_them_beyond_the_process(norway, tmp_path):
