@@ -132,7 +132,7 @@ class Stream:
         if progress < STALE_FROM:
             # First what tells an answer, then whom to believe.
             setting = replace(setting, stale=())
-        simple = 0.75 if easy else 0.5 if setting.stale and count else 0.05
+        simple = 0.75 if easy else 0.3 if setting.stale and count else 0.05
         setting = replace(setting, easy=name == "JudgeUtility" and rng.random() < simple)
         if setting.easy and setting.stale:
             # Only a row of cases shows which sources can be believed.
@@ -143,7 +143,7 @@ class Stream:
         apart = rng.random() < 0.7
         pool = [
             skill.make(replace(demonstrated, world=rng.choice(self._others)) if apart else demonstrated)
-            for _ in range(count * rng.choice((1, 3)))
+            for _ in range(count * rng.choice((1, 3, 5)))
         ]
         demos = nearest(pool, example, count)
         return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
