@@ -146,7 +146,7 @@ def with_demos(program: KEQA, chosen: Mapping[str, Sequence[Candidate]]) -> KEQA
 
 
 def _size(count: int, *, half: bool) -> int:
-    return max(1, count // 2) if half else count
+    return max(1, count // 2) if half and count else count
 
 
 class _ClosedBook:

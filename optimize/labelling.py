@@ -163,13 +163,26 @@ class Labeller:
             return error
         return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
 
+    def _unprompted(self, question: str) -> KEQA:
+        """The program without demonstrations of this very question, which would tell the answer that passages are to."""
+
+        def tells(demo: Any) -> bool:
+            return question in (dict(demo).get("question"), dict(demo).get("quiz"))
+
+        if not any(tells(demo) for predictor in self.program.predictors() for demo in predictor.demos):
+            return self.program
+        twin: KEQA = self.program.deepcopy()
+        for predictor in twin.predictors():
+            predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
+        return twin
+
     async def _answer(self, session: Session, target: Target, passages: list[str]) -> str:
         """Ans(Q, K*, L); without passages, from memory.
 
         From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
         would label a passage by an answer that it had no part in.
         """
-        asked, program = target.asked, self.program
+        asked, program = target.asked, self._unprompted(target.asked.question)
         if not passages and not target.reason:
             return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
         inputs: dict[str, Any] = {"passages": passages} if passages else {}

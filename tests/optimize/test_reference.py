@@ -192,6 +192,16 @@ def test_the_predictors_demonstrations_are_used(program):
     assert [prompt.count("DEMO") for prompt in engine.prompts] == [1, 1]
 
 
+def test_no_demonstration_tells_the_answer_to_the_question_that_is_labelled(program):
+    built, engine = program(lambda passages, _: GOLD if passages else "nobody", "Pete Docter made Up.", decompose=False)
+    shown = {"answer_type": "short", "choices": []}
+    other = dspy.Example(quiz="Who made Cars?", answer="John Lasseter", **shown)
+    built.examination.quiz.demos = [dspy.Example(quiz=WHO.question, answer=GOLD, **shown), other]
+    assert [entry.helpful for entry in build_reference(built, [WHO])] == [True]
+    assert [("John Lasseter" in prompt, prompt.count(GOLD)) for prompt in engine.prompts] == [(True, 0), (False, 1)]
+    assert len(built.examination.quiz.demos) == 2
+
+
 def test_a_question_without_passages_costs_nothing_and_is_named(program):
     built, engine = program(lambda passages, question: GOLD if passages else "x", "text", found={WHO.question: [0]})
     entries = build_reference(built, [Example("none", "Who directed Cars?", ("John",)), WHO])
