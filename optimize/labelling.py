@@ -164,7 +164,7 @@ class Labeller:
         return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
 
     def _unprompted(self, question: str) -> KEQA:
-        """The program without demonstrations of this very question, which would tell the answer that passages are to."""
+        """The program without demonstrations of this very question: they would tell what passages are to tell."""
 
         def tells(demo: Any) -> bool:
             return question in (dict(demo).get("question"), dict(demo).get("quiz"))
