@@ -128,6 +128,10 @@ def compile_command(
         raise InputError("give either a file of question-answer pairs or --testbed")
     if testbed and index is not None:
         raise InputError("--testbed has an index of its own: leave out --index")
+    if val_limit is not None and val is None and not testbed:
+        raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
+    if reflection_api_base is not None and reflection_lm is None:
+        raise InputError("--reflection-api-base needs --reflection-lm")
     trainset, valset, problems = _questions(train, val, limit, val_limit)
     with Bars() as bars:
         from keqa.lms import build_lm, build_roles
@@ -214,7 +218,13 @@ def _retriever(index: Path | None, lm: str | None) -> Retriever:
 def _command() -> str:
     import shlex
 
-    return shlex.join(["keqa", *sys.argv[1:]])
+    # An address belongs to this machine, with or without a scheme by which it would be told.
+    kept = [
+        argument.split("=")[0] if argument.startswith("--") and "api-base" in argument else argument
+        for before, argument in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
+        if not (before.startswith("--") and before.endswith("api-base"))
+    ]
+    return shlex.join(["keqa", *kept])
 
 
 def _show(compiled: Compiled, out: Path) -> None:

@@ -77,6 +77,8 @@ def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_pa
         (["train.jsonl", "--testbed"], "either a file of question-answer pairs or --testbed"),
         (["--testbed", "--index", "x"], "leave out --index"),
         (["absent.jsonl"], "absent.jsonl is not there"),
+        (["train.jsonl", "--val-limit", "3"], "--val-limit needs --val"),
+        (["train.jsonl", "--reflection-api-base", "http://box:1"], "--reflection-api-base needs --reflection-lm"),
         (["train.jsonl", "--threshold", "2"], "--threshold"),
         (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
         (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
@@ -95,6 +97,23 @@ def test_what_cannot_work_is_told_before_any_call(
     assert message in " ".join(ended.err.split())
     assert server.count == 0
     assert not (tmp_path / "program").exists()
+
+
+def test_no_address_is_kept_in_the_command(monkeypatch):
+    from keqa.cli.compile import _command
+
+    words = [
+        "keqa",
+        "compile",
+        "t.jsonl",
+        "--api-base",
+        "box:8000/v1",
+        "--utility-api-base=box:1",
+        "--lm",
+        "hosted_vllm/m",
+    ]
+    monkeypatch.setattr("sys.argv", words)
+    assert _command() == "keqa compile t.jsonl --api-base --utility-api-base --lm hosted_vllm/m"
 
 
 def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server, tmp_path):
