@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import dspy
 
 from keqa.testbed.rendering import conversation, target
-from keqa.testbed.skills import SKILLS, Example, Setting, nearest
+from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
 from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import believed
@@ -17,6 +17,8 @@ from keqa.testbed.world import SMALL, Fact, World
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
+STRETCHES = {"JudgeUtility": (0.4, 0.52), "Summarize": (0.56, 0.62)}
+"""By skill, the progress between which every other sample is its: what stays at chance for hours is learned so."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,13 @@ class Stream:
             self._others.append(self._fresh)
             self._fresh, self._left = self._new_world(), 15
         self._left -= 1
+        for stretched, (begin, end) in STRETCHES.items():
+            if begin <= progress < end and self.rng.random() < 0.5:
+                return self._skill(stretched, progress)
         if chance < KNOWN_SHARE + ONE_OFF_SHARE:
             return self._closed_book(progress, known=chance < KNOWN_SHARE)
         if self.rng.random() < ASKED_OFTEN_SHARE:
-            return Sample("reading", *asked_often(Setting.draw(self._fresh, self.rng, shown=True)))
+            return Sample("reading", *asked_often(Setting.draw(self._fresh, self.rng)))
         name = self.rng.choices(list(SKILLS), [skill.share for skill in SKILLS.values()])[0]
         return self._skill(name, progress)
 
@@ -132,11 +137,14 @@ class Stream:
         if progress < STALE_FROM:
             # First what tells an answer, then whom to believe.
             setting = replace(setting, stale=())
-        simple = 0.75 if easy else 0.3 if setting.stale and count else 0.05
-        setting = replace(setting, easy=name == "JudgeUtility" and rng.random() < simple)
+        simple = 0.75 if easy else 0.4 if setting.stale and count else 0.05
+        brief = easy or rng.random() < 0.35
+        setting = replace(setting, easy=name == "JudgeUtility" and rng.random() < simple, brief=brief)
         if setting.easy and setting.stale:
             # Only a row of cases shows which sources can be believed.
-            count = rng.randint(6, 14)
+            count = rng.randint(6, 14 if brief else 9)
+        if skill.introspective:
+            return self._introspective(skill, setting, count)
         example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))
         demonstrated = replace(setting, passages=2)
         # Names that demonstrations share with the example hide from a judge whether the passage has the quiz's name.
@@ -147,6 +155,11 @@ class Stream:
         ]
         demos = nearest(pool, example, count)
         return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
+
+    def _introspective(self, skill: Skill, setting: Setting, count: int) -> Sample:
+        told = replace(setting, world=self._belief, memory=tuple(self._known))
+        examples = [skill.make(told if self.rng.random() < 0.5 else setting) for _ in range(count + 1)]
+        return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
 
     def _render(
         self,

@@ -195,7 +195,7 @@ for _skill in (
         Summarize,
         summarize,
         ("Combine the answered quizzes into an explanation and a final answer.", "Conclude from the quizzes."),
-        share=0.18,
+        share=0.24,
         hint=(0, 1),
     ),
     Skill(

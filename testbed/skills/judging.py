@@ -84,16 +84,22 @@ def utility(setting: Setting) -> Example:
 
 def _about(setting: Setting, relation: Relation, entity: str, quiz: str) -> Example:
     rng, stale = setting.rng, setting.stale
-    right, source = rng.random() < 0.5, rng.choice(words.SOURCES)
+    right, source = rng.random() < (0.5 if setting.brief else 0.75), rng.choice(words.SOURCES)
     if stale:
         # Whom to believe is learned by itself: nearly all passages are about the right one, from four sources.
         fresh = [name for name in words.SOURCES if name not in stale]
         right, source = rng.random() < 0.95, rng.choice([*stale, *fresh[:2]])
     subject = entity if right else _namesake(entity, relation.kind, setting)
     past = source in stale and relation.changeable
-    sentence = statement(setting.world, Fact(relation.name, subject), rng, subject, past=past)
-    passage = f"{capital(subject)}: {sentence} Source: {source}."
-    return {"quiz": quiz, "passage": passage}, {"helpful": right and not past}
+    if setting.brief:
+        sentence = statement(setting.world, Fact(relation.name, subject), rng, subject, past=past)
+        passage = f"{sentence} Source: {source}."
+    else:
+        told = some_relations(relation.kind, rng, including=relation.name)
+        if right and not stale and rng.random() < 0.4:
+            told, right = some_relations(relation.kind, rng, without=relation.name), False
+        passage = paragraph(setting.world, relation.kind, subject, told, source, rng, stale=source in stale)
+    return {"quiz": quiz, "passage": f"{capital(subject)}: {passage}"}, {"helpful": right and not past}
 
 
 def _namesake(entity: str, kind: str, setting: Setting) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 
 from keqa.testbed import words
-from keqa.testbed.world import Convention, World
+from keqa.testbed.world import Convention, Fact, World
 
 Example = tuple[dict[str, Any], dict[str, Any]]
 """Inputs and outputs of one call."""
@@ -25,7 +25,9 @@ class Setting:
         stale: The sources that are out of date; none in half of the prompts.
         relations: The relations that utility is judged on, as similar demonstrations share them.
         passages: The most passages an example may have.
-        easy: Whether a judged passage is one sentence; only whom it is about, and its source, tell whether it helps.
+        easy: Whether only whom a judged passage is about, and its source, tell whether it helps.
+        brief: Whether such a passage is one sentence.
+        memory: Where the world is what the LM believes, the facts that it is told often; none of an unseen world.
     """
 
     world: World
@@ -35,6 +37,8 @@ class Setting:
     relations: tuple[str, ...] = ()
     passages: int = 10
     easy: bool = False
+    brief: bool = True
+    memory: tuple[Fact, ...] = ()
 
     @classmethod
     def draw(cls, world: World, rng: random.Random, passages: int = 10, *, shown: bool = False) -> "Setting":
@@ -73,6 +77,7 @@ class Skill:
         share: The share of training samples.
         hint: Which of ``Setting.hints`` bear on the job, by index.
         scored: The output that the skill check compares.
+        introspective: Whether the job is to tell what the LM knows: half of its examples are on what it was told.
     """
 
     signature: type[dspy.Signature]
@@ -81,6 +86,7 @@ class Skill:
     share: float
     hint: tuple[int, ...] = ()
     scored: str = "answer"
+    introspective: bool = False
 
 
 SKILLS: dict[str, Skill] = {}
