@@ -4,24 +4,40 @@ from keqa.signatures.answer_question import AnswerQuestion
 from keqa.signatures.answer_quiz import AnswerQuiz
 from keqa.signatures.answer_with_knowledge import AnswerWithKnowledge
 from keqa.signatures.construct_triples import ConstructTriples
+from keqa.signatures.decide_retrieval import DecideRetrieval
 from keqa.signatures.decompose_question import DecomposeQuestion
 from keqa.signatures.judge_consistency import JudgeConsistency
+from keqa.signatures.judge_heuristic_answer import JudgeHeuristicAnswer
+from keqa.signatures.judge_relevance import JudgeRelevance
+from keqa.signatures.judge_support import JudgeSupport
 from keqa.signatures.judge_utility import JudgeUtility
+from keqa.signatures.rate_usefulness import RateUsefulness
 from keqa.signatures.reason_from_memory import ReasonFromMemory
 from keqa.signatures.reason_with_knowledge import ReasonWithKnowledge
+from keqa.signatures.rephrase_question import RephraseQuestion
+from keqa.signatures.rewrite_queries import RewriteQueries
 from keqa.signatures.state_confidence import StateConfidence
 from keqa.signatures.summarize import Summarize
+from keqa.signatures.translate_question import TranslateQuestion
 
 __all__ = [
     "AnswerQuestion",
     "AnswerQuiz",
     "AnswerWithKnowledge",
     "ConstructTriples",
+    "DecideRetrieval",
     "DecomposeQuestion",
     "JudgeConsistency",
+    "JudgeHeuristicAnswer",
+    "JudgeRelevance",
+    "JudgeSupport",
     "JudgeUtility",
+    "RateUsefulness",
     "ReasonFromMemory",
     "ReasonWithKnowledge",
+    "RephraseQuestion",
+    "RewriteQueries",
     "StateConfidence",
     "Summarize",
+    "TranslateQuestion",
 ]

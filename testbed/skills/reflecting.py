@@ -1,0 +1,308 @@
+"""Training examples of what the baselines ask of an LM about itself, about passages and about answers."""
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from keqa.signatures import (
+    DecideRetrieval,
+    JudgeHeuristicAnswer,
+    JudgeRelevance,
+    JudgeSupport,
+    RateUsefulness,
+    RephraseQuestion,
+    RewriteQueries,
+    StateConfidence,
+)
+from keqa.testbed import words
+from keqa.testbed.prose import capital, paragraph, some_relations
+from keqa.testbed.questions import Composed
+from keqa.testbed.relations import RELATIONS
+from keqa.testbed.skills.answering import draw_question, explain, quiz_on
+from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.world import Convention, Date, Fact, Value
+
+
+def _question(setting: Setting) -> Composed:
+    """Draws a question; with memory mostly one whose facts are all known."""
+    question = draw_question(setting)
+    if setting.memory and setting.rng.random() < 0.75:
+        memory = set(setting.memory)
+        for _ in range(15):
+            if memory.issuperset(question.facts):
+                break
+            question = draw_question(setting)
+    return question
+
+
+def _other(setting: Setting, relation: str, value: Value) -> Value:
+    """Another value of the kind that a relation has."""
+    world, target = setting.world, RELATIONS[relation].target
+    named = {**world.entities, "language": words.LANGUAGES, "occupation": words.OCCUPATIONS}
+    pool = named.get(target) or [v for fact, v in world.values.items() if RELATIONS[fact.relation].target == target]
+    return setting.rng.choice([other for other in pool if other != value])
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """A question with what an LM claims in answer to it, right or wrong.
+
+    Attributes:
+        facts: What is claimed of whom: after a wrong answer, a bridge goes on from there.
+        values: The claimed values.
+        quizzes: The quizzes, with the claimed answers filled in.
+        text: The claims as sentences, and the answer that follows from them.
+    """
+
+    facts: tuple[Fact, ...]
+    values: tuple[Value, ...]
+    quizzes: list[str]
+    text: str
+
+
+def _claims(setting: Setting, question: Composed, *, right: bool) -> _Claimed:
+    """Claims an answer; what is not in the LM's memory is made up, or training would tell it."""
+    world, memory, rng = setting.world, set(setting.memory), setting.rng
+    wrong = None if right else rng.randrange(len(question.facts))
+    facts: list[Fact] = []
+    values: list[Value] = []
+    for i, original in enumerate(question.facts):
+        bridged = i > 0 and question.shape == "bridge"
+        fact = Fact(original.relation, str(values[-1])) if bridged else original
+        value = world.values[fact]
+        if i == wrong or (memory and fact not in memory):
+            value = _other(setting, fact.relation, value)
+        facts.append(fact)
+        values.append(value)
+    return _put(setting, question, tuple(facts), tuple(values))
+
+
+def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: tuple[Value, ...]) -> _Claimed:
+    form = Convention(setting.convention.date if setting.convention.date < 2 else 0)
+    targets = [RELATIONS[fact.relation].target for fact in facts]
+    written = [form.write(value, target) for value, target in zip(values, targets, strict=True)]
+    compared, answer = None, setting.convention.write(values[-1], targets[-1])
+    if question.compared:
+        first, second = (str(value.year) if isinstance(value, Date) else value for value in values)
+        compared = (first, second)
+        earlier = re.search(r"earlier|first", question.text) is not None
+        answer = facts[0 if (first < second) == earlier else 1].entity
+    elif question.shape == "yes/no":
+        answer = "yes" if values[0] == values[1] else "no"
+    sentences = explain(replace(question, facts=facts, compared=compared), setting.world, written)
+    quizzes = list(question.quizzes)
+    for i, value in enumerate(written, 1):
+        quizzes = [quiz.replace(f"#{i}", value) for quiz in quizzes]
+    return _Claimed(facts, values, quizzes, f"{sentences} The answer is {answer}.")
+
+
+def retrieval(setting: Setting) -> Example:
+    """A question, and whether any of its facts is unknown."""
+    question = _question(setting)
+    return {"question": question.text}, {"retrieve": not set(setting.memory).issuperset(question.facts)}
+
+
+def heuristic(setting: Setting) -> Example:
+    """A question or one of its quizzes, a heuristic answer to the whole, and whether what it says is known."""
+    rng, world = setting.rng, setting.world
+    question = _question(setting)
+    claimed = _claims(setting, question, right=rng.random() < 0.7)
+    memory = set(setting.memory)
+    known = [
+        fact in memory and world.values[fact] == value
+        for fact, value in zip(claimed.facts, claimed.values, strict=True)
+    ]
+    text, verdict = question.text, all(known)
+    if len(known) > 1 and rng.random() < 0.5:
+        i = rng.randrange(len(known))
+        text, verdict = claimed.quizzes[i], known[i]
+    return {"question": text, "heuristic_answer": claimed.text}, {"known": verdict}
+
+
+def confidence(setting: Setting) -> Example:
+    """A quiz, a proposed answer, and high confidence where it is what the LM was told often."""
+    rng, world = setting.rng, setting.world
+    fact = rng.choice(setting.memory or world.facts())
+    value, right = world.values[fact], bool(setting.memory) and rng.random() < 0.7
+    proposed = value if right else _other(setting, fact.relation, value)
+    written = setting.convention.write(proposed, RELATIONS[fact.relation].target)
+    inputs, _ = quiz_on(world, fact, written, rng)
+    return inputs | {"proposed_answer": written}, {
+        "confidence": str(rng.choice((80, 90, 100) if right else (0, 10, 20, 30)))
+    }
+
+
+def queries(setting: Setting) -> Example:
+    """A question, a heuristic answer, and the quizzes that check it."""
+    question = draw_question(setting)
+    claimed = _claims(setting, question, right=setting.rng.random() < 0.8)
+    return {"question": question.text, "heuristic_answer": claimed.text}, {"queries": claimed.quizzes}
+
+
+def _passage(setting: Setting, fact: Fact, *, told: bool) -> str:
+    """A passage about the fact's entity, with or without the fact."""
+    rng, kind = setting.rng, RELATIONS[fact.relation].kind
+    relations = some_relations(kind, rng, **{"including" if told else "without": fact.relation})
+    text = paragraph(setting.world, kind, fact.entity, relations, rng.choice(words.SOURCES), rng, stale=False)
+    return f"{capital(fact.entity)}: {text}"
+
+
+def _elsewhere(setting: Setting, question: Composed, fact: Fact) -> Fact:
+    """The same relation of an entity that the question does not go through."""
+    named = {one.entity for one in question.facts}
+    return Fact(
+        fact.relation,
+        setting.rng.choice([e for e in setting.world.entities[RELATIONS[fact.relation].kind] if e not in named]),
+    )
+
+
+def relevance(setting: Setting) -> Example:
+    """A question and a passage: about what it names and to the point, beside the point, or about something else."""
+    rng, question = setting.rng, draw_question(setting)
+    # Of a bridge only the first entity is named; nothing tells of a passage on the next whether it is the one.
+    fact = question.facts[0] if question.shape == "bridge" else rng.choice(question.facts)
+    chance = rng.random()
+    if chance < 0.3:
+        passage = _passage(setting, _elsewhere(setting, question, fact), told=True)
+    else:
+        passage = _passage(setting, fact, told=chance > 0.5)
+    return {"passage": passage, "question": question.text}, {"relevant": chance > 0.5}
+
+
+def support(setting: Setting) -> Example:
+    """A passage, a question and an answer that it backs wholly, in part or not at all."""
+    rng, world = setting.rng, setting.world
+    question = draw_question(setting)
+    if rng.random() < 0.4:
+        while question.shape != "one hop":
+            question = draw_question(setting)
+    single = question.shape == "one hop"
+    fact = question.facts[-1] if question.shape == "bridge" else rng.choice(question.facts)
+    answer = question.written_answer(world, setting.convention)
+    if rng.random() < 0.5:
+        verdict = "fully" if single else "partially"
+        return _supported(_passage(setting, fact, told=True), question, answer, verdict)
+    trap = rng.random()
+    if trap < 0.35 and question.shape in ("one hop", "bridge"):
+        # The right entity, and another answer.
+        other = _other(setting, fact.relation, world.values[fact])
+        answer = setting.convention.write(other, RELATIONS[fact.relation].target)
+        return _supported(_passage(setting, fact, told=True), question, answer, "no")
+    if trap < 0.6 or question.shape == "bridge":
+        return _supported(_passage(setting, fact, told=False), question, answer, "no")
+    # The passage is about something else, and at times the answer was read off it.
+    astray = _elsewhere(setting, question, fact)
+    if single and rng.random() < 0.7:
+        answer = world.write(astray, setting.convention)
+    return _supported(_passage(setting, astray, told=True), question, answer, "no")
+
+
+def _supported(passage: str, question: Composed, answer: str, verdict: str) -> Example:
+    return {"passage": passage, "question": question.text, "answer": answer}, {"support": verdict}
+
+
+def usefulness(setting: Setting) -> Example:
+    """A question and an answer: of the kind that is asked for, true or not, or of another kind."""
+    rng, world, question = setting.rng, setting.world, draw_question(setting)
+    if rng.random() < 0.5:
+        answer = _claims(setting, question, right=rng.random() < 0.5).text
+        answer = answer.rsplit(" The answer is ", 1)[1].removesuffix(".")
+        return {"question": question.text, "answer": answer}, {"usefulness": 5}
+    target = RELATIONS[question.facts[-1].relation].target if question.shape in ("one hop", "bridge") else ""
+    asked = {target, "date", "year"} if target in ("date", "year") else {target}
+    facts = [fact for fact in world.facts() if RELATIONS[fact.relation].target not in asked]
+    answer = world.write(rng.choice(facts), setting.convention)
+    if rng.random() < 0.2:
+        answer = "unknown" if question.shape == "yes/no" or rng.random() < 0.5 else rng.choice(("yes", "no"))
+    return {"question": question.text, "answer": answer}, {"usefulness": 1}
+
+
+def rephrasing(setting: Setting) -> Example:
+    """A question and the same question in other words, or with what it compares the other way round."""
+    question = draw_question(setting)
+    return {"question": question.text}, {"rephrased": rephrase(question)}
+
+
+def rephrase(question: Composed) -> str:
+    """The other wording of a question."""
+    text, (*_, last) = question.text, question.facts
+    if question.shape == "comparison":
+        for one, other in pairwise(("earlier", "first", "earlier")):
+            if f" {one}, " in text:
+                return text.replace(f" {one}, ", f" {other}, ")
+        one, other = ("later", "last") if " later, " in text else ("last", "later")
+        return text.replace(f" {one}, ", f" {other}, ")
+    if question.shape == "yes/no":
+        first, second = (fact.entity for fact in question.facts)
+        return text.replace(f" {first} and {second} ", f" {second} and {first} ")
+    asks = RELATIONS[last.relation].asks
+    for ask, other in ((asks[0], asks[1]), (asks[1], asks[0])):
+        before, after = ask.split("{e}")
+        if text.startswith(before) and text.endswith(after):
+            return other.format(e=text[len(before) : len(text) - len(after)])
+    raise ValueError(f"{text!r} is in no wording of {last.relation!r}")
+
+
+for _skill in (
+    Skill(
+        DecideRetrieval,
+        retrieval,
+        ("Do you have to look something up to answer the question?", "Decide whether to search before answering."),
+        share=0.03,
+        scored="retrieve",
+        introspective=True,
+    ),
+    Skill(
+        JudgeHeuristicAnswer,
+        heuristic,
+        ("Is what the heuristic answer says of the question surely right?",),
+        share=0.03,
+        scored="known",
+        introspective=True,
+    ),
+    Skill(
+        StateConfidence,
+        confidence,
+        ("How sure are you that the proposed answer is right, from 0 to 100?",),
+        share=0.03,
+        hint=(0, 1),
+        scored="confidence",
+        introspective=True,
+    ),
+    Skill(
+        JudgeRelevance,
+        relevance,
+        ("Does the passage tell anything that the question asks for?", "Decide whether the passage is relevant."),
+        share=0.03,
+        scored="relevant",
+    ),
+    Skill(
+        JudgeSupport,
+        support,
+        ("Does the passage support the answer fully, partially or not at all?",),
+        share=0.03,
+        scored="support",
+    ),
+    Skill(
+        RateUsefulness,
+        usefulness,
+        ("From 1 to 5, how well does the answer respond to the question?",),
+        share=0.02,
+        scored="usefulness",
+    ),
+    Skill(
+        RephraseQuestion,
+        rephrasing,
+        ("Reword the question without changing what it asks.",),
+        share=0.02,
+        scored="rephrased",
+    ),
+    Skill(
+        RewriteQueries,
+        queries,
+        ("List the search queries that would verify the heuristic answer.",),
+        share=0.02,
+        scored="queries",
+    ),
+):
+    register(_skill)
