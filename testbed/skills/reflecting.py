@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 from keqa.signatures import (
@@ -20,17 +21,25 @@ from keqa.testbed.questions import Composed
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills.answering import draw_question, explain, quiz_on
 from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention, Date, Fact, Value
 
 
+@cache
+def _asked() -> frozenset[str]:
+    return frozenset(Testbed().asked())
+
+
 def _question(setting: Setting) -> Composed:
-    """Draws a question; with memory mostly one whose facts are all known."""
+    """Draws a question; with memory mostly one whose facts are all known, and none of the testbed's own."""
     question = draw_question(setting)
-    if setting.memory and setting.rng.random() < 0.75:
-        memory = set(setting.memory)
+    if setting.memory:
+        wanted = set(setting.memory if setting.rng.random() < 0.75 else setting.world.values)
         for _ in range(15):
-            if memory.issuperset(question.facts):
+            if question.text not in _asked() and wanted.issuperset(question.facts):
                 break
+            question = draw_question(setting)
+        while question.text in _asked():
             question = draw_question(setting)
     return question
 
