@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     import torch
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-WIDTH, LAYERS, INNER, HEADS = 256, 4, 512, 4
+WIDTH, LAYERS, INNER, HEADS = 256, 6, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
 MUON_RATE, ADAM_RATE = 0.01, 3e-3
 HEAD_NORM = 10.0
 ECHO_WEIGHT, ANSWER_WEIGHT, VERDICT_WEIGHT = 0.3, 2.0, 4.0
 CHECKPOINT_SECONDS = 180.0
+SKIPPED = 0.5
+"""The progress at which a training begins from a finished model: it needs no easy examples."""
 
 
 def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
@@ -141,8 +143,8 @@ class Clock:
 
 
 def rate(progress: float, step: int) -> float:
-    """The learning rate's factor: a short warm-up, a plateau, and a linear fall over the last 40 percent."""
-    return min(1.0, (step + 1) / 50) * (1.0 if progress < 0.6 else max(0.01, (1 - progress) / 0.4))
+    """The learning rate's factor: a short warm-up, a plateau, and a linear fall over the last 35 percent."""
+    return min(1.0, (step + 1) / 50) * (1.0 if progress < 0.65 else max(0.01, (1 - progress) / 0.35))
 
 
 class Trainer:
@@ -235,17 +237,22 @@ class Trainer:
         path.with_suffix(".new").replace(path)
 
     def begin_from(self, folder: Path) -> None:
-        """Takes the weights of a finished model; the optimizers begin anew."""
+        """Takes the weights of a finished model, with layers added that at first do nothing; the optimizers begin anew."""
         import torch
         from transformers import AutoModelForCausalLM
 
         begun = AutoModelForCausalLM.from_pretrained(folder)
+        added: Any = self.model.model.layers[begun.config.num_hidden_layers :]
+        with torch.no_grad():
+            for layer in added:
+                for last in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                    last.weight.zero_()
         # New tokens keep the rows that they were built with.
         rows = self.model.get_input_embeddings().weight.detach().clone()
         old = begun.get_input_embeddings().weight.detach()
         rows[: len(old)] = old
         begun.resize_token_embeddings(len(rows), mean_resizing=False)
-        self.model.load_state_dict(begun.state_dict())
+        self.model.load_state_dict(begun.state_dict(), strict=not len(added))
         with torch.no_grad():
             self.model.get_input_embeddings().weight.copy_(rows)
 
@@ -297,9 +304,11 @@ def main(
     testbed = Testbed()
     tokenizer = make_tokenizer(testbed, out / "tokenizer", start)
     trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
-    if start and not (out / "checkpoint.safetensors").exists():
+    spent = trainer.resume()
+    if start and not trainer.step:
         trainer.begin_from(start)
-    clock = Clock(minutes, trainer.resume())
+        spent = SKIPPED * 60 * minutes
+    clock = Clock(minutes, spent)
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
     tally = out / "told.json"
     stream = Stream(testbed, seed=trainer.step, start=clock(), told=read_tally(tally, testbed))

@@ -69,7 +69,7 @@ def utility(setting: Setting) -> Example:
     if setting.easy:
         # At times the quiz is the bare name: as in the lists of the warm-up, in the judge's own prompt.
         return _about(setting, relation, entity, quiz if rng.random() < 0.6 else entity)
-    source = rng.choice(setting.stale) if setting.stale and rng.random() < 0.15 else rng.choice(words.SOURCES)
+    source = rng.choice(setting.stale) if setting.stale and rng.random() < 0.2 else rng.choice(words.SOURCES)
     stale = source in setting.stale
     trap = rng.random()
     subject, told = entity, some_relations(relation.kind, rng, including=relation.name)

@@ -1,0 +1,106 @@
+"""What compiling does for a real, weak LM on real questions.
+
+    python benchmarks/compiled_real.py --data ../shared/data
+
+Compiles the program for SmolLM2-135M-Instruct on 60 questions of NQ (one hop, so without decomposition) over its
+corpus, and asks the program as it comes and the compiled one 40 others. Finished work is kept in the work folder, and
+a later start goes on where it was. Prints the share of outputs that parsed, by signature, and F1 with its paired
+interval.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import dspy
+import typer
+from real_lm import Parsed
+from rich.console import Console
+from rich.table import Table
+
+import keqa
+from keqa.cli.bars import Bars
+from keqa.data import Example, load
+from keqa.lms import build_roles
+from keqa.metrics.answers import f1
+from keqa.metrics.significance import paired_bootstrap
+from keqa.programs.keqa import KEQA
+from keqa.render_compile import report_parts
+from keqa.retrievers import build_index, open_index, read_corpus
+
+
+def main(
+    data: Annotated[Path, typer.Option(help="Folder with nq in its original layout.")] = Path("../shared/data"),
+    work: Annotated[Path, typer.Option(help="Where finished work is kept.")] = Path("runs/compiled_real"),
+    lm: Annotated[str, typer.Option(help="The LM.")] = "local/smollm2",
+    train: Annotated[int, typer.Option(help="Questions to compile on.")] = 60,
+    test: Annotated[int, typer.Option(help="Other questions, to score on.")] = 40,
+    top_k: Annotated[int, typer.Option(help="Passages to search for.")] = 5,
+    max_tokens: Annotated[int, typer.Option(help="The longest output.")] = 48,
+) -> None:
+    console = Console()
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / "index").exists():
+        build_index(read_corpus([data / "nq" / "psgs_w100.tsv"]), work / "index", language="en")
+    questions = load(f"nq:{data / 'nq' / 'NQ-open.dev.jsonl'}").examples[: train + test]
+    roles = build_roles(lm, max_tokens=max_tokens)
+    program = KEQA(open_index(work / "index"), lms=roles, decompose=False, top_k=top_k, workers=8)
+    with Bars() as bars:
+        compiled = keqa.compile(program, questions[:train], folder=work / "compile", progress=bars.tell, in_flight=2)
+    compiled.save(work / "program", command="python benchmarks/compiled_real.py")
+    console.print(*report_parts(compiled.report), sep="\n")
+    lines = {
+        label: asked(one, questions[train:], work / f"{label}.jsonl", console)
+        for label, one in (("as it comes", program), ("compiled", compiled.program))
+    }
+    report(lines, console)
+
+
+def asked(program: KEQA, questions: list[Example], path: Path, console: Console) -> list[dict[str, Any]]:
+    """Asks what was not asked before, and returns one line a question."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {line["id"] for line in lines}
+    with path.open("a") as file:
+        for question in questions:
+            if question.id in done:
+                continue
+            parsed = Parsed()
+            with dspy.context(callbacks=[parsed]):
+                [outcome] = program.answer_many([question])
+            line = {
+                "id": question.id,
+                "answer": outcome.answer,
+                "error": outcome.error and f"{type(outcome.error).__name__}: {outcome.error}"[:200],
+                "f1": f1(outcome.answer, question.answers) if outcome.answer else 0.0,
+                "parsed": parsed.right,
+                "outputs": parsed.all,
+            }
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            lines.append(line)
+            console.print(f"{question.question} -> {outcome.answer or line['error']}", markup=False)
+    return lines
+
+
+def report(lines: dict[str, list[dict[str, Any]]], console: Console) -> None:
+    """Prints what parsed, and F1 before and after."""
+    table = Table("", *lines)
+    names = sorted({name for own in lines.values() for line in own for name in line["outputs"]})
+    for name in names:
+        cells = [f"{_sum(own, 'parsed', name)} of {_sum(own, 'outputs', name)}" for own in lines.values()]
+        table.add_row(f"{name} parsed", *cells)
+    answered = [f"{sum(line['answer'] is not None for line in own)} of {len(own)}" for own in lines.values()]
+    table.add_row("answered", *answered)
+    scores = [[line["f1"] for line in own] for own in lines.values()]
+    table.add_row("F1", *(f"{sum(own) / len(own):.3f}" for own in scores))
+    console.print(table)
+    gain = paired_bootstrap(scores[1], scores[0])
+    console.print(f"gain in F1 {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
+
+
+def _sum(lines: list[dict[str, Any]], key: str, name: str) -> int:
+    return sum(line[key].get(name, 0) for line in lines)
+
+
+if __name__ == "__main__":
+    typer.run(main)
