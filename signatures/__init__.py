@@ -3,14 +3,17 @@
 from keqa.signatures.answer_question import AnswerQuestion
 from keqa.signatures.answer_quiz import AnswerQuiz
 from keqa.signatures.answer_with_knowledge import AnswerWithKnowledge
+from keqa.signatures.choose_action import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.construct_triples import ConstructTriples
 from keqa.signatures.decide_retrieval import DecideRetrieval
 from keqa.signatures.decompose_question import DecomposeQuestion
+from keqa.signatures.extend_reasoning import ExtendReasoning
 from keqa.signatures.judge_consistency import JudgeConsistency
 from keqa.signatures.judge_heuristic_answer import JudgeHeuristicAnswer
 from keqa.signatures.judge_relevance import JudgeRelevance
 from keqa.signatures.judge_support import JudgeSupport
 from keqa.signatures.judge_utility import JudgeUtility
+from keqa.signatures.plan_query_chain import PlanQueryChain
 from keqa.signatures.rate_usefulness import RateUsefulness
 from keqa.signatures.reason_from_memory import ReasonFromMemory
 from keqa.signatures.reason_with_knowledge import ReasonWithKnowledge
@@ -21,17 +24,21 @@ from keqa.signatures.summarize import Summarize
 from keqa.signatures.translate_question import TranslateQuestion
 
 __all__ = [
+    "AnswerFromTrajectory",
     "AnswerQuestion",
     "AnswerQuiz",
     "AnswerWithKnowledge",
+    "ChooseAction",
     "ConstructTriples",
     "DecideRetrieval",
     "DecomposeQuestion",
+    "ExtendReasoning",
     "JudgeConsistency",
     "JudgeHeuristicAnswer",
     "JudgeRelevance",
     "JudgeSupport",
     "JudgeUtility",
+    "PlanQueryChain",
     "RateUsefulness",
     "ReasonFromMemory",
     "ReasonWithKnowledge",

@@ -6,6 +6,7 @@ from typing import Any
 
 import dspy
 
+from keqa.signatures.choose_action import Turn, written_trajectory
 from keqa.testbed.skills.registry import Example
 
 CHAT_TEMPLATE = (
@@ -18,6 +19,9 @@ END = "\n\n[[ ## completed ## ]]\n<|im_end|>\n"
 """What ends everything the LM writes; one token, and the end of a sequence."""
 
 _GAP = "\ue000"
+_TURNS = 8
+_SEARCH: Turn = (_GAP, "search", {"query": _GAP}, f'["{_GAP}"]')
+_FINISH: Turn = (_GAP, "finish", {}, "Completed.")
 _ADAPTER = dspy.ChatAdapter()
 
 
@@ -45,9 +49,13 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
     """
     pieces: set[str] = set()
     optional: list[dict[str, Any]] = [{}]
-    for name in ("evidence", "triples"):
+    for name in ("evidence", "triples", "thoughts", "verified"):
         if name in signature.input_fields:
             optional = [given | {name: value} for given in optional for value in ([], [_GAP])]
+    if "thoughts" in signature.input_fields:
+        optional = [given | {"passages": value} for given in optional for value in ([], [_GAP])]
+    if "trajectory" in signature.input_fields:
+        optional = [{"trajectory": written_trajectory(turns)} for turns in _trajectories()]
     if "answer_type" in signature.input_fields:
         optional = [given | {"answer_type": kind, "choices": []} for given in optional for kind in ("short", "yes/no")]
     for given in optional:
@@ -55,10 +63,8 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
             name: given[name] if name in given else [_GAP] if "list" in str(info.annotation) else _GAP
             for name, info in signature.input_fields.items()
         }
-        outputs = {
-            name: [_GAP] if "list" in str(info.annotation) else _GAP for name, info in signature.output_fields.items()
-        }
-        text = conversation(signature, [(inputs, outputs)], inputs) + target(signature, outputs)
+        made = [_outputs(signature, variant) for variant in range(2)]
+        text = "".join(conversation(signature, [(inputs, out)], inputs) + target(signature, out) for out in made)
         text = text.replace(TURN, TURN + _GAP).replace(END, _GAP + END + _GAP)
         instructions = signature.instructions.strip().splitlines()
         for line in instructions:
@@ -66,6 +72,21 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
         pieces.update(piece for piece in text.split(_GAP) if len(piece.strip()) > 1)
         pieces.update(line.strip() for line in instructions if line.strip())
     return pieces
+
+
+def _outputs(signature: type[dspy.Signature], variant: int) -> dict[str, Any]:
+    """Outputs without content, in the two forms that some have: lists of something or nothing, a search or its end."""
+    outputs: dict[str, Any] = {}
+    for name, info in signature.output_fields.items():
+        listed = "list" in str(info.annotation)
+        outputs[name] = [_GAP][variant:] if listed else _GAP
+    if "next_tool_name" in outputs:
+        _, outputs["next_tool_name"], outputs["next_tool_args"], _ = _FINISH if variant else _SEARCH
+    return outputs
+
+
+def _trajectories() -> list[list[Turn]]:
+    return [[], [_SEARCH] * _TURNS, *([*[_SEARCH] * count, _FINISH] for count in range(_TURNS))]
 
 
 def contents(text: str) -> Iterator[str]:

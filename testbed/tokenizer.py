@@ -71,7 +71,7 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
         # What follows a separator carries the mark of a space that the text did not have.
-        + [decoders.Replace(f"{opening} ", opening) for opening in ('["', '", "', "]]\n")]
+        + [decoders.Replace(f"{opening} ", opening) for opening in ('["', '", "', '": "', "]]\n")]
     )
     tokenizer.add_special_tokens([AddedToken("<pad>", normalized=False), AddedToken(END, normalized=False)])
     tokenizer.add_tokens([added_token(piece) for piece in sorted(all_pieces())])

@@ -1,6 +1,17 @@
 """What the shipped LM is trained to do: one registered skill for each signature."""
 
-from keqa.testbed.skills import answering, judging, reflecting
+from keqa.testbed.skills import answering, interleaving, judging, reflecting
 from keqa.testbed.skills.registry import SKILLS, Example, Setting, Skill, nearest, register
 
-__all__ = ["SKILLS", "Example", "Setting", "Skill", "answering", "judging", "nearest", "reflecting", "register"]
+__all__ = [
+    "SKILLS",
+    "Example",
+    "Setting",
+    "Skill",
+    "answering",
+    "interleaving",
+    "judging",
+    "nearest",
+    "reflecting",
+    "register",
+]

@@ -53,6 +53,11 @@ def quiz_on(world: World, fact: Fact, answer: str, rng: random.Random) -> Exampl
 
 
 def explain(question: Composed, world: World, values: Iterable[str]) -> str:
+    """What `explained` writes, as one text."""
+    return " ".join(explained(question, values))
+
+
+def explained(question: Composed, values: Iterable[str]) -> list[str]:
     """One sentence for each fact of the question, with the values given, and the comparison where there is one."""
     sentences = [
         capital(RELATIONS[fact.relation].states[0].format(r=fact.entity, v=value))
@@ -61,7 +66,7 @@ def explain(question: Composed, world: World, values: Iterable[str]) -> str:
     if question.compared:
         first, second = question.compared
         sentences.append(f"{first} is {'earlier' if first < second else 'later'} than {second}.")
-    return " ".join(sentences)
+    return sentences
 
 
 def summarize(setting: Setting) -> Example:
@@ -102,7 +107,8 @@ def _distractor(world: World, fact: Fact, rng: random.Random) -> str:
     return _passage(world, kind, other, rng, including=fact.relation if chance < 0.6 else "")
 
 
-def _passages(setting: Setting, facts: Iterable[Fact]) -> list[str]:
+def some_passages(setting: Setting, facts: Iterable[Fact]) -> list[str]:
+    """A passage that tells each of the facts, among others that do not, in any order."""
     rng, world = setting.rng, setting.world
     found = [
         _passage(world, RELATIONS[fact.relation].kind, fact.entity, rng, including=fact.relation)
@@ -119,7 +125,7 @@ def read(setting: Setting) -> Example:
     rng, world = setting.rng, setting.world
     fact = rng.choice(world.facts())
     relation = RELATIONS[fact.relation]
-    passages = _passages(setting, (fact,))
+    passages = some_passages(setting, (fact,))
     evidence: list[str] = []
     triples: list[str] = []
     if rng.random() < 0.08:
@@ -135,7 +141,7 @@ def read_and_reason(setting: Setting) -> Example:
     """Passages that answer a question of any shape, the reasoning and the answer."""
     question = draw_question(setting)
     outputs = _reasoned(question, setting)
-    return {"passages": _passages(setting, question.facts)} | _typed(question), outputs
+    return {"passages": some_passages(setting, question.facts)} | _typed(question), outputs
 
 
 def _reasoned(question: Composed, setting: Setting) -> dict[str, object]:

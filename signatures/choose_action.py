@@ -1,0 +1,52 @@
+"""Reasoning and acting by turns (ReAct, Yao et al., 2023): the two prompts of `dspy.ReAct`, with search for a tool.
+
+DSPy builds them, so that the method is the one that its users know; here they get names of their own.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import dspy
+
+__all__ = ["AnswerFromTrajectory", "ChooseAction", "written_trajectory"]
+
+Turn = tuple[str, str, dict[str, Any], str]
+"""Thought, name of the tool, its arguments, and what was observed."""
+
+
+class _Research(dspy.Signature):
+    """Find out the answer to the question and give it as briefly as possible."""
+
+    question: str = dspy.InputField()
+    answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
+    choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
+    answer: str = dspy.OutputField(desc="the answer alone")
+
+
+_SEARCH = dspy.Tool(
+    func=lambda query: query,
+    name="search",
+    desc="Finds passages. The query is a short question that asks for one piece of knowledge and is complete in itself.",
+    args={"query": {"type": "string"}},
+)
+_REACT = dspy.ReAct(_Research, tools=[_SEARCH])
+
+ChooseAction: type[dspy.Signature] = _REACT.react.signature
+ChooseAction.__name__ = ChooseAction.__qualname__ = "ChooseAction"
+AnswerFromTrajectory: type[dspy.Signature] = _REACT.extract.predict.signature
+AnswerFromTrajectory.__name__ = AnswerFromTrajectory.__qualname__ = "AnswerFromTrajectory"
+
+
+def written_trajectory(turns: Sequence[Turn]) -> str:
+    """The turns so far as `dspy.ReAct` writes them into its prompts."""
+    parts = []
+    for number, (thought, tool, arguments, observation) in enumerate(turns):
+        values = {
+            "thought": thought,
+            "tool_name": tool,
+            "tool_args": json.dumps(arguments, ensure_ascii=False),
+            "observation": observation,
+        }
+        parts += [f"[[ ## {name}_{number} ## ]]\n{value}" for name, value in values.items()]
+    return "\n\n".join(parts)
