@@ -342,6 +342,11 @@ class _Meter(UsageTracker):
         if self.parent is not None:
             self.parent.add_usage(lm, usage_entry)
 
+    def add_replayed(self, usage_entry: dict[str, Any]) -> None:
+        """Count the tokens of a call that a run's cache answers: the answer takes them, whoever has paid for them."""
+        self.prompt += usage_entry.get("prompt_tokens") or 0
+        self.completion += usage_entry.get("completion_tokens") or 0
+
 
 class _Listener:
     """Stands among the calling modules, to which DSPy reports each reply with the reason it ended.

@@ -13,7 +13,7 @@ is on, and in the order of the header's ids once it has ended.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from keqa.errors import InputError
 from keqa.programs.records import AnswerType, Failure, QuestionRecord
 
-__all__ = ["FORMAT", "Run", "RunHeader", "RunLine", "header_line", "iter_lines", "read_header", "read_run", "run_line"]
+__all__ = [
+    "FORMAT",
+    "Run",
+    "RunHeader",
+    "RunLine",
+    "content_of",
+    "header_line",
+    "iter_lines",
+    "places",
+    "read_header",
+    "read_run",
+    "run_line",
+]
 
 FORMAT = 1
 """Version of the layout of a run file."""
@@ -97,6 +109,16 @@ class RunLine(_Written):
         """Whether the question has no answer."""
         return self.error is not None
 
+    @property
+    def content(self) -> int:
+        """Tells within a process whether a question is still the same; see `content_of`."""
+        return content_of(self.question, self.answers, self.answer_type)
+
+
+def content_of(question: str, answers: Sequence[str], answer_type: str) -> int:
+    """A hash of a question and its gold answers, for this process only."""
+    return hash((question, tuple(answers), answer_type))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -161,7 +183,18 @@ def read_header(path: Path | str) -> RunHeader:
 def iter_lines(path: Path | str) -> Iterator[RunLine]:
     """Read the lines of a run file one by one.
 
-    A last line without an end was cut off by a kill, and is left out.
+    A last line without an end was cut off by a kill, and is left out. Where a question was asked again, the later line
+    is yielded as well as the earlier one; a finished file holds the later one alone.
+
+    Raises:
+        InputError: The file cannot be read, or a line is damaged.
+    """
+    for _, line in places(path):
+        yield line
+
+
+def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
+    """Read the lines of a run file with their places, as ranges of bytes; see `iter_lines`.
 
     Raises:
         InputError: The file cannot be read, or a line is damaged.
@@ -169,17 +202,18 @@ def iter_lines(path: Path | str) -> Iterator[RunLine]:
     path = Path(path)
     try:
         with path.open("rb") as stream:
-            stream.readline()
+            start = len(stream.readline())
             for number, line in enumerate(stream, start=2):
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    yield RunLine.model_validate_json(line)
+                    yield range(start, start + len(line)), RunLine.model_validate_json(line)
                 except ValidationError as error:
                     raise InputError(
                         f"{path}, line {number}: the line is damaged ({_told(error)}); delete it, and the run asks "
                         "its question again"
                     ) from error
+                start += len(line)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -190,7 +224,8 @@ def read_run(path: Path | str) -> Run:
     Raises:
         InputError: The file cannot be read or is no run file, or a line is damaged.
     """
-    return Run(read_header(path), list(iter_lines(path)))
+    header = read_header(path)
+    return Run(header, list({line.id: line for line in iter_lines(path)}.values()))
 
 
 def _line(value: Any) -> bytes:

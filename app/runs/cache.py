@@ -1,0 +1,201 @@
+"""A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
+
+Cached are calls whose answer is settled: those at temperature 0, and draws, which carry an identity (DSPy's
+``rollout_id``) under which each of N samples is a call of its own. Any other call is made anew each time, so that two
+samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import dspy
+
+from keqa.errors import InputError
+
+__all__ = ["CallCache"]
+
+_FORMAT = "keqa-calls-1"
+_REPLIES = ("ModelResponse", "TextCompletionResponse")
+# They tell how a call is sent, not what is asked; synchronous and awaited calls ask the same.
+_NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
+
+
+class CallCache:
+    """Answers of language models by what was asked. Safe to use from many threads.
+
+    It stands in for `dspy.cache` while it is `installed`, and keeps draws that gates share as
+    `keqa.programs.draws.DrawStore`.
+
+    Attributes:
+        path: The file; None where no call is kept, so that each is made, and shared draws last as long as the process.
+        hits: Calls answered from it.
+        misses: Calls that it could have answered, had they been made before.
+    """
+
+    def __init__(self, path: Path | str | None) -> None:
+        """Open a cache, or begin one.
+
+        Args:
+            path: See above; its folder is made where it is missing.
+
+        Raises:
+            InputError: The file is something else, or cannot be used.
+        """
+        self.path = None if path is None else Path(path)
+        self.hits = self.misses = 0
+        self._lock = threading.Lock()
+        self._file = _opened(":memory:" if self.path is None else self.path)
+
+    @contextmanager
+    def installed(self) -> Iterator[CallCache]:
+        """Within this context it is DSPy's cache, for all threads of the process."""
+        before = vars(dspy).get("cache")
+        dspy.cache = self
+        try:
+            yield self
+        finally:
+            if before is None:
+                # DSPy makes its own when it is next read.
+                del dspy.cache
+            else:
+                dspy.cache = before
+
+    # DSPy's side. A hit tells of no usage, so that it is counted as a call answered by a cache; its tokens are told to
+    # the meter of the call, as they are what the answer takes.
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
+        """The answer to a request as DSPy reads it, or None."""
+        if self.path is None or not _settled(request):
+            return None
+        kept = self._read(_key(request, ignored_args_for_cache_key))
+        if kept is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
+        if replayed is not None:
+            replayed(kept["usage"])
+        return _as_dspy_reads(kept)
+
+    def put(
+        self,
+        request: dict[str, Any],
+        value: Any,
+        ignored_args_for_cache_key: Sequence[str] = (),
+        enable_memory_cache: bool = True,
+    ) -> None:
+        """Keep the answer to a request."""
+        if self.path is not None and _settled(request):
+            kept = _as_kept(value)
+            if kept is not None:
+                self._write(_key(request, ignored_args_for_cache_key), kept)
+
+    def draws(self) -> Draws:
+        """The same file as a place where gates keep the draws that they share."""
+        return Draws(self)
+
+    def _read(self, key: str) -> Any:
+        with self._lock:
+            row = self._file.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def _write(self, key: str, value: Any) -> None:
+        text = json.dumps(value)
+        with self._lock:
+            try:
+                self._file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?)", (key, text))
+            except sqlite3.Error as error:
+                raise InputError(f"{self.path} cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """Close the file, so that it can be opened again."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> CallCache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Draws:
+    """Draws that gates share, in a cache's file: a `keqa.programs.draws.DrawStore`."""
+
+    def __init__(self, cache: CallCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was put under a key."""
+        value: dict[str, Any] | None = self._cache._read(key)
+        return value
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a JSON value under a key."""
+        self._cache._write(key, value)
+
+
+def _opened(path: Path | str) -> sqlite3.Connection:
+    try:
+        if isinstance(path, Path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        file = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = NORMAL")
+        file.execute("CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+        file.execute("SELECT key, value FROM calls LIMIT 1").fetchone()
+    except (sqlite3.Error, OSError) as error:
+        raise InputError(f"{path} cannot be used as a cache of calls: {error}; name another, or delete it") from error
+    return file
+
+
+def _settled(request: dict[str, Any]) -> bool:
+    """Whether the same answer may be given again: at temperature 0, or to a draw with an identity."""
+    config = (request.get("request") or {}).get("config") or {}
+    temperature = request.get("temperature", config.get("temperature"))
+    return temperature == 0 or request.get("rollout_id") is not None
+
+
+def _key(request: dict[str, Any], ignored: Sequence[str]) -> str:
+    asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
+    text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _written(value: Any) -> Any:
+    """What JSON has no form for, such as the model class of a structured reply."""
+    schema = getattr(value, "model_json_schema", None) if isinstance(value, type) else None
+    if schema is not None:
+        return schema()
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None and not isinstance(value, type) else repr(value)
+
+
+def _as_kept(value: Any) -> dict[str, Any] | None:
+    """An answer as JSON: DSPy's own record, or the reply of a client library; None where it is neither."""
+    if isinstance(value, dict):
+        return {"record": value, "usage": value.get("usage") or {}}
+    kind = type(value).__name__
+    if kind not in _REPLIES:
+        return None
+    reply = value.model_dump(mode="json")
+    return {"reply": reply, "kind": kind, "usage": reply.get("usage") or {}}
+
+
+def _as_dspy_reads(kept: dict[str, Any]) -> Any:
+    if "record" in kept:
+        return {**kept["record"], "usage": {}}
+    import litellm
+
+    return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})

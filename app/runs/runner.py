@@ -1,0 +1,235 @@
+"""Asking a method many questions: side by side, each kept as it ends, and never twice."""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
+
+from keqa.data.example import Example, as_example
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, StageError
+from keqa.programs.program import Program
+from keqa.programs.records import Failure, QuestionRecord
+from keqa.redaction import without_secrets
+from keqa.runs.configuration import describe, fingerprint_of
+from keqa.runs.files import RunFile
+from keqa.runs.lines import RunHeader, RunLine, content_of
+from keqa.runs.scoring import scores_of
+from keqa.runs.tally import Tally
+
+if TYPE_CHECKING:
+    from keqa.runs.cache import CallCache
+
+__all__ = ["evaluate"]
+
+Progress = Callable[[Tally], None]
+
+_HISTORY = 64
+
+
+def evaluate(
+    program: Program,
+    examples: Iterable[Any],
+    *,
+    out: Path | str,
+    method: str | None = None,
+    label: str | None = None,
+    dataset: str = "",
+    split: str = "",
+    seed: int = 0,
+    configuration: Mapping[str, Any] | None = None,
+    command: str = "",
+    in_flight: int = 8,
+    retry_failed: bool = False,
+    cache: CallCache | None = None,
+    progress: Progress = lambda tally: None,
+) -> Tally:
+    """Ask a program questions and keep one line a question in a run file.
+
+    The line is written when its question ends. Called again with the same file, it asks what is left, so that work is
+    neither lost nor done twice when a run is stopped, however hard. At the end the lines are in the order of the
+    questions. A question that fails is kept as failed, with the error's type, and is no wrong answer.
+
+    Only ids are held in memory where `examples` can be gone through twice: a list, or an object whose iterator reads
+    a file.
+
+    Args:
+        program: Any method.
+        examples: What `keqa.data.example.as_examples` takes; a `shape` or `kind` of an item goes into its line.
+        out: The run file, such as ``runs/keqa.jsonl``.
+        method: The method's name; the program's own where None.
+        label: The run's name; that of the file where None.
+        dataset: Name of the data set.
+        split: Part of it.
+        seed: Of the sample.
+        configuration: What the answers depend on beyond `keqa.runs.configuration.describe`, as JSON.
+        command: How to run it again, without addresses.
+        in_flight: How many questions are in work at once; their calls share the program's bound.
+        retry_failed: Ask the failed questions of an earlier run again, and only those and what is left.
+        cache: Answers calls that were made before; DSPy's own where None.
+        progress: Called after each question, one call at a time.
+
+    Returns:
+        The sums over all lines of the file. `keqa.runs.lines.read_run` reads the lines.
+
+    Raises:
+        InputError: A question cannot be used, two have one id, or the file is that of another run.
+        ConfigurationError: A key, model or setting is wrong, which no question would escape. What was answered by then
+            is kept.
+    """
+    if in_flight < 1:
+        raise InputError(f"in_flight must be at least 1, not {in_flight}")
+    path = Path(out)
+    items = list(examples) if isinstance(examples, Iterator) else examples
+    asked = _contents(items)
+    configured = {**describe(program), **(configuration or {})}
+    name = method or program.method
+    header = RunHeader(
+        method=name,
+        label=label or path.stem,
+        dataset=dataset,
+        split=split,
+        seed=seed,
+        ids=list(asked),
+        configuration=configured,
+        fingerprint=fingerprint_of(name, dataset, split, seed, configured),
+        command=command,
+    )
+    tally = Tally(len(asked))
+    with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
+        del asked
+        waiting = ((example, kind) for example, kind in _questions(items) if example.id not in file)
+        with nullcontext() if cache is None else cache.installed(), _flat_memory():
+            for line in _answered(program, waiting, in_flight):
+                file.add(line)
+                tally.add(line)
+                tally.asked += 1
+                progress(tally)
+                del GLOBAL_HISTORY[:-_HISTORY]
+        file.finish()
+    return tally
+
+
+def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
+    for number, item in enumerate(items, start=1):
+        try:
+            yield as_example(item), str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
+        except InputError as error:
+            raise InputError(f"example {number}: {error}") from error
+
+
+def _contents(items: Iterable[Any]) -> dict[str, int]:
+    """What is asked under each id, as `RunLine.content`."""
+    found: dict[str, int] = {}
+    for number, (example, _) in enumerate(_questions(items), start=1):
+        if example.id in found:
+            raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
+        found[example.id] = content_of(example.question, example.answers, example.answer_type)
+    if not found:
+        raise InputError("there is no question to ask")
+    return found
+
+
+def _answered(program: Program, waiting: Iterator[tuple[Example, str]], in_flight: int) -> Iterator[RunLine]:
+    """Ask side by side and yield each line as its question ends.
+
+    After an error that no question would escape, nothing more is asked, and what is in work still ends and is yielded.
+    """
+    fatal: BaseException | None = None
+    # These threads only wait for their question; its calls run in the program's own bounded pool.
+    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
+        running: set[Future[RunLine]] = set()
+        while True:
+            if fatal is None:
+                for example, kind in islice(waiting, in_flight - len(running)):
+                    running.add(pool.submit(contextvars.copy_context().run, _ask, program, example, kind))
+            if not running:
+                break
+            try:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt as interrupt:
+                # What is in work is paid for; a second interrupt does not wait for it.
+                if fatal is not None:
+                    raise
+                fatal = interrupt
+                continue
+            for future in done:
+                error = future.exception()
+                if error is None:
+                    yield future.result()
+                else:
+                    fatal = fatal or error
+    if fatal is not None:
+        raise fatal
+
+
+def _ask(program: Program, example: Example, kind: str) -> RunLine:
+    started = time.perf_counter()
+    record: QuestionRecord | None = None
+    error: KeqaError | None = None
+    try:
+        asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
+        record = program(question=example.question, **asked).record
+    except (ConfigurationError, MissingExtraError):
+        raise
+    except KeqaError as raised:
+        record, error = getattr(raised, "record", None), raised
+    except Exception as raised:
+        # A fault of one question, whatever it is, must not take the others with it.
+        error = StageError("program", type(raised).__name__, str(raised))
+    record = record and _without_secrets(record, program)
+    seconds = record.cost.seconds if record is not None else time.perf_counter() - started
+    answer = record.answer if record is not None and error is None else None
+    return RunLine(
+        id=example.id,
+        question=example.question,
+        answers=list(example.answers),
+        answer_type=example.answer_type,
+        kind=kind,
+        answer=answer,
+        scores=scores_of(answer, example),
+        record=record,
+        error=None if error is None else _failure(error, record, program),
+        seconds=seconds,
+    )
+
+
+def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) -> Failure:
+    if record is not None and record.failure is not None:
+        return record.failure
+    stage = error.stage if isinstance(error, StageError) else "ask"
+    cause = error.cause if isinstance(error, StageError) else type(error).__name__
+    message = error.message if isinstance(error, StageError) else str(error)
+    return Failure(stage=stage, cause=cause, message=_clean(message, program))
+
+
+def _without_secrets(record: QuestionRecord, program: Program) -> QuestionRecord:
+    """The record with messages that a server's error may have brought an address or a key into made safe."""
+    changed: dict[str, Any] = {}
+    if record.failure is not None:
+        message = _clean(record.failure.message, program)
+        changed["failure"] = record.failure.model_copy(update={"message": message})
+    if record.degradations:
+        changed["degradations"] = [
+            note.model_copy(update={"message": _clean(note.message, program)}) for note in record.degradations
+        ]
+    return record.model_copy(update=changed) if changed else record
+
+
+def _clean(message: str, program: Program) -> str:
+    return str(without_secrets(message, [predictor.lm for predictor in program.predictors()]))
+
+
+@contextmanager
+def _flat_memory() -> Iterator[None]:
+    """Keep DSPy from remembering every call: its trace and its history hold the last ten thousand."""
+    with dspy.context(trace=None, max_history_size=_HISTORY):
+        yield

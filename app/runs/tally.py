@@ -1,0 +1,67 @@
+"""Where a run stands: counts and means, kept up as lines come, so that no line has to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from keqa.runs.lines import RunLine
+
+__all__ = ["Tally"]
+
+
+@dataclass
+class Tally:
+    """Sums over the lines of a run.
+
+    A failed question scores 0 in the means, and is counted by itself as well.
+
+    Attributes:
+        questions: How many there are to ask.
+        done: How many were asked, in this run or before.
+        asked: How many were asked in this run.
+        failed: How many of `done` have no answer.
+        causes: What the failed ones failed with, by the class name of the error.
+        scores: Sums by the name of the score.
+        scored: Over how many questions each sum goes.
+        requests: Requests to language models: what the answers take (logical calls).
+        calls: Those that reached one (physical calls); a cache or shared draws answered the others.
+        tokens: Read and written.
+        retrievals: Searches.
+    """
+
+    questions: int
+    done: int = 0
+    asked: int = 0
+    failed: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+    scores: Counter[str] = field(default_factory=Counter)
+    scored: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    calls: int = 0
+    tokens: int = 0
+    retrievals: int = 0
+
+    def add(self, line: RunLine) -> None:
+        """Count a line."""
+        self.done += 1
+        if line.error is not None:
+            self.failed += 1
+            self.causes[line.error.cause] += 1
+        for name, score in line.scores.items():
+            self.scores[name] += score  # type: ignore[assignment]
+            self.scored[name] += 1
+        if line.record is not None:
+            cost = line.record.cost
+            self.requests += cost.lm_requests
+            self.calls += cost.calls
+            self.tokens += sum(role.prompt_tokens + role.completion_tokens for role in cost.by_role.values())
+            self.retrievals += cost.retrievals
+
+    def mean(self, score: str) -> float | None:
+        """The mean of a score so far; None where no question has it."""
+        return self.scores[score] / self.scored[score] if self.scored[score] else None
+
+    def a_question(self, count: int) -> float:
+        """A sum as the mean over the questions asked so far."""
+        return count / self.done if self.done else 0.0
