@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from keqa.cli.ask import ask
+from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
+from keqa.cli.evaluate import evaluate
 from keqa.cli.index import index
 from keqa.cli.testbed import testbed
 
@@ -41,4 +43,6 @@ app.command()(demo)
 app.command()(ask)
 app.command()(index)
 app.command("compile")(compile_command)
+app.command()(evaluate)
+app.command()(compare)
 app.add_typer(testbed, name="testbed")

@@ -22,7 +22,7 @@ class Bars:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[calls]}"),
+            TextColumn("{task.fields[calls]}{task.fields[note]}"),
             TimeElapsedColumn(),
         )
         self._bar: Progress = Progress(*columns, console=status(), transient=True)
@@ -43,9 +43,10 @@ class Bars:
         self._bar.__exit__(*ended)
         self._context.__exit__(*ended)
 
-    def tell(self, step: str, done: int, total: int) -> None:
-        """Progress, as `keqa.optimize.traces.Progress` tells it."""
+    def tell(self, step: str, done: int, total: int, note: str = "") -> None:
+        """Progress, as `keqa.optimize.traces.Progress` tells it, and where wanted what else there is to say of it."""
         if step not in self._tasks:
-            self._tasks[step] = self._bar.add_task(step, total=total, calls="")
+            self._tasks[step] = self._bar.add_task(step, total=total, calls="", note="")
         calls = sum(len(entries) for entries in self._usage.usage_data.values())
-        self._bar.update(self._tasks[step], completed=done, total=total, calls=f"{calls:,} LM calls in all")
+        told = f"{calls:,} LM calls in all"
+        self._bar.update(self._tasks[step], completed=done, total=total, calls=told, note=note and f"; {note}")

@@ -109,8 +109,9 @@ def _index(retriever: Any) -> dict[str, Any] | None:
     if retriever is None:
         return None
     # Where passages are cut to key sentences, the retriever behind tells the corpus.
-    manifest = getattr(getattr(retriever, "retriever", retriever), "manifest", None)
-    found: dict[str, Any] = {"kind": type(retriever).__name__}
+    behind = getattr(retriever, "retriever", retriever)
+    manifest = getattr(behind, "manifest", None)
+    found: dict[str, Any] = {"kind": type(behind).__name__}
     if manifest is not None:
         names = ("name", "passages", "source_hash", "analyzer")
         found |= {name: _plain(getattr(manifest, name)) for name in names if hasattr(manifest, name)}

@@ -1,0 +1,141 @@
+"""Several methods on the same questions, language models, passages and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from keqa.errors import InputError
+from keqa.metrics.costs import quiz_retrieval_ratio
+from keqa.programs.draws import SharedDraws
+from keqa.programs.program import Program
+from keqa.runs.cache import CallCache
+from keqa.runs.lines import iter_lines
+from keqa.runs.methods import Parts, Spec, make
+from keqa.runs.questions import Questions, golds_of
+from keqa.runs.runner import evaluate
+from keqa.runs.tally import Tally
+
+__all__ = ["Row", "compare", "run_path"]
+
+_MATCHED = ("gate-votes", "keqa")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method of a comparison, asked.
+
+    Attributes:
+        spec: Which method.
+        path: Its run file.
+        tally: The sums over its lines.
+    """
+
+    spec: Spec
+    path: Path
+    tally: Tally
+
+
+def run_path(folder: Path, label: str) -> Path:
+    """The run file of a label.
+
+    Raises:
+        InputError: The label cannot name a file.
+    """
+    if not label or label.startswith(".") or set(label) & set('/\\:*?"<>|\0'):
+        raise InputError(f"{label!r} cannot name a file: a label is made of letters, digits, -, _, = and the like")
+    return folder / f"{label}.jsonl"
+
+
+def compare(
+    specs: Sequence[Spec],
+    questions: Questions,
+    parts: Parts,
+    *,
+    folder: Path,
+    cache: CallCache,
+    command: str = "",
+    in_flight: int = 8,
+    retry_failed: bool = False,
+    progress: Callable[[str, Tally], None] = lambda label, tally: None,
+) -> Iterator[Row]:
+    """Ask every question of every method, one method after the other; see `keqa.runs.runner.evaluate`.
+
+    The gates among them share their draws. A random gate comes last, and retrieves as often as KEQA did.
+
+    Args:
+        specs: The methods, each with a label of its own.
+        questions: What to ask.
+        parts: What the methods are made from; shared draws, gold answers and the random gate's share are found here.
+        folder: Where the run files go, named for the labels.
+        cache: Shared by all.
+        command: How to run it again, without addresses.
+        in_flight: How many questions are in work at once.
+        retry_failed: Ask failed questions of an earlier run again.
+        progress: Called with the label after each question.
+
+    Yields:
+        The methods as they end.
+
+    Raises:
+        InputError: Two methods have one label, or a run file is that of another run.
+        ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
+    """
+    labels = [spec.label for spec in specs]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
+    places = {spec.label: run_path(folder, spec.label) for spec in specs}
+    parts = _shared(specs, questions, parts, cache)
+    later = [spec for spec in specs if _waits(spec, specs)]
+    # All that can be made is made before the first question is asked, so that what is wrong is told at once.
+    programs = [(spec, make(spec, parts)) for spec in specs if spec not in later]
+
+    def run(spec: Spec, program: Program) -> Row:
+        path = places[spec.label]
+        tally = evaluate(
+            program,
+            questions.examples,
+            out=path,
+            method=spec.method.name,
+            label=spec.label,
+            dataset=questions.dataset,
+            split=questions.split,
+            seed=questions.seed,
+            command=command,
+            in_flight=in_flight,
+            retry_failed=retry_failed,
+            cache=cache,
+            progress=lambda tally: progress(spec.label, tally),
+        )
+        return Row(spec, path, tally)
+
+    for spec, program in programs:
+        yield run(spec, program)
+    for spec in later:
+        yield run(spec, make(spec, replace(parts, share=_ratio(specs, places))))
+
+
+def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache) -> Parts:
+    """What the gates need."""
+    gates = {spec.method.gate for spec in specs} - {None}
+    if gates and parts.draws is None:
+        draws = SharedDraws(probabilities="ProbabilityGate" in gates, store=cache.draws())
+        parts = replace(parts, draws=draws)
+    if "OracleGate" in gates and parts.golds is None:
+        parts = replace(parts, golds=golds_of(questions.examples))
+    return parts
+
+
+def _waits(spec: Spec, specs: Sequence[Spec]) -> bool:
+    """Whether a method needs another's run first."""
+    needs = spec.method.gate == "RandomGate" and "threshold" not in spec.arguments
+    return needs and any(other.method.name in _MATCHED for other in specs)
+
+
+def _ratio(specs: Sequence[Spec], places: dict[str, Path]) -> Fraction:
+    """The share of quizzes that KEQA retrieved for, by the votes on shared draws where they were counted."""
+    named = {spec.method.name: spec.label for spec in reversed(specs)}
+    label = next(named[name] for name in _MATCHED if name in named)
+    return quiz_retrieval_ratio(line.record for line in iter_lines(places[label]) if line.record is not None)
