@@ -11,7 +11,7 @@ import dspy
 
 from keqa.errors import ConfigurationError
 
-__all__ = ["LOGPROBS", "answer_probability", "probabilities_of"]
+__all__ = ["LOGPROBS", "answer_probability", "output_tokens", "probabilities_of", "tokens_of", "word_probabilities"]
 
 LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 """What a request has to say; LMs in this process and LiteLLM's providers understand it alike."""
@@ -21,8 +21,8 @@ _MARKER = r"\[\[\s*##\s*{name}\s*##\s*\]\]"
 _NEXT = re.compile(r"\[\[\s*##")
 
 
-def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer") -> float | None:
-    """The probability of one output of a reply, normalised by its length: the geometric mean over its tokens.
+def output_tokens(tokens: Sequence[tuple[str, float]], name: str = "answer") -> list[tuple[str, float]]:
+    """The tokens of one output of a reply, each cut to what of it belongs to the output.
 
     Args:
         tokens: The tokens of the reply in their order, each with its log probability.
@@ -30,7 +30,7 @@ def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer"
             of it counts.
 
     Returns:
-        From 0 to 1; None where no token belongs to the output.
+        Texts with their log probabilities.
     """
     texts = [text for text, _ in tokens]
     reply = "".join(texts)
@@ -38,13 +38,56 @@ def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer"
     start = opening.end() if opening else 0
     closing = _NEXT.search(reply, start)
     end = closing.start() if closing else len(reply)
-    scores, place = [], 0
+    found, place = [], 0
     for text, score in tokens:
         begin, place = place, place + len(text)
         # Blank space around the output is the format's; a token that holds a part of the output is the output's.
-        if reply[max(begin, start) : min(place, end)].strip():
-            scores.append(score)
+        part = reply[max(begin, start) : min(place, end)]
+        if part.strip():
+            found.append((part, score))
+    return found
+
+
+def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer") -> float | None:
+    """The probability of one output of a reply, normalised by its length: the geometric mean over its tokens.
+
+    Args:
+        tokens: The tokens of the reply in their order, each with its log probability.
+        name: The output; see `output_tokens`.
+
+    Returns:
+        From 0 to 1; None where no token belongs to the output.
+    """
+    scores = [score for _, score in output_tokens(tokens, name)]
     return math.exp(math.fsum(scores) / len(scores)) if scores else None
+
+
+def word_probabilities(text: str, tokens: Sequence[tuple[str, float]]) -> list[float]:
+    """The probability of each word of a text: that of its least likely token.
+
+    Tokens are found in the text one after another, whatever became of the spaces between them. One that is not found
+    is passed over (a part of a character, or of a sentence that was cut off).
+
+    Args:
+        text: What the tokens spell, or the beginning of it.
+        tokens: Texts with their log probabilities.
+
+    Returns:
+        From 0 to 1 for each word between blank space; 1 where none of its tokens was found.
+    """
+    words = text.split()
+    owner = [position for position, word in enumerate(words) for _ in word]
+    letters, place = "".join(words), 0
+    least = [0.0] * len(words)
+    for piece, score in tokens:
+        bare = "".join(piece.split())
+        begin = letters.find(bare, place) if bare else -1
+        if begin < 0:
+            continue
+        place = begin + len(bare)
+        for word in set(owner[begin:place]):
+            least[word] = min(least[word], score)
+    return [math.exp(score) for score in least]
 
 
 def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> list[float | None]:
@@ -58,13 +101,32 @@ def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> lis
     Raises:
         ConfigurationError: The LM gave no log probabilities.
     """
+    needed = ("the gate 'token probability'", "a gate that reads answers only")
+    return [answer_probability(tokens) for tokens in tokens_of(prediction, count, model, *needed)]
+
+
+def tokens_of(
+    prediction: dspy.Prediction, count: int, model: str, who: str, instead: str
+) -> list[list[tuple[str, float]]]:
+    """The tokens of each of a prediction's completions, with their log probabilities.
+
+    Args:
+        prediction: Of a request with `LOGPROBS`.
+        count: How many completions it has.
+        model: For the message.
+        who: Needs them, for the message.
+        instead: What to take where there are none, for the message.
+
+    Raises:
+        ConfigurationError: The LM gave no log probabilities.
+    """
     found = [_tokens(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):
         raise ConfigurationError(
-            f"{model} gives no token probabilities, which the gate 'token probability' needs. Models in this process "
-            "and OpenAI-compatible servers such as vLLM give them; with others take a gate that reads answers only."
+            f"{model} gives no token probabilities, which {who} needs. Models in this process and OpenAI-compatible "
+            f"servers such as vLLM give them; with others take {instead}."
         )
-    return [answer_probability(tokens) for tokens in found]
+    return found
 
 
 def _tokens(logprobs: Any) -> list[tuple[str, float]]:

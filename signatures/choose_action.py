@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import dspy
 
-__all__ = ["AnswerFromTrajectory", "ChooseAction", "written_trajectory"]
+__all__ = ["AnswerFromTrajectory", "ChooseAction", "Turn", "written_trajectory"]
 
 Turn = tuple[str, str, dict[str, Any], str]
 """Thought, name of the tool, its arguments, and what was observed."""
@@ -38,10 +38,15 @@ AnswerFromTrajectory: type[dspy.Signature] = _REACT.extract.predict.signature
 AnswerFromTrajectory.__name__ = AnswerFromTrajectory.__qualname__ = "AnswerFromTrajectory"
 
 
-def written_trajectory(turns: Sequence[Turn]) -> str:
-    """The turns so far as `dspy.ReAct` writes them into its prompts."""
+def written_trajectory(turns: Sequence[Turn], first: int = 0) -> str:
+    """The turns so far as `dspy.ReAct` writes them into its prompts.
+
+    Args:
+        turns: In their order.
+        first: The number of the first, where earlier ones were left out.
+    """
     parts = []
-    for number, (thought, tool, arguments, observation) in enumerate(turns):
+    for number, (thought, tool, arguments, observation) in enumerate(turns, first):
         values = {
             "thought": thought,
             "tool_name": tool,

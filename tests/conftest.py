@@ -20,7 +20,9 @@ from keqa.retrievers.base import Hit, Passage
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
-_OBJECTIVES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
+_FIRST_LINES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
+# Where two begin alike, all of the instructions tell.
+_OBJECTIVES = {" ".join(getattr(signatures, name).instructions.split()): name for name in signatures.__all__}
 _SECTION = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL)
 
 
@@ -44,8 +46,8 @@ class ScriptedEngine:
 
     def complete(self, request: Request) -> Response:
         system = str(request.system)
-        objective = system.split("your objective is:")[-1].strip().split("\n")[0].strip()
-        name = _OBJECTIVES[objective]
+        objective = system.split("your objective is:")[-1].strip()
+        name = _OBJECTIVES.get(" ".join(objective.split())) or _FIRST_LINES[objective.split("\n")[0].strip()]
         prompt = request.messages[-1].text or ""
         inputs = {key: value.strip() for key, value in _SECTION.findall(prompt)}
         with self._lock:

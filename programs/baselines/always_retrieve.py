@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.programs.answering import fewer_passages
-from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.baselines.reading import answer_from
+from keqa.programs.calls import CallError, Session, Shared
 from keqa.programs.inputs import Asked
-from keqa.programs.picking import unjudged
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Retriever
 from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
 
 __all__ = ["AlwaysRetrieve"]
@@ -63,36 +62,5 @@ class AlwaysRetrieve(Program):
             hits = await session.search(self._retriever.value, asked.question, self.top_k)
         except CallError as error:
             raise UnansweredError.at("retrieve", error) from error
-        try:
-            prediction, count = await self._answer(session, asked, hits)
-        except CallError as error:
-            raise UnansweredError.at("answer", error) from error
-        story.passages = [
-            verdict if position < count else verdict.model_copy(update={"kept": False, "why": "did not fit"})
-            for position, verdict in enumerate(unjudged(hits, "every passage found is kept"))
-        ]
-        story.answer = text_of(prediction.answer)
-        if not story.answer:
-            raise UnansweredError("answer", "EmptyAnswerError", "the answer was empty")
-        story.explanation = text_of(prediction.get("reasoning"))
-        story.answer_source = "passages"
-
-    async def _answer(self, session: Session, asked: Asked, hits: list[Hit]) -> tuple[dspy.Prediction, int]:
-        """Answer from as many of the best passages as fit the context window."""
-        count = len(hits)
         further: dict[str, Any] = {} if self.reason else {"evidence": [], "triples": []}
-        while True:
-            try:
-                prediction = await session.predict(
-                    self.answer,
-                    "task",
-                    passages=[hit.passage.rendered for hit in hits[:count]],
-                    question=asked.question,
-                    answer_type=asked.answer_type,
-                    choices=list(asked.choices),
-                    **further,
-                )
-            except CallError as error:
-                count = fewer_passages(session, count, error, None)
-            else:
-                return prediction, count
+        await answer_from(session, self.answer, asked, hits, story, **further)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import dspy
 
-from keqa.programs.calls import CallError, Session, text_of
+from keqa.programs.baselines.reading import asked_inputs, conclude
+from keqa.programs.calls import CallError, Session
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.stage import RoleLMs
@@ -45,17 +46,7 @@ class ClosedBook(Program):
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:
         """Answer in one call; see `Program.solve`."""
         try:
-            prediction = await session.predict(
-                self.answer,
-                "task",
-                question=asked.question,
-                answer_type=asked.answer_type,
-                choices=list(asked.choices),
-            )
+            prediction = await session.predict(self.answer, "task", **asked_inputs(asked))
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
-        story.answer = text_of(prediction.answer)
-        if not story.answer:
-            raise UnansweredError("answer", "EmptyAnswerError", "the answer was empty")
-        story.explanation = text_of(prediction.get("reasoning"))
-        story.answer_source = "closed_book"
+        conclude(story, prediction, "closed_book")

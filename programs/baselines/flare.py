@@ -1,0 +1,162 @@
+"""Retrieval whenever the next sentence is unsure (FLARE, Jiang et al., 2023, the direct variant)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.baselines.reading import (
+    Collected,
+    answer_from,
+    asked_inputs,
+    concluded,
+    first_sentence,
+    predict_from,
+    search_or_note,
+    search_record,
+    verdicts,
+)
+from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.inputs import Asked
+from keqa.programs.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
+from keqa.programs.program import Program, Story
+from keqa.programs.stage import RoleLMs
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
+
+__all__ = ["FLARE", "masked"]
+
+_FORMULA = re.compile(r"^\W*(?:so|thus|therefore)?\W*(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
+
+
+def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
+    """The query that a sentence makes without its unsure words (the implicit query of section 3.2.2).
+
+    Args:
+        sentence: A tentative sentence.
+        probabilities: Of each of its words.
+        beta: Words less likely than this are left out. The words ``So the answer is`` are left out as well, for no
+            passage holds them.
+
+    Returns:
+        The words that are left; maybe none.
+    """
+    kept = [word for word, probability in zip(sentence.split(), probabilities, strict=True) if probability >= beta]
+    query = _FORMULA.sub("", " ".join(kept)).strip()
+    return query if re.search(r"\w", query) else ""
+
+
+class FLARE(Program):
+    """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
+
+    A tentative sentence with a token less likely than θ becomes a query, and what is found replaces what was found
+    before (section 3.2). Jiang et al. work on tokens; here the words that hold them are left out of the query whole,
+    as search engines know words. The answer is the one that the last sentence states.
+    """
+
+    method: ClassVar[str] = "flare"
+    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        theta: float = 0.8,
+        beta: float = 0.4,
+        top_k: int = 3,
+        max_steps: int = 8,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up; the thresholds are the paper's for questions of several hops.
+
+        Args:
+            retriever: Where the passages come from.
+            theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing is retrieved.
+            beta: β, the probability of a token under which its word is left out of the query.
+            top_k: Passages to search for.
+            max_steps: Sentences at most.
+            lms: Of which the task role reasons; it has to give token probabilities. ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        for name, value in (("top_k", top_k), ("max_steps", max_steps)):
+            if value < 1:
+                raise ConfigurationError(f"{name} must be at least 1, not {value}")
+        for name, share in (("theta", theta), ("beta", beta)):
+            if not 0 <= share <= 1:
+                raise ConfigurationError(f"{name} must be from 0 to 1, not {share}")
+        self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
+        self.theta, self.beta, self.top_k, self.max_steps = theta, beta, top_k, max_steps
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Reason until an answer is stated; see `Program.solve`."""
+        thoughts: list[str] = []
+        found = Collected()
+        answer = None
+        for _ in range(self.max_steps):
+            try:
+                thought = await self._next(session, asked, thoughts, story, found)
+            except CallError as error:
+                session.note("reason", error.cause, error.message, "ended the reasoning")
+                break
+            if not thought or thought in thoughts:
+                break
+            thoughts.append(thought)
+            answer = concluded(thought)
+            if answer is not None:
+                break
+        story.explanation = " ".join(thoughts)
+        if not answer:
+            session.note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
+            await answer_from(session, self.answer, asked, found.hits, story)
+        else:
+            story.answer, story.passages = answer, verdicts(found.hits)
+        story.answer_source = "passages" if found.hits else "closed_book"
+
+    async def _next(self, session: Session, asked: Asked, thoughts: list[str], story: Story, found: Collected) -> str:
+        """The next sentence: as it came from memory where every token is likely, else from passages."""
+        sentence, probabilities = await self._tentative(session, asked, thoughts)
+        if all(probability >= self.theta for probability in probabilities):
+            return sentence
+        number = len(story.quizzes) + 1
+        query = masked(sentence, probabilities, self.beta) or asked.question
+        hits = await search_or_note(session, self._retriever.value, query, self.top_k, number)
+        found.add(hits)
+        again = await self._from_passages(session, asked, thoughts, hits, number) if hits else ""
+        story.quizzes.append(search_record(number, query, hits, again or None))
+        return again or sentence
+
+    async def _tentative(self, session: Session, asked: Asked, thoughts: list[str]) -> tuple[str, list[float]]:
+        """The next sentence from memory, with the probability of each word."""
+        prediction, _ = await predict_from(
+            session, self.extend, [], config=dict(LOGPROBS), **asked_inputs(asked), thoughts=list(thoughts)
+        )
+        model = str(getattr(self.extend.lm or dspy.settings.lm, "model", "the language model"))
+        (tokens,) = tokens_of(prediction, 1, model, "FLARE", "another method, such as IRCoT")
+        sentence = first_sentence(text_of(prediction.thought))
+        return sentence, word_probabilities(sentence, output_tokens(tokens, "thought"))
+
+    async def _from_passages(
+        self, session: Session, asked: Asked, thoughts: list[str], hits: Sequence[Hit], number: int
+    ) -> str:
+        """The next sentence from passages; empty where there is none, and a degradation tells why."""
+        try:
+            prediction, _ = await predict_from(
+                session, self.extend, hits, **asked_inputs(asked), thoughts=list(thoughts)
+            )
+        except CallError as error:
+            session.note("reason", error.cause, error.message, "kept the sentence from memory", number)
+            return ""
+        return first_sentence(text_of(prediction.thought))

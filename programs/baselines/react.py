@@ -1,0 +1,145 @@
+"""Reasoning and acting by turns (ReAct, Yao et al., 2023), with the prompts and the loop of `dspy.ReAct`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
+from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.inputs import Asked
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.records import QuizRecord
+from keqa.programs.stage import RoleLMs
+from keqa.retrievers.base import Retriever
+from keqa.signatures import AnswerFromTrajectory, ChooseAction
+from keqa.signatures.choose_action import Turn, written_trajectory
+
+__all__ = ["ReAct"]
+
+_LEFT_OUT = 2
+"""Turns that one call may leave out, as in DSPy."""
+
+
+@dataclass
+class _Trail:
+    """What was done so far.
+
+    Attributes:
+        turns: As the prompts show them.
+        first: The number of the first that is shown.
+        found: The passages of all searches.
+        searches: Their records.
+    """
+
+    turns: list[Turn] = field(default_factory=list)
+    first: int = 0
+    found: Collected = field(default_factory=Collected)
+    searches: list[QuizRecord] = field(default_factory=list)
+
+
+class ReAct(Program):
+    """Chooses at each turn a search or to finish, then answers from the whole trajectory.
+
+    Yao et al. prompt with a few written trajectories (section 3.2); like DSPy's, this one works without, and an
+    optimizer may add demonstrations to both prompts.
+    """
+
+    method: ClassVar[str] = "react"
+    roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        top_k: int = 3,
+        max_steps: int = 7,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up.
+
+        Args:
+            retriever: What the tool `search` searches.
+            top_k: Passages that a search shows.
+            max_steps: Turns at most; 7 in the paper for questions of several hops (section 3.2).
+            lms: Of which the task role acts and answers; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        for name, value in (("top_k", top_k), ("max_steps", max_steps)):
+            if value < 1:
+                raise ConfigurationError(f"{name} must be at least 1, not {value}")
+        self.act, self.answer = dspy.Predict(ChooseAction), dspy.Predict(AnswerFromTrajectory)
+        self.top_k, self.max_steps = top_k, max_steps
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Act until finished or out of steps, then answer; see `Program.solve`."""
+        trail = _Trail()
+        story.quizzes = trail.searches
+        for _ in range(self.max_steps):
+            try:
+                prediction = await self._ask(session, self.act, asked, trail)
+            except CallError as error:
+                session.note("act", error.cause, error.message, "ended the trajectory")
+                break
+            thought, tool = text_of(prediction.next_thought), str(prediction.next_tool_name)
+            arguments: dict[str, Any] = prediction.next_tool_args
+            if trail.searches and trail.searches[-1].answer is None:
+                drawn = {"answer": thought, "source": "passages"} if thought else {}
+                trail.searches[-1] = trail.searches[-1].model_copy(update=drawn)
+            finished = tool == "finish"
+            observed = "Completed." if finished else await self._search(session, arguments, trail)
+            trail.turns.append((thought, tool, arguments, observed))
+            if finished:
+                break
+        else:
+            session.note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
+        story.passages = verdicts(trail.found.hits)
+        try:
+            prediction = await self._ask(session, self.answer, asked, trail)
+        except CallError as error:
+            raise UnansweredError.at("answer", error) from error
+        conclude(story, prediction, "passages" if trail.found.hits else "closed_book")
+
+    async def _ask(self, session: Session, predictor: dspy.Predict, asked: Asked, trail: _Trail) -> dspy.Prediction:
+        """Ask with the trajectory; where it exceeds the context window its oldest turns are left out, as in DSPy."""
+        left_out = 0
+        while True:
+            try:
+                return await session.predict(
+                    predictor, "task", **asked_inputs(asked), trajectory=written_trajectory(trail.turns, trail.first)
+                )
+            except CallError as error:
+                if not error.overflow or len(trail.turns) < 2 or left_out == _LEFT_OUT:
+                    raise
+                session.note("act", error.cause, error.message, "left out the oldest turn")
+                del trail.turns[0]
+                trail.first, left_out = trail.first + 1, left_out + 1
+
+    async def _search(self, session: Session, arguments: Mapping[str, Any], trail: _Trail) -> str:
+        """The passages that a search shows, or what was wrong with it."""
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip() or len(arguments) > 1:
+            return 'Execution error in search: it takes one argument, {"query": "..."}'
+        query, number = query.strip(), len(trail.searches) + 1
+        try:
+            hits = await session.search(self._retriever.value, query, self.top_k)
+        except CallError as error:
+            session.note("retrieve", error.cause, error.message, "told the language model", number)
+            return f"Execution error in search: {error.message}"
+        trail.found.add(hits)
+        trail.searches.append(search_record(number, query, hits, None))
+        return json.dumps([hit.passage.rendered for hit in hits], ensure_ascii=False)

@@ -1,0 +1,189 @@
+"""A chain of queries that retrieval verifies and completes (SearChain, Xu et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import is_abstention, normalize, same_answer
+from keqa.programs.answering import Answering
+from keqa.programs.baselines.reading import Collected, answer_from, search_or_note, search_record
+from keqa.programs.calls import CallError, Session, Shared
+from keqa.programs.inputs import Asked
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.records import QuizRecord
+from keqa.programs.stage import RoleLMs
+from keqa.programs.summarizing import Summarizing
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
+
+__all__ = ["UNSOLVED", "SearChain"]
+
+UNSOLVED = "unsolved"
+"""What stands in a plan for an answer that the language model does not know."""
+
+
+@dataclass
+class _Chain:
+    """The queries dealt with so far.
+
+    Attributes:
+        verified: Queries with the answers that retrieval confirmed or gave.
+        tried: Every query, in normal form, those that stayed unsolved as well.
+        records: One for each query.
+    """
+
+    verified: list[tuple[str, str]] = field(default_factory=list)
+    tried: set[str] = field(default_factory=set)
+    records: list[QuizRecord] = field(default_factory=list)
+
+
+class SearChain(Program):
+    """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
+
+    A round plans what is left of the chain (section 3.1, Chain-of-Query) and goes through it node by node: an unsolved
+    query is completed from passages, an answer that the passages contradict is corrected (section 3.2), and the
+    language model then plans anew from there, which grows another branch of the tree (section 3.3). A plan that stands
+    as it is ends the search.
+
+    Xu et al. read with a trained extractive reader and trust it where its score exceeds a threshold. Here the task LM
+    reads, told to answer from memory where the passages do not tell, and a judge compares the two answers.
+    """
+
+    method: ClassVar[str] = "searchain"
+    roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        top_k: int = 3,
+        max_rounds: int = 5,
+        max_queries: int = 8,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up.
+
+        Args:
+            retriever: Where answers are verified.
+            top_k: Passages to search for with each query.
+            max_rounds: r, plans at most.
+            max_queries: Queries of one plan that are gone through at most.
+            lms: Of which the task role plans, reads and answers, and the consistency role compares;
+                ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        for name, value in (("top_k", top_k), ("max_rounds", max_rounds), ("max_queries", max_queries)):
+            if value < 1:
+                raise ConfigurationError(f"{name} must be at least 1, not {value}")
+        self.plan, self.same = dspy.Predict(PlanQueryChain), dspy.Predict(JudgeConsistency)
+        self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
+        self.answer = dspy.Predict(ReasonWithKnowledge)
+        self.top_k, self.max_rounds, self.max_queries = top_k, max_rounds, max_queries
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
+        chain = _Chain()
+        story.quizzes = chain.records
+        for _ in range(self.max_rounds):
+            try:
+                planned = await self._plan(session, asked, chain)
+            except CallError as error:
+                session.note("plan", error.cause, error.message, "answered from the chain so far")
+                break
+            if await self._stands(session, chain, planned):
+                break
+        if not chain.verified:
+            session.note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
+            found = Collected()
+            found.add(await search_or_note(session, self._retriever.value, asked.question, self.top_k, 0))
+            await answer_from(session, self.answer, asked, found.hits, story)
+            story.answer_source = "fallback"
+            return
+        try:
+            story.explanation, story.answer = await self.summarizing.acall(
+                asked.question, chain.verified, asked.answer_type, asked.choices, session=session
+            )
+        except CallError as error:
+            raise UnansweredError.at("summarize", error) from error
+        story.answer_source = "summary"
+
+    async def _plan(self, session: Session, asked: Asked, chain: _Chain) -> list[tuple[str, str | None]]:
+        """The further queries that were not tried before, with the answers that the LM gives itself."""
+        prediction = await session.predict(
+            self.plan,
+            "task",
+            question=asked.question,
+            verified=[f"{query} {answer}" for query, answer in chain.verified],
+        )
+        queries = [str(query).strip() for query in prediction.queries or []]
+        answers: list[str | None] = [str(answer).strip() for answer in prediction.answers or []]
+        answers += [None] * (len(queries) - len(answers))
+        planned: dict[str, tuple[str, str | None]] = {}
+        for query, answer in zip(queries, answers, strict=False):
+            key = normalize(query)
+            if key and key not in chain.tried:
+                planned.setdefault(key, (query, answer if _solved(answer) else None))
+        return list(planned.values())[: self.max_queries]
+
+    async def _stands(self, session: Session, chain: _Chain, planned: list[tuple[str, str | None]]) -> bool:
+        """Go through a plan; whether nothing in it had to be corrected or completed."""
+        stands = True
+        for query, own in planned:
+            number = len(chain.records) + 1
+            chain.tried.add(normalize(query))
+            hits = await search_or_note(session, self._retriever.value, query, self.top_k, number)
+            read = await self._read(session, query, hits, number)
+            confirmed = own is not None and (read is None or await self._agree(session, query, own, read, number))
+            answer = own if confirmed else read
+            record = search_record(number, query, hits, answer)
+            chain.records.append(record.model_copy(update={"source": "memory"}) if confirmed else record)
+            if answer is not None:
+                chain.verified.append((query, answer))
+            if own is None:
+                stands = stands and answer is None
+            elif not confirmed:
+                # What follows was planned with the wrong answer.
+                return False
+        return stands
+
+    async def _read(self, session: Session, query: str, hits: list[Hit], number: int) -> str | None:
+        """The answer that the passages give; None where there is none."""
+        if not hits:
+            return None
+        try:
+            answer = await self.answering.acall(
+                query, [hit.passage.rendered for hit in hits], number=number, session=session
+            )
+        except CallError as error:
+            session.note("verify", error.cause, error.message, "left the query as it was planned", number)
+            return None
+        return None if is_abstention(answer) else str(answer)
+
+    async def _agree(self, session: Session, query: str, own: str, read: str, number: int) -> bool:
+        """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""
+        if same_answer(own, read):
+            return True
+        try:
+            judged = await session.predict(self.same, "consistency", quiz=query, first_answer=own, second_answer=read)
+        except CallError as error:
+            session.note("judge_consistency", error.cause, error.message, "taken for different answers", number)
+            return False
+        return bool(judged.same)
+
+
+def _solved(answer: str | None) -> bool:
+    return bool(answer) and UNSOLVED not in str(answer).casefold() and not is_abstention(str(answer))
