@@ -1,6 +1,6 @@
 """Every method that can be compared, by name: KEQA, its ablations and gates, and the papers' baselines.
 
-A specification is a name, and where wanted arguments of its own: ``keqa``, ``rag:top_k=5``, ``keqa:threshold=3/5,tries=3``.
+A specification is a name, and where wanted arguments of its own: ``keqa``, ``rag:top_k=5``, ``keqa:threshold=3/5``.
 """
 
 from __future__ import annotations
