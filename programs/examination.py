@@ -18,7 +18,7 @@ from keqa.programs.records import AnswerType
 from keqa.programs.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
-__all__ = ["Assessment", "Draw", "Examination", "draw_identity"]
+__all__ = ["Assessment", "Draw", "Examination", "draw_identity", "runs_in_process"]
 
 _FAR_FROM_RANDOM = 0.15
 
@@ -174,7 +174,7 @@ class Examination(Stage):
 
     async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:
         config = self._config(found, position)
-        if _runs_in_process(self.quiz.lm or dspy.settings.lm):
+        if runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = config["rollout_id"] & 0x7FFFFFFF
         try:
             prediction = await self._ask(session, found.quiz, found.answer_type, found.choices, config)
@@ -250,6 +250,6 @@ class Examination(Stage):
         return found.judged[text, first]
 
 
-def _runs_in_process(lm: Any) -> bool:
+def runs_in_process(lm: Any) -> bool:
     """Whether an engine object generates here; such an engine needs a seed to draw anew."""
     return not isinstance(getattr(lm, "_engine_spec", "none"), str)

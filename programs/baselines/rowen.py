@@ -1,0 +1,201 @@
+"""Rowen: retrieve only where answers to perturbed questions disagree (Ding et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.baselines.reading import search_or_note, verdicts
+from keqa.programs.baselines.rephrasing import Rephrasing
+from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
+from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.inputs import Asked
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.stage import RoleLMs
+from keqa.programs.votes import as_fraction
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import (
+    AnswerQuestion,
+    AnswerWithKnowledge,
+    JudgeConsistency,
+    ReasonFromMemory,
+    ReasonWithKnowledge,
+    TranslateQuestion,
+)
+
+__all__ = ["Rowen"]
+
+
+class Rowen(Program):
+    """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
+
+    "Retrieve Only When It Needs: Adaptive Retrieval Augmentation for Hallucination Mitigation in Large Language Models"
+    (section 3: perturbation, consistency check, repair). Three of its checks are here. Cross-language: each rephrased
+    question is answered in its own language and in another one. Cross-model: it is answered by the language model and
+    by a verifier, the LM of role ``consistency``. Hybrid: both. Without a language or a verifier the answer to each
+    rephrased question is compared with the answer to the question itself, for LMs that speak one language.
+
+    The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
+    the question itself, where the paper has the LM write queries; the passages are read by the prompt that all methods
+    share, which does not show the first answer.
+    """
+
+    method: ClassVar[str] = "rowen"
+    roles: ClassVar[Mapping[str, str]] = {
+        "recall": "task",
+        "translate": "task",
+        "verify": "consistency",
+        "same": "consistency",
+        "read": "task",
+    }
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        language: str | None = None,
+        cross_model: bool = False,
+        cross_model_weight: Fraction | float | str = 1,
+        rephrasings: int = 6,
+        min_consistency: Fraction | float | str = "0.5",
+        temperature: float = 1.0,
+        top_k: int = 10,
+        reason: bool = False,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+        seed: int = 0,
+    ) -> None:
+        """Set up; number of rephrasings, their temperature and the least consistency are those of the authors' code.
+
+        Args:
+            retriever: Where the passages come from.
+            language: The language of the cross-language check, such as ``Chinese``.
+            cross_model: Whether a verifier, the LM of role ``consistency``, answers too.
+            cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
+                cross-language score (the paper's α); the score is their weighted mean.
+            rephrasings: k, how often to rephrase. Equal ones count once.
+            min_consistency: A lower consistency score leads to retrieval.
+            temperature: Of the rephrasings; answers have the LM's own.
+            top_k: Passages to search for.
+            reason: Whether to reason step by step before answering.
+            lms: A language model for each role; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+            seed: Another seed draws other rephrasings.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        if top_k < 1:
+            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
+        if language is not None and not language.strip():
+            raise ConfigurationError("language must name a language, such as 'Chinese'")
+        self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.verify = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.rephrasing = Rephrasing(rephrasings, temperature, seed, self.bound)
+        self.translate = dspy.Predict(TranslateQuestion)
+        self.same = dspy.Predict(JudgeConsistency)
+        self.language, self.cross_model, self.reason = language, cross_model, reason
+        self.cross_model_weight = as_fraction(cross_model_weight)
+        self.min_consistency = as_fraction(min_consistency)
+        self.top_k = top_k
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Answer, check and repair; see `Program.solve`."""
+        first = await self._first(session, asked)
+        # An answer that says that it is not known needs no check to be repaired.
+        score = Fraction(0)
+        if first is not None and not is_abstention(first.answer, asked.choices):
+            score = await self._consistency(session, asked, first)
+        known = score >= self.min_consistency
+        hits: list[Hit] = []
+        if not known:
+            hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 1)
+        repaired = await self._repaired(session, asked, hits, first) if hits else None
+        reply = repaired or first
+        if reply is None:
+            raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
+        story.answer, story.explanation = reply.answer, reply.reasoning
+        story.answer_source = "passages" if repaired else "memory" if known else "closed_book"
+        story.quizzes = [
+            examined(
+                asked,
+                consistency=float(score),
+                consistency_exact=f"{score.numerator}/{score.denominator}",
+                threshold=float(self.min_consistency),
+                threshold_exact=f"{self.min_consistency.numerator}/{self.min_consistency.denominator}",
+                gate=self.method,
+                known=known,
+                retrieved=not known,
+                passages=verdicts(hits, repaired.read) if repaired else unread(hits),
+                answer=reply.answer,
+                source=story.answer_source,
+            )
+        ]
+
+    async def _first(self, session: Session, asked: Asked) -> Reply | None:
+        try:
+            return await from_memory(session, self.recall, asked)
+        except CallError as error:
+            session.note("answer", error.cause, error.message, "went on to retrieve")
+            return None
+
+    async def _repaired(self, session: Session, asked: Asked, hits: list[Hit], first: Reply | None) -> Reply | None:
+        """The answer from passages (section 3, repair); where there is none, the first one stands."""
+        try:
+            return await from_passages(session, self.read, asked, hits)
+        except CallError as error:
+            if first is None:
+                raise UnansweredError.at("answer", error) from error
+            session.note("answer", error.cause, error.message, "kept the answer from memory")
+            return None
+
+    async def _consistency(self, session: Session, asked: Asked, first: Reply) -> Fraction:
+        """The consistency score over the rephrased questions; 0 where none could be had."""
+        texts = await self.rephrasing.acall(asked, session=session)
+        if not texts:
+            session.note("rephrase", "NoRephrasing", "there is no other wording", "took the answer for inconsistent")
+            return Fraction(0)
+        scores = await session.gather([self._agreement(session, asked, text, first) for text in texts])
+        return sum(scores, Fraction(0)) / len(scores)
+
+    async def _agreement(self, session: Session, asked: Asked, text: str, first: Reply) -> Fraction:
+        """What a rephrased question adds to the score; an answer that cannot be had agrees with none."""
+        try:
+            own = await from_memory(session, self.recall, asked, question=text)
+            if self.language is None and not self.cross_model:
+                return Fraction(await self._agree(session, asked, first.answer, own.answer))
+            score = weights = Fraction(0)
+            if self.language is not None:
+                said = await session.predict(self.translate, "task", question=text, language=self.language)
+                other = await from_memory(session, self.recall, asked, question=text_of(said.translated) or text)
+                score, weights = score + await self._agree(session, asked, own.answer, other.answer), weights + 1
+            if self.cross_model:
+                other = await from_memory(session, self.verify, asked, question=text, role="consistency")
+                agree, weight = await self._agree(session, asked, own.answer, other.answer), self.cross_model_weight
+                score, weights = score + weight * agree, weights + weight
+        except CallError as error:
+            session.note("judge_consistency", error.cause, error.message, "taken for different answers")
+            return Fraction(0)
+        return score / weights
+
+    async def _agree(self, session: Session, asked: Asked, one: str, other: str) -> bool:
+        """Whether two answers mean the same: equal after normalisation, or judged so."""
+        if is_abstention(one, asked.choices) or is_abstention(other, asked.choices):
+            return False
+        if same_answer(one, other, asked.answer_type, asked.choices):
+            return True
+        judged = await session.predict(
+            self.same, "consistency", quiz=asked.question, first_answer=one, second_answer=other
+        )
+        return bool(judged.same)

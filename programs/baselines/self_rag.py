@@ -1,0 +1,152 @@
+"""Self-RAG: retrieve on demand, answer from each passage by itself, and criticise (Asai et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.baselines.reading import search_or_note
+from keqa.programs.baselines.reflection import Critique, Reflection
+from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
+from keqa.programs.calls import CallError, Session, Shared
+from keqa.programs.inputs import Asked
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.records import PassageVerdict
+from keqa.programs.stage import RoleLMs
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import (
+    AnswerQuestion,
+    AnswerWithKnowledge,
+    DecideRetrieval,
+    ReasonFromMemory,
+    ReasonWithKnowledge,
+)
+
+__all__ = ["SelfRAG"]
+
+
+class SelfRAG(Program):
+    """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
+
+    Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
+    (ICLR 2024). The paper trains a language model to write reflection tokens (Retrieve, ISREL, ISSUP, ISUSE; its table
+    1). Here prompting stands in for the trained model: each token is a question of its own to the same LM. A prompt
+    gives a verdict and no probabilities, so a token counts 1 where it was said; the probability of the answer is left
+    out of the score, and retrieval has no threshold. A short answer is one segment, so there is no beam over segments.
+    An answer from memory has no rivals and is not criticised.
+    """
+
+    method: ClassVar[str] = "self-rag"
+    roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("retrieve", "recall", "read"), "task")
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        top_k: int = 5,
+        reason: bool = False,
+        relevance_weight: float = 1.0,
+        support_weight: float = 1.0,
+        usefulness_weight: float = 0.5,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up; the defaults are the paper's (section 4.3).
+
+        Args:
+            retriever: Where the passages come from.
+            top_k: Passages to search for; each takes up to four calls.
+            reason: Whether to reason step by step before answering.
+            relevance_weight: w of ISREL in the score of section 3.3.
+            support_weight: w of ISSUP.
+            usefulness_weight: w of ISUSE.
+            lms: Of which the task role does everything; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        weights = (relevance_weight, support_weight, usefulness_weight)
+        if top_k < 1 or min(weights) < 0:
+            raise ConfigurationError("top_k must be at least 1, and no weight below 0")
+        self.retrieve = dspy.Predict(DecideRetrieval)
+        self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.reflection = Reflection(weights, self.bound)
+        self.top_k, self.reason = top_k, reason
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Algorithm 1; see `Program.solve`."""
+        wanted = await self._wanted(session, asked)
+        hits: list[Hit] = []
+        if wanted:
+            hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 1)
+        replies = await session.gather([self._answered(session, asked, hit) for hit in hits])
+        answered = {i: (hits[i].passage.rendered, reply.answer) for i, reply in enumerate(replies) if reply is not None}
+        judged = await self.reflection.acall(asked.question, list(answered.values()), session=session)
+        critiques = dict(zip(answered, judged, strict=True))
+        # Of equals the first is taken: the passage that was found first.
+        best = max(critiques, key=lambda i: critiques[i].score, default=None)
+        reply = None if best is None else replies[best]
+        story.answer_source = "closed_book" if reply is None else "passages"
+        if reply is None:
+            try:
+                reply = await from_memory(session, self.recall, asked)
+            except CallError as error:
+                raise UnansweredError.at("answer", error) from error
+        story.answer, story.explanation = reply.answer, reply.reasoning
+        story.quizzes = [
+            examined(
+                asked,
+                gate=self.method,
+                known=not wanted,
+                retrieved=wanted,
+                passages=_told(hits, replies, critiques, best),
+                answer=reply.answer,
+                source=story.answer_source,
+            )
+        ]
+
+    async def _wanted(self, session: Session, asked: Asked) -> bool:
+        """The token Retrieve."""
+        try:
+            return bool((await session.predict(self.retrieve, "task", question=asked.question)).retrieve)
+        except CallError as error:
+            session.note("decide_retrieval", error.cause, error.message, "retrieved")
+            return True
+
+    async def _answered(self, session: Session, asked: Asked, hit: Hit) -> Reply | None:
+        """The answer from one passage."""
+        try:
+            return await from_passages(session, self.read, asked, [hit])
+        except CallError as error:
+            message = f"{error.message} (passage {hit.passage.id})"
+            session.note("answer", error.cause, message, "left the passage out")
+            return None
+
+
+def _told(
+    hits: Sequence[Hit], replies: Sequence[Reply | None], critiques: Mapping[int, Critique], best: int | None
+) -> list[PassageVerdict]:
+    """The passages with what became of their answers."""
+    told = []
+    for i, (verdict, reply) in enumerate(zip(unread(hits), replies, strict=True)):
+        if reply is None:
+            told.append(verdict)
+            continue
+        one = critiques[i]
+        why = (
+            f"{reply.answer!r}: relevance {one.relevance:g}, support {one.support:g}, "
+            f"usefulness {one.usefulness:g}, score {one.score:g}"
+        )
+        judged = "helpful" if one.relevance else "not helpful"
+        told.append(verdict.model_copy(update={"verdict": judged, "kept": i == best, "why": why}))
+    return told

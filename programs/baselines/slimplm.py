@@ -1,0 +1,176 @@
+"""SlimPLM: a proxy's answer tells when and what to retrieve (Tan et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import ClassVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.baselines.reading import Collected, search_or_note, verdicts
+from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
+from keqa.programs.calls import CallError, Session, Shared
+from keqa.programs.inputs import Asked, clean
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.records import PassageVerdict
+from keqa.programs.stage import RoleLMs
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import (
+    AnswerQuestion,
+    AnswerWithKnowledge,
+    JudgeHeuristicAnswer,
+    ReasonFromMemory,
+    ReasonWithKnowledge,
+    RewriteQueries,
+)
+
+__all__ = ["SlimPLM"]
+
+
+class SlimPLM(Program):
+    """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
+
+    "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (ACL 2024,
+    section 3): heuristic answer, retrieval necessity judgement, query rewriting with a filter on claims, and the
+    answer, from memory or from passages. The proxy is the language model of role ``consistency``. The paper fine-tunes
+    two further models for the judgement and for the rewriting; here prompts to the proxy stand in for both. A query is
+    judged by the heuristic answer as the question is, and those whose answer is known are left out.
+    """
+
+    method: ClassVar[str] = "slimplm"
+    roles: ClassVar[Mapping[str, str]] = {
+        "propose": "consistency",
+        "judge": "consistency",
+        "rewrite": "consistency",
+        "recall": "task",
+        "read": "task",
+    }
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        top_k: int = 10,
+        max_queries: int = 5,
+        reason: bool = False,
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up.
+
+        Args:
+            retriever: Where the passages come from.
+            top_k: Passages to search for with each query, and to answer from in all.
+            max_queries: Further queries are left out.
+            reason: Whether to reason step by step before answering; the proxy always does.
+            lms: A language model for each role; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        if min(top_k, max_queries) < 1:
+            raise ConfigurationError("top_k and max_queries must be at least 1")
+        self.propose = dspy.Predict(ReasonFromMemory)
+        self.judge = dspy.Predict(JudgeHeuristicAnswer)
+        self.rewrite = dspy.Predict(RewriteQueries)
+        self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.top_k, self.max_queries, self.reason = top_k, max_queries, reason
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Judge, then answer from memory or from passages; see `Program.solve`."""
+        heuristic = await self._proposed(session, asked)
+        known = heuristic is not None and await self._known(session, asked.question, heuristic)
+        queries = [] if known else await self._queries(session, asked, heuristic)
+        found = await session.gather(
+            [search_or_note(session, self._retriever.value, query, self.top_k, 1) for query in queries]
+        )
+        collected = Collected(self.top_k)
+        # The best of each query come first: what is cut off is the rest of each, not the last query.
+        collected.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
+        hits = collected.hits
+        reply = await self._read(session, asked, hits) if hits else None
+        story.answer_source = "passages" if reply else "memory" if known else "closed_book"
+        if reply is None:
+            try:
+                reply = await from_memory(session, self.recall, asked)
+            except CallError as error:
+                raise UnansweredError.at("answer", error) from error
+        story.answer, story.explanation = reply.answer, reply.reasoning
+        story.quizzes = [
+            examined(
+                asked,
+                gate=self.method,
+                known=known,
+                retrieved=not known,
+                passages=_told(hits, reply.read, queries, found) if reply.read else unread(hits),
+                answer=reply.answer,
+                source=story.answer_source,
+            )
+        ]
+
+    async def _proposed(self, session: Session, asked: Asked) -> str | None:
+        """The heuristic answer: claims, and what follows from them."""
+        try:
+            reply = await from_memory(session, self.propose, asked, role="consistency")
+        except CallError as error:
+            session.note("propose", error.cause, error.message, "took the question for unknown")
+            return None
+        return f"{reply.reasoning} The answer is {reply.answer.removesuffix('.')}.".strip()
+
+    async def _known(self, session: Session, question: str, heuristic: str) -> bool:
+        try:
+            said = await session.predict(self.judge, "consistency", question=question, heuristic_answer=heuristic)
+        except CallError as error:
+            session.note("judge_heuristic", error.cause, error.message, "took it for unknown")
+            return False
+        return bool(said.known)
+
+    async def _queries(self, session: Session, asked: Asked, heuristic: str | None) -> list[str]:
+        """What to search for: the queries whose answer is not known, or the question where there is none."""
+        if heuristic is None:
+            return [asked.question]
+        try:
+            said = await session.predict(
+                self.rewrite, "consistency", question=asked.question, heuristic_answer=heuristic
+            )
+        except CallError as error:
+            session.note("rewrite", error.cause, error.message, "searched with the question")
+            return [asked.question]
+        written = list(dict.fromkeys(filter(None, (clean(str(query)) for query in said.queries or []))))
+        queries = written[: self.max_queries]
+        if len(queries) > 1:
+            known = await session.gather([self._known(session, query, heuristic) for query in queries])
+            queries = [query for query, is_known in zip(queries, known, strict=True) if not is_known]
+        return queries or [asked.question]
+
+    async def _read(self, session: Session, asked: Asked, hits: Sequence[Hit]) -> Reply | None:
+        try:
+            return await from_passages(session, self.read, asked, hits)
+        except CallError as error:
+            session.note("answer", error.cause, error.message, "answered from memory")
+            return None
+
+
+def _told(
+    hits: Sequence[Hit], read: int, queries: Sequence[str], found: Sequence[Sequence[Hit]]
+) -> list[PassageVerdict]:
+    """The passages, each with the queries that found it."""
+    by: dict[str, list[str]] = {}
+    for query, those in zip(queries, found, strict=True):
+        for hit in those:
+            by.setdefault(hit.passage.id, []).append(query)
+    return [
+        verdict.model_copy(update={"why": f"found by: {' | '.join(by[verdict.passage_id])}"})
+        if verdict.kept
+        else verdict
+        for verdict in verdicts(hits, read)
+    ]
