@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import tempfile
 from collections.abc import Container, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -38,11 +39,12 @@ if TYPE_CHECKING:
     from keqa.programs.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = ["FORMAT_VERSION", "about", "load", "save"]
+__all__ = ["FORMAT_VERSION", "about", "check_place", "check_savable", "load", "save"]
 
 FORMAT_VERSION = 1
 _FORMAT = "keqa-program"
 _PROGRAM, _ENTRIES, _VECTORS = "program.json", "reference.jsonl", "reference.npy"
+_OWNED = frozenset({_PROGRAM, _ENTRIES, _VECTORS})
 
 
 def save(program: KEQA, folder: str | Path, **about: Any) -> None:
@@ -58,14 +60,7 @@ def save(program: KEQA, folder: str | Path, **about: Any) -> None:
         InputError: The folder holds something else.
         ConfigurationError: The program has parts that a saved one cannot have.
     """
-    if type(program) is not KEQA:
-        raise ConfigurationError(f"only a KEQA can be saved, not a {type(program).__name__}")
-    reference = program.picking.reference
-    if not isinstance(reference, UtilityReference | None):
-        raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
-    own = prompts_of(program)
-    prompts = _expected(own)
-    _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
+    reference, prompts = _savable(program)
     files: dict[str, bytes] = {}
     if reference is not None:
         files[_ENTRIES] = b"".join(_json(asdict(entry)) + b"\n" for entry in reference.entries)
@@ -82,9 +77,37 @@ def save(program: KEQA, folder: str | Path, **about: Any) -> None:
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "signatures": prompts,
         "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
-        "about": without_secrets(about, [predictor.lm for predictor in program.predictors()]),
+        "about": without_secrets(about, [dspy.settings.lm, *(predictor.lm for predictor in program.predictors())]),
     }
-    publish(Path(folder), {_PROGRAM: _json(state, indent=2) + b"\n", **files}, owned={_PROGRAM, _ENTRIES, _VECTORS})
+    publish(Path(folder), {_PROGRAM: _json(state, indent=2) + b"\n", **files}, owned=_OWNED)
+
+
+def check_savable(program: KEQA) -> None:
+    """Refuse a program that `save` would refuse, before work is put into it.
+
+    Raises:
+        ConfigurationError: The program has parts that a saved one cannot have.
+    """
+    _savable(program)
+
+
+def check_place(folder: str | Path) -> None:
+    """Refuse a folder that `save` could not write to, before work is put into a program for it.
+
+    Raises:
+        InputError: The place is taken by something else, or cannot be written to.
+    """
+    folder = Path(folder).resolve()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
+    if others:
+        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+    there = next(parent for parent in folder.parents if parent.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=there)).rmdir()
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error}") from error
 
 
 def load(
@@ -141,6 +164,19 @@ def about(folder: str | Path) -> dict[str, Any]:
     """
     state = _read(Path(folder))
     return {**state["about"], **{name: state[name] for name in ("created", "keqa", "settings")}}
+
+
+def _savable(program: KEQA) -> tuple[UtilityReference | None, dict[str, Any]]:
+    """The reference and the prompts of a program that can be saved."""
+    if type(program) is not KEQA:
+        raise ConfigurationError(f"only a KEQA can be saved, not a {type(program).__name__}")
+    reference = program.picking.reference
+    if not isinstance(reference, UtilityReference | None):
+        raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
+    own = prompts_of(program)
+    prompts = _expected(own)
+    _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
+    return reference, prompts
 
 
 def _found(predictor: dspy.Predict) -> dict[str, Any]:

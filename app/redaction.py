@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["without_secrets"]
+__all__ = ["without_folders", "without_secrets"]
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
+# Not after a word, a colon or a slash: "and/or" and addresses are no paths.
+_FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
 _SECRET_NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
 # Shorter ones are placeholders such as "none", which would be found in the middle of words.
@@ -42,6 +44,11 @@ def without_secrets(value: Any, lms: Iterable[Any] = ()) -> Any:
         return [cleaned(inner) for inner in part] if isinstance(part, list) else part
 
     return cleaned(json.loads(json.dumps(value, default=str)))
+
+
+def without_folders(text: str) -> str:
+    """A text in which of every absolute path the last component stays: where a file lies is of this machine only."""
+    return _FOLDERS.sub("", text)
 
 
 def _secrets(value: Any, *, named: bool) -> Iterator[str]:

@@ -43,6 +43,8 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
         cost = f"{report.cost_per_retrieval:g}"
         yield Text(f"Chosen from {len(report.curve)} settings for score - {cost} · retrievals a question.\n", "dim")
     yield _scores(report)
+    if report.failed:
+        yield _failed(report)
     yield Text(
         f"Learned from {report.trained_on} training questions. The program was chosen on the validation questions: "
         "expect a smaller gain on others.\n",
@@ -78,13 +80,23 @@ def _settings(report: Report) -> Table:
 
 
 def _scores(report: Report) -> Table:
-    table = _table(f"Score on {report.validated_on} validation questions", "program", "score", "95 % interval")
+    table = _table(f"Score on {report.validated_on} validation questions", "program", "score", "95 % interval", "")
     intervals = (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain))
     for trial in report.trials:
-        table.add_row(Text(trial.name, "dim"), f"{trial.score:.3f}", "")
+        kept = trial.name in report.chosen
+        table.add_row(
+            Text(trial.name, "" if kept else "dim"), f"{trial.score:.3f}", "", Text("kept", "green") if kept else ""
+        )
     for name, interval in intervals:
         if interval is not None:
             table.add_row(name, f"{interval.mean:.3f}", _ends(interval), style="bold")
+    return table
+
+
+def _failed(report: Report) -> Table:
+    table = _table("Questions without an answer; each scored 0", "step", "questions", "failed", "mostly")
+    for one in report.failed:
+        table.add_row(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause)
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import dspy
 
@@ -13,27 +14,18 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
 from keqa.optimize.candidate import Candidate, choose
 from keqa.optimize.demonstrations import JUDGES, candidates
+from keqa.optimize.described import digest
+from keqa.optimize.failed import Failures
+from keqa.optimize.identity import identity
 from keqa.optimize.journal import Journal
-from keqa.optimize.traces import Progress, Trace, digest, identity, mean, run_traces, silent
+from keqa.optimize.origins import Origins
+from keqa.optimize.traces import Progress, Trace, run_traces, silent
+from keqa.optimize.trials import Trial, Validation
 from keqa.programs.calls import CallError, Session, run_blocking
+from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
 
-__all__ = ["Bootstrapped", "Trial", "bootstrap", "with_demos"]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One candidate program and its score on the validation split.
-
-    Attributes:
-        name: What it is.
-        score: Mean score.
-        scores: One score a question.
-    """
-
-    name: str
-    score: float
-    scores: tuple[float, ...] = ()
+__all__ = ["Bootstrapped", "bootstrap", "with_demos"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +57,8 @@ def bootstrap(
     seed: int = 0,
     in_flight: int = 8,
     progress: Progress = silent,
+    failures: Failures | None = None,
+    origins: Origins | None = None,
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
@@ -85,24 +79,16 @@ def bootstrap(
         seed: Another seed draws other sets.
         in_flight: Questions in work at once.
         progress: See `keqa.optimize.traces.Progress`.
+        failures: Where failed questions are counted.
+        origins: Where it is noted from which questions demonstrations come.
 
     Raises:
         ConfigurationError: A key, model or setting is wrong.
+        StoppedError: Most questions failed for a reason that may pass.
     """
-
-    def score(candidate: KEQA, name: str) -> Trial:
-        traces = run_traces(
-            candidate,
-            valset,
-            journal=journal,
-            metric=metric,
-            in_flight=in_flight,
-            step=f"scoring {name}",
-            progress=progress,
-        )
-        return Trial(name, mean(traces), tuple(trace.score for trace in traces))
-
-    best, trials = program, [score(program, "the program as it is")]
+    failures, origins = failures or Failures(), origins or Origins()
+    validation = Validation(valset, journal, metric, in_flight, progress, failures, origins)
+    best, trials = program, [validation.score(program, "the program as it is")]
     traces = run_traces(
         program,
         trainset,
@@ -111,9 +97,12 @@ def bootstrap(
         in_flight=in_flight,
         step="answering training questions",
         progress=progress,
+        failures=failures,
     )
-    closed_book = _ClosedBook(program, journal, metric)
+    closed_book = _ClosedBook(program, journal, metric, failures)
     pools = candidates(program, traces, metric=metric, threshold=threshold, closed_book=closed_book)
+    for pool in pools.values():
+        origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
     for number in range(sets if any(pools.values()) else 0):
         half = number % 2 == 1
@@ -130,7 +119,7 @@ def bootstrap(
             continue
         tried.append(chosen)
         candidate = with_demos(program, chosen)
-        trials.append(score(candidate, f"demonstrations {number + 1}"))
+        trials.append(validation.score(candidate, f"demonstrations {number + 1}"))
         if trials[-1].score > max(trial.score for trial in trials[:-1]):
             best = candidate
     return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
@@ -152,24 +141,37 @@ def _size(count: int, *, half: bool) -> int:
 class _ClosedBook:
     """Answers a quiz closed-book, once, for programs that do not examine; kept like any answer."""
 
-    def __init__(self, program: KEQA, journal: Journal, metric: Correctness) -> None:
+    def __init__(self, program: KEQA, journal: Journal, metric: Correctness, failures: Failures) -> None:
         self.program, self.journal, self.metric = program, journal, metric
         self.state = identity(program)
+        self.watch = failures.watch("answering closed book")
 
-    def __call__(self, trace: Trace, one: Settled) -> float:
-        from keqa.lms.adapter import adapter
-
+    def __call__(self, trace: Trace, one: Settled) -> float | None:
         text = one.quiz.resolved or ""
         key = f"{self.state}:closed book:{digest([text, one.answer_type, one.choices])}"
         kept = self.journal.get(key)
         if kept is None:
-            session = Session(self.program.bound, blocking=True)
-            recall = self.program.examination.recall
-            with dspy.context(adapter=dspy.settings.adapter or adapter()):
-                try:
-                    answer = run_blocking(lambda: recall(session, text, one.answer_type, one.choices))
-                except CallError:
-                    return 0.0
-            kept = {"answer": answer}
-            self.journal.put(key, kept)
+            kept = self._asked(key, text, one)
+        else:
+            self.watch.kept(failed=kept["answer"] is None, cause=kept.get("cause", ""))
+        if kept["answer"] is None:
+            return None
         return self.metric(kept["answer"], one.golds, one.answer_type, one.choices)
+
+    def _asked(self, key: str, text: str, one: Settled) -> dict[str, Any]:
+        from keqa.lms.adapter import adapter
+
+        session = Session(self.program.bound, blocking=True)
+        recall = self.program.examination.recall
+        kept: dict[str, Any]
+        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+            try:
+                kept = {"answer": run_blocking(lambda: recall(session, text, one.answer_type, one.choices))}
+            except CallError as error:
+                kept = {"answer": None, "cause": error.cause}
+                if may_pass(error.cause):
+                    self.watch.outcome(error.cause, str(error))
+                    return kept
+        self.journal.put(key, kept)
+        self.watch.outcome(kept.get("cause"), None)
+        return kept

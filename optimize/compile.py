@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,16 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
+from keqa.optimize.fingerprints import compilation_fingerprint
 from keqa.optimize.journal import Journal
+from keqa.optimize.knobs import Knobs
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.report import Report, changed_predictors, changed_settings
 from keqa.optimize.split import Questions, split
-from keqa.optimize.steps import Steps
-from keqa.optimize.traces import Progress, lms_of, silent
+from keqa.optimize.steps import Steps, builds_reference
+from keqa.optimize.traces import Progress, silent
+from keqa.programs.embedding import open_embedder
 from keqa.programs.keqa import KEQA
 
 __all__ = ["Compiled", "compile_program"]
@@ -39,24 +42,29 @@ class Compiled:
     Attributes:
         program: Ready to ask, on the same language models and retriever.
         report: What was learned.
+        reflection_lm: The language model that reflected, whose key must not be saved.
     """
 
     program: KEQA
     report: Report
+    reflection_lm: Any = field(default=None, repr=False)
 
     def save(self, folder: str | Path, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it.
 
         Args:
             folder: Where to; a program that is there already is replaced.
-            **about: What else to keep, such as the command.
+            **about: What else to keep, such as the command. Of paths in problems the last component stays.
 
         Raises:
             InputError: The folder holds something else.
         """
         from keqa.compiled import save
+        from keqa.redaction import without_folders, without_secrets
 
-        save(self.program, folder, **{**self.report.about(), **about})
+        told = {**self.report.about(), **about}
+        told["problems"] = [without_folders(problem) for problem in told["problems"]]
+        save(self.program, folder, **without_secrets(told, [self.reflection_lm]))
 
 
 def compile_program(
@@ -89,15 +97,19 @@ def compile_program(
 
     Raises:
         InputError: Nothing can be used, or the folder holds other work.
-        ConfigurationError: A setting, key or model is wrong. What was finished stays in the folder.
+        ConfigurationError: A setting, key or model is wrong, or the program could not be saved. What was finished stays
+            in the folder.
         MissingExtraError: A package is missing.
+        StoppedError: Most questions of a step failed for a reason that may pass, such as a server that is down. What
+            was finished stays in the folder.
     """
     try:
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
     parts = split(trainset, valset, chosen.seed)
-    fingerprint = _fingerprint(program, metric)
+    chosen = _ready(program, chosen)
+    fingerprint = compilation_fingerprint(program, metric)
     with ExitStack() as stack:
         place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
         journal = stack.enter_context(Journal.open(place / "questions.jsonl", fingerprint))
@@ -134,32 +146,23 @@ def compile_program(
         spent=meter.spent,
         spent_earlier=meter.earlier,
         problems=[*parts.problems, *steps.problems],
+        chosen=steps.chosen,
+        failed=steps.failures.found,
     )
-    return Compiled(compiled, report)
+    return Compiled(compiled, report, chosen.reflection_lm)
 
 
 # Under this name the package exports it.
 compile = compile_program
 
 
-def _fingerprint(program: KEQA, metric: Correctness) -> dict[str, Any]:
-    """What finished work depends on besides what is asked and of which program; no key or address is in it."""
-    lms, retriever = lms_of(program), program._retriever.value
-    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in _ROLES}
-    manifest = getattr(retriever, "manifest", None)
-    return {
-        "task": "compilation",
-        "metric": f"{metric.__module__}.{getattr(metric, '__qualname__', type(metric).__name__)}",
-        "models": {role: _model(lm) for role, lm in roles.items()},
-        "retriever": type(retriever).__name__,
-        "corpus": getattr(manifest, "source_hash", None),
-    }
+def _ready(program: KEQA, options: Options) -> Options:
+    """Check what would otherwise fail in a late step, and open the embedder, before any call is made."""
+    from keqa.compiled import check_savable
 
-
-_ROLES = ("task", "consistency", "utility")
-
-
-def _model(lm: Any) -> dict[str, Any]:
-    settings = getattr(lm, "kwargs", {})
-    decoding = {name: settings.get(name) for name in ("temperature", "top_p", "max_tokens")}
-    return {"model": getattr(lm, "model", None), **decoding}
+    check_savable(program)
+    if options.tuning:
+        Knobs.of(program, options.grid)
+    if builds_reference(program, options) and isinstance(options.embedder, str):
+        return replace(options, embedder=open_embedder(options.embedder))
+    return options

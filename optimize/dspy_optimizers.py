@@ -26,6 +26,7 @@ import dspy
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.utility import Correctness
+from keqa.optimize.failed import Failures
 from keqa.optimize.feedback import feedback_metric
 from keqa.optimize.journal import Journal
 from keqa.optimize.quiet import each_once, quiet
@@ -107,6 +108,7 @@ def optimize(
     seed: int = 0,
     in_flight: int = 8,
     progress: Progress = silent,
+    failures: Failures | None = None,
 ) -> KEQA:
     """Run one of DSPy's optimizers.
 
@@ -125,18 +127,21 @@ def optimize(
         in_flight: Questions in work at once.
         progress: Told how many questions were asked, those of earlier runs included; how many there will be is known
             only where the budget is a number of them.
+        failures: Where failed questions are counted.
 
     Returns:
         The optimized program, on the same language models by role.
 
     Raises:
-        ConfigurationError: As in `check_optimizer`.
+        ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong.
         MissingExtraError: As in `check_optimizer`.
+        StoppedError: Many questions in succession failed for a reason that may pass.
     """
     check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)
+    student = Student(program, journal, shown, _counted(name, budget, progress), (failures or Failures()).watch(name))
     job = _Job(
-        Student(program, journal, shown, _counted(name, budget, progress)),
+        student,
         as_dspy(trainset),
         as_dspy(valset),
         feedback_metric(metric),
@@ -145,7 +150,7 @@ def optimize(
         seed,
         in_flight,
     )
-    with quiet(), each_once():
+    with student.surfacing(), quiet(), each_once():
         best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)
 

@@ -73,8 +73,8 @@ class Labelled(Record):
         of_no_consequence: How many passages had utility 0; they are no entries.
         left_out: How many passages have no label because a call failed.
         problems: Why there is less than there could be, such as that no passage was found.
-        complete: Whether no call failed for want of a reply. Where one did, the question is not kept as finished, and a
-            later run asks it again.
+        passing: What a call failed with that another attempt may not meet; empty where none did. The question is then
+            not kept as finished, and a later run asks it again.
         spent: What it cost.
     """
 
@@ -83,8 +83,13 @@ class Labelled(Record):
     of_no_consequence: int = 0
     left_out: int = 0
     problems: tuple[str, ...] = ()
-    complete: bool = True
+    passing: str = ""
     spent: Spent = Spent()
+
+    @property
+    def complete(self) -> bool:
+        """Whether no call failed for a reason that may pass."""
+        return not self.passing
 
 
 class UtilityEntries(list[UtilityEntry]):

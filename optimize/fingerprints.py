@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from typing import Any
 
 import dspy
@@ -12,11 +10,32 @@ import dspy
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
+from keqa.optimize.described import digest, function_of, model_of, retriever_of
+from keqa.optimize.identity import lms_of
 from keqa.optimize.labelling import Labeller
 from keqa.optimize.targets import Reason, Rule
 from keqa.programs.keqa import KEQA
 
-__all__ = ["example_key", "reference_fingerprint"]
+__all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint"]
+
+_ROLES = ("task", "consistency", "utility")
+
+
+def compilation_fingerprint(program: KEQA, metric: Correctness) -> dict[str, Any]:
+    """What finished work depends on besides what is asked and of which program; no key or address is in it.
+
+    Args:
+        program: Whose language models and retriever are asked.
+        metric: Correctness of an answer.
+    """
+    lms = lms_of(program)
+    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in _ROLES}
+    return {
+        "task": "compilation",
+        "metric": function_of(metric),
+        "models": {role: model_of(lm) for role, lm in roles.items()},
+        "retriever": retriever_of(program._retriever.value),
+    }
 
 
 def reference_fingerprint(
@@ -51,24 +70,18 @@ def reference_fingerprint(
         labeller.reason_with_knowledge,
     ]
     lm = program.answering.answer.lm or dspy.settings.lm
-    settings = getattr(lm, "kwargs", {})
-    # Where passages are cut to key sentences, the retriever behind tells the corpus.
-    retriever = getattr(labeller.retriever, "retriever", labeller.retriever)
-    manifest = getattr(retriever, "manifest", None)
     return {
         "task": "utility reference",
         "top_k": labeller.top_k,
         "rule": rule,
-        "correctness": f"{correctness.__module__}.{getattr(correctness, '__qualname__', type(correctness).__name__)}",
+        "correctness": function_of(correctness),
         "reason": reason,
         "quiz_level": quiz_level,
         "decompose": program.decompose,
         "extract_sentences": program.extract_sentences,
-        "model": getattr(lm, "model", None),
-        "decoding": {name: settings.get(name) for name in ("temperature", "top_p", "max_tokens")},
-        "prompts": _digest([_prompt(predictor) for predictor in predictors]),
-        "retriever": type(retriever).__name__,
-        "corpus": getattr(manifest, "source_hash", None),
+        "model": model_of(lm),
+        "prompts": digest([_prompt(predictor) for predictor in predictors]),
+        "retriever": retriever_of(labeller.retriever),
     }
 
 
@@ -79,9 +92,4 @@ def _prompt(predictor: dspy.Predict) -> dict[str, Any]:
 
 def example_key(example: Example) -> str:
     """Name a training question in a journal; another question or answer under the same id gets another name."""
-    return f"{example.id} {_digest(dataclasses.asdict(example))}"
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return f"{example.id} {digest(dataclasses.asdict(example))}"

@@ -15,6 +15,7 @@ from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.entries import Labelled, Spent, UtilityEntry
 from keqa.optimize.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.calls import CallError, Session, text_of
+from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
@@ -116,7 +117,7 @@ class Labeller:
             of_no_consequence=sum(label == 0 for one in labels for _, _, label in one.found),
             left_out=sum(one.left_out for one in labels),
             problems=tuple(one.problem for one in labels if one.problem),
-            complete=not any(_may_pass(error) for one in labels for error in one.errors),
+            passing=next((str(error) for one in labels for error in one.errors if may_pass(error.cause)), ""),
             spent=Spent.of(session.ledger.cost()),
         )
 
@@ -202,11 +203,6 @@ class Labeller:
         if not text:
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
         return text
-
-
-def _may_pass(error: CallError) -> bool:
-    """Whether another attempt may fare better: there was no reply, and nothing in the request is to blame."""
-    return not (error.unusable or error.overflow or error.cause == "LMInvalidRequestError")
 
 
 def _each_once(passages: Sequence[Passage]) -> list[Passage]:

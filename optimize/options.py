@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.optimize.dspy_optimizers import Budget, check_optimizer
+from keqa.optimize.dspy_optimizers import OPTIMIZERS, Budget, check_optimizer
 from keqa.optimize.points import Grid
 from keqa.programs.embedding import HASHING, Embedder
 
-__all__ = ["Options"]
+__all__ = ["UNREFLECTING", "Options"]
+
+UNREFLECTING = ("bootstrap", "none")
+"""The optimizers that need no language model to reflect."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,13 @@ class Options:
     in_flight: int = 8
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("bootstrap", "none"):
+        if self.optimizer not in UNREFLECTING:
             check_optimizer(self.optimizer, self.reflection_lm, self.budget)
+        elif self.reflection_lm is not None:
+            raise ConfigurationError(
+                f"reflection_lm is asked by {', '.join(OPTIMIZERS)}; {self.optimizer} asks none. Name one "
+                "of them as the optimizer, or leave reflection_lm out"
+            )
         if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:
             raise ConfigurationError(
                 "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"

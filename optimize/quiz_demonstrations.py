@@ -17,8 +17,8 @@ from keqa.programs.records import PassageVerdict
 
 __all__ = ["ClosedBook", "answers", "judgements", "tries", "triples"]
 
-ClosedBook = Callable[[Trace, Settled], float]
-"""Correctness of the answer without passages, for a quiz that was not examined."""
+ClosedBook = Callable[[Trace, Settled], float | None]
+"""Correctness of the answer without passages, for a quiz that was not examined; None where the call failed."""
 
 
 def tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
@@ -40,7 +40,8 @@ def answers(
         if quiz.source != "passages" or quiz.answer is None or not one.agrees(quiz.answer):
             continue
         score = metric(quiz.answer, one.golds, one.answer_type, one.choices)
-        if gain(score, _without_passages(trace, one, metric, closed_book)) <= 0:
+        without = _without_passages(trace, one, metric, closed_book)
+        if without is None or gain(score, without) <= 0:
             continue
         answer = best_gold(quiz.answer, one.golds, one.answer_type, one.choices)
         kept = [_rendered(passage) for passage in quiz.passages if passage.kept]
@@ -54,13 +55,16 @@ def answers(
         yield Candidate(demo, _kind(one, answer), trace.example.id)
 
 
-def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_book: ClosedBook) -> float:
-    """Correctness of A_c of Algorithm 1, from the draws that were made; asked for where there are none."""
+def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:
+    """Correctness of A_c of Algorithm 1, from the draws that were made; asked for where there are none.
+
+    None where no draw or call came to an end: a failure says nothing about what the language model knows.
+    """
     if not one.quiz.tries:
         return closed_book(trace, one)
     first = leader([cluster.size for cluster in one.quiz.clusters])
     if first is None:
-        return 0.0
+        return None if one.quiz.samples and all(sample.error for sample in one.quiz.samples) else 0.0
     return metric(one.quiz.clusters[first].answer, one.golds, one.answer_type, one.choices)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import dspy
 
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
-from keqa.optimize.bootstrap import Trial
+from keqa.optimize.failed import Failed
 from keqa.optimize.points import Point
+from keqa.optimize.trials import Trial
 from keqa.programs.keqa import KEQA
 from keqa.programs.settings import settings_of
 
@@ -82,6 +83,8 @@ class Report:
         spent: What this run cost.
         spent_earlier: What earlier runs in the same folder had cost, as far as they had kept count.
         problems: What was left out, and why.
+        chosen: The names of the trials that a step went on with; the others were left out.
+        failed: Questions without an answer, by step; each scored 0.
     """
 
     optimizer: str
@@ -98,6 +101,8 @@ class Report:
     spent: Spending
     spent_earlier: Spending = Spending()
     problems: list[str] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
 
     @property
     def before_score(self) -> Interval | None:
@@ -124,7 +129,9 @@ class Report:
             "optimizer": self.optimizer,
             "questions": {"train": self.trained_on, "validation": self.validated_on},
             "score": {name: asdict(one) for name, one in intervals.items() if one is not None},
-            "trials": [{"name": trial.name, "score": trial.score} for trial in self.trials],
+            "trials": [
+                {"name": trial.name, "score": trial.score, "kept": trial.name in self.chosen} for trial in self.trials
+            ],
             "predictors": [asdict(one) for one in self.predictors],
             "reference_entries": self.reference,
             "settings_changed": {name: asdict(one) for name, one in self.settings.items()},
@@ -140,6 +147,7 @@ class Report:
             ],
             "spent": asdict(self.spent),
             "spent_earlier": asdict(self.spent_earlier),
+            "failed": [asdict(one) for one in self.failed],
             "problems": self.problems,
         }
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import dspy
 
+from keqa.optimize.described import digest
 from keqa.optimize.journal import Journal
-from keqa.optimize.traces import digest
 from keqa.programs.calls import Bound, CallError, Session
 from keqa.programs.failures import may_pass
 from keqa.programs.ledger import Event
@@ -23,16 +23,18 @@ __all__ = ["SharedSession"]
 class SharedSession(Session):
     """A session whose calls to predictors are answered by what was asked before, where it was."""
 
-    def __init__(self, bound: Bound, journal: Journal, state: str) -> None:
+    def __init__(self, bound: Bound, journal: Journal, state: str, root: str = "") -> None:
         """Begin.
 
         Args:
             bound: How many calls may be in flight.
             journal: Where calls are kept.
             state: What instructions, demonstrations and reference the predictors have.
+            root: Id of the question, where the reference holds something of it: it then shows others than for another
+                question.
         """
         super().__init__(bound, blocking=True)
-        self.journal, self.state = journal, state
+        self.journal, self.state, self.root = journal, state, root
 
     async def predict(
         self,
@@ -47,7 +49,8 @@ class SharedSession(Session):
         if config:
             # A draw; those of a quiz are kept together.
             return await super().predict(predictor, role, config=config, demos=demos, **inputs)
-        key = f"call:{digest([self.state, predictor.signature.__name__, inputs])}"
+        shown_to = self.root if demos is not None else ""
+        key = f"call:{digest([self.state, predictor.signature.__name__, inputs, shown_to])}"
         kept = self.journal.get(key)
         if kept is not None:
             with Event(self.ledger, role, frozenset()):

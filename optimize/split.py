@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from keqa.data.example import Example
-from keqa.data.own import read_examples, sort_examples
+from keqa.data.own import Problem, read_examples, sort_examples
 from keqa.errors import InputError
 
-__all__ = ["Questions", "Split", "split"]
+__all__ = ["Questions", "Split", "named", "split"]
 
 Questions = Iterable[Any] | str | Path
 """Examples in any of the forms that `keqa.data.example.as_examples` takes, or a file of them."""
@@ -77,7 +77,12 @@ def _read(source: Questions, what: str) -> tuple[list[Example], list[str]]:
     if not reading.examples:
         told = "".join(f"\n  {problem}" for problem in reading.problems[:5])
         raise InputError(f"no {what} question can be used{told}")
-    return reading.examples, [f"{what}: {problem}" for problem in reading.problems]
+    return reading.examples, [f"{what}: {problem}" for problem in named(reading.problems)]
+
+
+def named(problems: Iterable[Problem]) -> list[str]:
+    """What is wrong with examples, by the name of their file: its folder is of this machine only."""
+    return [str(replace(one, path=None if one.path is None else Path(one.path.name))) for one in problems]
 
 
 def _asked(example: Example) -> tuple[str, tuple[str, ...]]:

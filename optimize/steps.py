@@ -8,19 +8,28 @@ from pathlib import Path
 from keqa.data.example import Example
 from keqa.metrics.significance import paired_bootstrap
 from keqa.metrics.utility import Correctness
-from keqa.optimize.bootstrap import Trial, bootstrap
+from keqa.optimize.bootstrap import bootstrap
+from keqa.optimize.described import digest
 from keqa.optimize.dspy_optimizers import optimize
+from keqa.optimize.failed import Failures
 from keqa.optimize.journal import Journal
-from keqa.optimize.options import Options
+from keqa.optimize.options import UNREFLECTING, Options
+from keqa.optimize.origins import Origins
 from keqa.optimize.points import Point
 from keqa.optimize.reference import Progress as Labelling
 from keqa.optimize.reference import build_reference, reference_fingerprint
-from keqa.optimize.traces import Progress, digest, mean, run_traces
+from keqa.optimize.traces import Progress
+from keqa.optimize.trials import Trial, Validation
 from keqa.optimize.tune import tune
 from keqa.programs.keqa import KEQA
 from keqa.programs.utility_reference import UtilityReference
 
-__all__ = ["Steps"]
+__all__ = ["Steps", "builds_reference"]
+
+
+def builds_reference(program: KEQA, options: Options) -> bool:
+    """Whether a compilation of a program builds a utility reference: where it is wanted and would be used."""
+    return options.reference and program.pick and program._retriever.value is not None
 
 
 class Steps:
@@ -29,6 +38,8 @@ class Steps:
     Attributes:
         trials: Every candidate scored so far, the program as it was first.
         kept: That of the program as it is now.
+        chosen: The names of the candidates that a step went on with.
+        failures: Questions that failed, by step.
         curve: What tuning saw.
         counts: Entries of the utility reference by label, where it is kept.
         problems: What could not be used, and why.
@@ -65,6 +76,9 @@ class Steps:
         self.metric, self.options, self.progress = metric, options, progress
         self.trials: list[Trial] = []
         self.kept = Trial("", 0.0)
+        self.chosen: list[str] = []
+        self.failures, self.origins = Failures(), Origins()
+        self.validation = Validation(val, journal, metric, options.in_flight, progress, self.failures, self.origins)
         self.curve: list[Point] = []
         self.counts: dict[str, int] = {}
         self.problems: list[str] = []
@@ -80,7 +94,7 @@ class Steps:
         """
         program = self._learned() if self.options.optimizer != "bootstrap" else self._bootstrapped()
         step_done()
-        if self.options.reference and program.pick and program._retriever.value is not None:
+        if builds_reference(program, self.options):
             program = self._with_reference(program)
             step_done()
         if self.options.tuning:
@@ -88,18 +102,13 @@ class Steps:
             step_done()
         return program
 
-    def _score(self, program: KEQA, name: str) -> Trial:
-        traces = run_traces(
-            program,
-            self.val,
-            journal=self.journal,
-            metric=self.metric,
-            in_flight=self.options.in_flight,
-            step=f"scoring {name}",
-            progress=self.progress,
-        )
-        self.trials.append(Trial(name, mean(traces), tuple(trace.score for trace in traces)))
+    def _score(self, program: KEQA, name: str, *, steps: bool = False) -> Trial:
+        self.trials.append(self.validation.score(program, name, steps=steps))
         return self.trials[-1]
+
+    def _keep(self, trial: Trial) -> None:
+        self.kept = trial
+        self.chosen.append(trial.name)
 
     def _bootstrapped(self) -> KEQA:
         options = self.options
@@ -116,9 +125,11 @@ class Steps:
             seed=options.seed,
             in_flight=options.in_flight,
             progress=self.progress,
+            failures=self.failures,
+            origins=self.origins,
         )
         self.trials += found.trials
-        self.kept = max(found.trials, key=lambda trial: trial.score)
+        self._keep(max(found.trials, key=lambda trial: trial.score))
         if not any(found.found.values()):
             self.problems.append("no training question came out right, so there are no demonstrations")
         return found.program
@@ -126,8 +137,9 @@ class Steps:
     def _learned(self) -> KEQA:
         """What one of DSPy's optimizers makes of the program, where it is better on the validation questions."""
         options = self.options
-        self.kept = self._score(self.before, "the program as it is")
+        own = self._score(self.before, "the program as it is", steps=options.optimizer not in UNREFLECTING)
         if options.optimizer == "none":
+            self._keep(own)
             return self.before
         candidate = optimize(
             options.optimizer,
@@ -141,16 +153,25 @@ class Steps:
             seed=options.seed,
             in_flight=options.in_flight,
             progress=self.progress,
+            failures=self.failures,
         )
         trial = self._score(candidate, options.optimizer)
-        if trial.score <= self.kept.score:
+        if trial.score <= own.score:
+            self._keep(own)
             self.problems.append(f"what {options.optimizer} found is not better on the validation questions: left out")
             return self.before
-        self.kept = trial
+        self._keep(trial)
         return candidate
 
     def _with_reference(self, program: KEQA) -> KEQA:
         """The program with a reference, unless it is worse with it beyond chance."""
+        watch = self.failures.watch("labelling passages", len(self.train))
+
+        def labelling(told: Labelling) -> None:
+            if told.latest is not None and told.latest.passing:
+                watch.outcome(told.latest.passing.partition(":")[0], told.latest.passing)
+            self.progress("labelling passages", told.done, told.total)
+
         fingerprint = reference_fingerprint(program, correctness=self.metric)
         with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
             entries = build_reference(
@@ -159,7 +180,7 @@ class Steps:
                 journal=journal,
                 correctness=self.metric,
                 in_flight=self.options.in_flight,
-                progress=self._labelling,
+                progress=labelling,
             )
         told = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
         self.problems += told
@@ -175,11 +196,9 @@ class Steps:
             self.problems.append("the utility reference made answers worse on the validation questions: left out")
             return program
         counts = entries.counts()
-        self.kept, self.counts = trial, {"helpful": counts[True], "harmful": counts[False]}
+        self._keep(trial)
+        self.counts = {"helpful": counts[True], "harmful": counts[False]}
         return candidate
-
-    def _labelling(self, told: Labelling) -> None:
-        self.progress("labelling passages", told.done, told.total)
 
     def _tuned(self, program: KEQA) -> KEQA:
         found = tune(
@@ -191,8 +210,10 @@ class Steps:
             grid=self.options.grid,
             in_flight=self.options.in_flight,
             progress=self.progress,
+            failures=self.failures,
+            origins=self.origins,
         )
         self.curve = found.curve
-        self.kept = Trial("tuned settings", found.best.score, found.best.scores)
-        self.trials.append(self.kept)
+        self.trials.append(Trial("tuned settings", found.best.score, found.best.scores))
+        self._keep(self.trials[-1])
         return found.program

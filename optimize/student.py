@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import dspy
 
 from keqa.data.example import Answered
+from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.build import Roles
+from keqa.optimize.asking import ask
+from keqa.optimize.described import digest
+from keqa.optimize.failed import Failures, StoppedError, Watch
+from keqa.optimize.identity import identity, key_of, lms_of
 from keqa.optimize.journal import Journal
-from keqa.optimize.traces import digest, identity, lms_of
 from keqa.programs.calls import Shared
-from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
-from keqa.programs.program import UnansweredError
-from keqa.programs.records import QuestionRecord
-from keqa.programs.utility_reference import leaving_out
+from keqa.programs.records import AnswerType, QuestionRecord
 
 __all__ = ["PREFIX", "Student", "as_dspy"]
 
@@ -45,6 +47,8 @@ class Student(dspy.Module):
 
     * A question that was answered before, by the same program, is answered from the journal, its trace included.
     * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
+    * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
+      without a call, and `surfacing` raises the error in the end.
     * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
     * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to draw
       anew, its temperature and rollout are taken over by the model of each role.
@@ -56,6 +60,7 @@ class Student(dspy.Module):
         journal: Journal,
         predictors: Collection[str],
         asked: Callable[[], None] = lambda: None,
+        watch: Watch | None = None,
     ) -> None:
         """Set up.
 
@@ -64,10 +69,13 @@ class Student(dspy.Module):
             journal: Where answers are kept.
             predictors: Names of the predictors that the optimizer may change.
             asked: Called after each question.
+            watch: Counts failed questions.
         """
         super().__init__()
         self.program: KEQA = program.deepcopy()
         self._journal, self._asked = Shared(journal), Shared(asked)
+        self._watch = Shared(watch or Failures().watch("optimizing"))
+        self._ended: Shared[list[Exception]] = Shared([])
         self._shown = frozenset(PREFIX + name for name in predictors)
         self._drawn = ""
 
@@ -76,7 +84,7 @@ class Student(dspy.Module):
         return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
 
     def forward(
-        self, root: str, question: str, answer_type: str = "short", choices: Sequence[str] = ()
+        self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> dspy.Prediction:
         """Answer, or replay an answer.
 
@@ -86,31 +94,46 @@ class Student(dspy.Module):
             answer_type: What kind of answer it wants.
             choices: The options of a choice.
         """
-        journal = self._journal.value
-        key = f"{identity(self.program)}:{self._drawn}{digest([question, answer_type, list(choices)])}:trace"
-        kept = journal.get(key)
-        if kept is None:
-            kept, lasting = self._ask(root, question, answer_type, choices)
-            if lasting:
-                journal.put(key, kept)
+        if self._ended.value:
+            raise self._ended.value[0]
+        try:
+            kept = self._told(root, question, answer_type, choices)
+        except (ConfigurationError, MissingExtraError, StoppedError) as error:
+            self._ended.value.append(error)
+            raise
         self._asked.value()
         self._replay(kept)
         record = None if kept["record"] is None else QuestionRecord.model_validate(kept["record"])
         answer = None if record is None else record.answer
         return dspy.Prediction(answer=answer, explanation="" if record is None else record.explanation, record=record)
 
-    def _ask(self, root: str, question: str, answer_type: str, choices: Sequence[str]) -> tuple[dict[str, Any], bool]:
-        names = {id(predictor): name for name, predictor in super().named_predictors()}
-        lasting, record = True, None
-        with leaving_out(root), dspy.context(trace=[]):
-            try:
-                record = self.program(question=question, answer_type=answer_type, choices=choices).record
-            except UnansweredError as error:
-                record, lasting = error.record, not may_pass(error.cause)
-            steps = [(names[id(p)], _plain(i), _plain(o)) for p, i, o in dspy.settings.trace or [] if id(p) in names]
-        # Calls run side by side; sorted, the trace is the same in every run.
-        steps.sort(key=digest)
-        return {"record": None if record is None else record.model_dump(mode="json"), "steps": steps}, lasting
+    @contextmanager
+    def surfacing(self) -> Iterator[None]:
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
+        try:
+            yield
+        except Exception as error:
+            if self._ended.value and error is not self._ended.value[0]:
+                raise self._ended.value[0] from error
+            raise
+        if self._ended.value:
+            raise self._ended.value[0]
+
+    def _told(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Mapping[str, Any]:
+        """What the journal keeps of a question, asked where it keeps nothing."""
+        journal, watch = self._journal.value, self._watch.value
+        key = key_of(identity(self.program), question, answer_type, choices)
+        if self._drawn:
+            key += f":{self._drawn}"
+        kept = journal.get(key)
+        if kept is not None and "steps" in kept:
+            watch.kept(failed="error" in kept)
+            return kept
+        told = ask(self.program, root, question, answer_type, choices, steps=True)
+        if told.lasting:
+            journal.put(key, told.value)
+        watch.add(told.record, told.error)
+        return told.value
 
     def _replay(self, kept: Mapping[str, Any]) -> None:
         trace = dspy.settings.trace
@@ -118,8 +141,8 @@ class Student(dspy.Module):
             return
         predictors = dict(self.named_predictors())
         for name, inputs, outputs in kept["steps"]:
-            if name in predictors:
-                trace.append((predictors[name], dict(inputs), dspy.Prediction(**outputs)))
+            if PREFIX + name in predictors:
+                trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
 
     def get_lm(self) -> Any:
         """The language model of the task, from which optimizers make theirs."""
@@ -142,8 +165,3 @@ class Student(dspy.Module):
         new: Student = super().reset_copy()
         new.program.bind_lms(lms_of(self.program))
         return new
-
-
-def _plain(fields: Any) -> dict[str, Any]:
-    """Fields of a call as JSON."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in dict(fields).items()}

@@ -7,8 +7,6 @@ asked the same question twice, a program with other demonstrations is.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +15,16 @@ import dspy
 
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
+from keqa.optimize.asking import Told, ask
+from keqa.optimize.failed import Failures
+from keqa.optimize.identity import identity, key_of
 from keqa.optimize.journal import Journal
+from keqa.optimize.origins import Origins
 from keqa.programs.batch import answer_many
-from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
-from keqa.programs.program import UnansweredError
 from keqa.programs.records import AnswerType, QuestionRecord
-from keqa.programs.settings import settings_of
-from keqa.programs.stage import RoleLMs
-from keqa.programs.utility_reference import UtilityReference, leaving_out
 
-__all__ = ["Progress", "Trace", "digest", "identity", "key_of", "lms_of", "mean", "run_traces", "silent"]
+__all__ = ["Progress", "Trace", "asked_as", "run_traces", "silent"]
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
@@ -70,6 +67,9 @@ def run_traces(
     in_flight: int = 8,
     step: str = "asking",
     progress: Progress = silent,
+    failures: Failures | None = None,
+    origins: Origins | None = None,
+    steps: bool = False,
 ) -> list[Trace]:
     """Ask every question, except those that this very program was asked before.
 
@@ -83,96 +83,74 @@ def run_traces(
         in_flight: Questions in work at once.
         step: The name under which progress is told.
         progress: See `Progress`.
+        failures: Where failed questions are counted.
+        origins: Demonstrations that come from a question are not shown while that question is asked.
+        steps: Whether the journal keeps the calls as well, for `keqa.optimize.student.Student`.
 
     Returns:
         One trace for each example, in their order.
 
     Raises:
         ConfigurationError: A key, model or setting is wrong. What was answered before it is kept.
+        StoppedError: Most questions failed for a reason that may pass; likewise.
     """
-    state = identity(program)
-    keys = [key_of(state, example) for example in examples]
-    missing = [position for position, key in enumerate(keys) if journal.get(key) is None]
-    asking = _Asking(program, journal, {_asked(examples[p]): (examples[p].id, keys[p]) for p in missing})
-    lost: dict[int, str] = {}
+    asking = _Asking(program, journal, origins or Origins(), steps=steps)
+    keys = [asking.expect(example) for example in examples]
+    missing = [position for position, key in enumerate(keys) if not asking.knows(key)]
+    watch = (failures or Failures()).watch(step, len(examples), len(missing))
+    lost: dict[int, Mapping[str, Any]] = {}
     done = len(examples) - len(missing)
     progress(step, done, len(examples))
     for outcome in answer_many(asking, [examples[p] for p in missing], in_flight):
-        if outcome.error is not None:
-            lost[missing[outcome.position]] = str(outcome.error)
+        position = missing[outcome.position]
+        error = None if outcome.error is None else str(outcome.error)
+        told = None if error is not None or outcome.record is None else outcome.record.model_dump(mode="json")
+        lost[position] = {"record": told, "error": error}
+        watch.add(outcome.record, outcome.error)
         done += 1
         progress(step, done, len(examples))
-    found = [journal.get(key) or {"error": lost.get(p, "not asked")} for p, key in enumerate(keys)]
-    return [_trace(example, value, metric) for example, value in zip(examples, found, strict=True)]
+    found = [journal.get(key) or lost[position] for position, key in enumerate(keys)]
+    traces = [_trace(example, value, metric) for example, value in zip(examples, found, strict=True)]
+    for trace in (trace for position, trace in enumerate(traces) if position not in lost):
+        failure = None if trace.record is None else trace.record.failure
+        watch.kept(failed=trace.error is not None, cause="InputError" if failure is None else failure.cause)
+    return traces
 
 
-def mean(traces: Sequence[Trace]) -> float:
-    """The mean score."""
-    return sum(trace.score for trace in traces) / len(traces)
-
-
-def identity(program: KEQA) -> str:
-    """What a program is, apart from its language models and retriever: settings, instructions, demonstrations."""
-    settings = settings_of(program)
-    del settings["workers"]
-    described: dict[str, Any] = {"settings": settings, "gate": repr(program.examination.gate)}
-    for name, part in program.named_parameters():
-        if isinstance(part, dspy.Predict):
-            described[name] = [part.signature.instructions, [dict(demo) for demo in part.demos]]
-        elif isinstance(part, UtilityReference):
-            described[name] = [part.settings(), _entries(part)]
-    return digest(described)
-
-
-_last_entries: list[tuple[Any, str]] = []
-
-
-def _entries(reference: UtilityReference) -> str:
-    """The signature of the entries; that of a large reference is not made anew for every question."""
-    for entries, signature in _last_entries:
-        if entries is reference.entries:
-            return signature
-    _last_entries[:] = [(reference.entries, reference.signature_of_entries())]
-    return _last_entries[0][1]
-
-
-def digest(described: Any) -> str:
-    """A short name for what is described as JSON."""
-    text = json.dumps(described, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
-
-
-def key_of(state: str, example: Answered) -> str:
-    """The key of a question asked of a program."""
-    return f"{state}:{digest([example.question, example.answer_type, list(example.choices)])}"
-
-
-def lms_of(program: KEQA) -> RoleLMs | None:
-    """The language models that a program is bound to by role; None where ``dspy.settings.lm`` answers."""
-    return program._lms.value
+def asked_as(example: Answered) -> _Asked:
+    """What tells a question from others when it comes back from `keqa.programs.batch.answer_many`."""
+    return example.question, tuple(example.choices)
 
 
 class _Asking:
     """Asks the program and keeps the answer, in the thread of the question, so that nothing finished is lost."""
 
-    def __init__(self, program: KEQA, journal: Journal, known: Mapping[_Asked, tuple[str, str]]) -> None:
-        self.program, self.journal, self.known = program, journal, known
+    def __init__(self, program: KEQA, journal: Journal, origins: Origins, *, steps: bool) -> None:
+        self.program, self.journal, self.origins, self.steps = program, journal, origins, steps
+        self.state = identity(program)
+        self.known: dict[_Asked, tuple[KEQA, str, str]] = {}
+
+    def expect(self, example: Answered) -> str:
+        """Make ready for a question, and tell its key."""
+        whom = self.origins.without(self.program, example.id)
+        state = self.state if whom is self.program else identity(whom)
+        key = key_of(state, example.question, example.answer_type, example.choices)
+        self.known[asked_as(example)] = (whom, example.id, key)
+        return key
+
+    def knows(self, key: str) -> bool:
+        """Whether a question was asked before, its calls noted where they are wanted."""
+        kept = self.journal.get(key)
+        return kept is not None and ("steps" in kept or not self.steps)
 
     def __call__(self, question: str, answer_type: AnswerType, choices: Sequence[str]) -> dspy.Prediction:
-        identifier, key = self.known[question, tuple(choices)]
-        try:
-            with leaving_out(identifier), dspy.context(trace=None):
-                prediction: dspy.Prediction = self.program(question=question, answer_type=answer_type, choices=choices)
-        except UnansweredError as error:
-            if error.record is not None and not may_pass(error.cause):
-                self.journal.put(key, {"record": error.record.model_dump(mode="json"), "error": str(error)})
-            raise
-        self.journal.put(key, {"record": prediction.record.model_dump(mode="json")})
-        return prediction
-
-
-def _asked(example: Answered) -> _Asked:
-    return example.question, tuple(example.choices)
+        whom, root, key = self.known[question, tuple(choices)]
+        told: Told = ask(whom, root, question, answer_type, choices, steps=self.steps)
+        if told.lasting:
+            self.journal.put(key, told.value)
+        if told.error is not None:
+            raise told.error
+        return dspy.Prediction(record=told.record)
 
 
 def _trace(example: Answered, value: Mapping[str, Any], metric: Correctness) -> Trace:

@@ -7,7 +7,7 @@ then each top-p, all pairs of α and N_c are scored on the same draws; then top-
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,16 +15,21 @@ from typing import Any
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError
 from keqa.metrics.utility import Correctness
+from keqa.optimize.failed import Failures
+from keqa.optimize.identity import identity
 from keqa.optimize.journal import Journal
+from keqa.optimize.knobs import Knobs
+from keqa.optimize.origins import Origins
 from keqa.optimize.points import Grid, Point, Settings
 from keqa.optimize.shared import SharedSession
-from keqa.optimize.traces import Progress, identity, silent
+from keqa.optimize.traces import Progress, asked_as, silent
 from keqa.programs.batch import answer_many
 from keqa.programs.calls import Shared, run_blocking
 from keqa.programs.draws import SharedDraws
-from keqa.programs.gates import as_fraction, asks
+from keqa.programs.gates import asks
 from keqa.programs.inputs import Asked
 from keqa.programs.keqa import KEQA
+from keqa.programs.utility_reference import UtilityReference, leaving_out
 
 __all__ = ["Tuned", "set_to", "tune"]
 
@@ -54,6 +59,8 @@ def tune(
     grid: Grid | None = None,
     in_flight: int = 8,
     progress: Progress = silent,
+    failures: Failures | None = None,
+    origins: Origins | None = None,
 ) -> Tuned:
     """Choose the settings of a program.
 
@@ -66,13 +73,18 @@ def tune(
         grid: Values to try. Knobs that the program does not use are left alone.
         in_flight: Questions in work at once.
         progress: See `keqa.optimize.traces.Progress`.
+        failures: Where failed questions are counted.
+        origins: Demonstrations that come from a question are not shown while that question is asked.
 
     Raises:
         ConfigurationError: A value that cannot work; or as in asking a question.
+        StoppedError: Most questions failed for a reason that may pass. The calls that were made are kept.
     """
     if not 0 <= cost_per_retrieval < float("inf"):
         raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {cost_per_retrieval}")
-    search = _Search(program, valset, journal, metric, cost_per_retrieval, in_flight, progress, grid or Grid())
+    knobs = Knobs.of(program, grid or Grid())
+    counted, told = failures or Failures(), origins or Origins()
+    search = _Search(program, valset, journal, metric, cost_per_retrieval, in_flight, progress, knobs, counted, told)
     best = search.run()
     return Tuned(set_to(program, best.settings), list(search.points.values()), best)
 
@@ -109,51 +121,41 @@ class _Search:
         cost: float,
         in_flight: int,
         progress: Progress,
-        grid: Grid,
+        knobs: Knobs,
+        failures: Failures,
+        origins: Origins,
     ) -> None:
         examination = program.examination
-        threshold = examination.gate.threshold
-        self.own = Settings(
-            None if threshold is None else _written(threshold),
-            examination.tries,
-            program.top_k,
-            examination.temperature,
-            examination.top_p,
-        )
-        examined = program.examine and threshold is not None
-        retrieves = program._retriever.value is not None
-        self.thresholds = _values(self.own.threshold, map(_exact, grid.thresholds if examined else ()))
-        self.tries = _values(self.own.tries, grid.tries if examined else ())
-        self.top_ks = _values(self.own.top_k, grid.top_ks if retrieves else ())
-        self.temperatures = _values(self.own.temperature, grid.temperatures if examined else ())
-        self.top_ps = _values(self.own.top_p, grid.top_ps if examined else ())
-        if min(*self.tries, *self.top_ks, 1) < 1 or min(self.temperatures) <= 0:
-            raise ConfigurationError("tries and top_ks must be at least 1, the temperatures of tries above 0")
+        self.knobs = knobs
         wanted = asks(examination.gate) == "probabilities"
-        draws = SharedDraws(probabilities=wanted, store=journal, largest=max(self.tries))
+        draws = SharedDraws(probabilities=wanted, store=journal, largest=max(self.knobs.tries))
         self.twin = draws.sharing(program)
-        self.state = identity(program)
+        self.known = {asked_as(example): example.id for example in valset}
+        reference = program.picking.reference
+        self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
+        self.program, self.states = program, {"": identity(program)}
+        self.failures, self.origins = failures, origins
         self.valset, self.journal, self.metric, self.cost = valset, journal, metric, cost
         self.in_flight, self.progress = in_flight, progress
         self.points: dict[Settings, Point] = {}
-        pairs = len(self.thresholds) * len(self.tries)
-        kinds = len(self.temperatures) + len(self.top_ps) - 1
-        self.total = pairs * kinds + len(self.top_ks) - 1
+        pairs = len(self.knobs.thresholds) * len(self.knobs.tries)
+        kinds = len(self.knobs.temperatures) + len(self.knobs.top_ps) - 1
+        self.total = pairs * kinds + len(self.knobs.top_ks) - 1
 
     def run(self) -> Point:
-        self._score(self.own)
-        for temperature in self.temperatures:
-            self._pairs(dataclasses.replace(self.own, temperature=temperature))
-        for top_p in self.top_ps:
+        self._score(self.knobs.own)
+        for temperature in self.knobs.temperatures:
+            self._pairs(dataclasses.replace(self.knobs.own, temperature=temperature))
+        for top_p in self.knobs.top_ps:
             self._pairs(dataclasses.replace(self._best().settings, top_p=top_p))
         chosen = self._best().settings
-        for top_k in self.top_ks:
+        for top_k in self.knobs.top_ks:
             self._score(dataclasses.replace(chosen, top_k=top_k))
         return self._best()
 
     def _pairs(self, settings: Settings) -> None:
-        for tries in self.tries:
-            for threshold in self.thresholds:
+        for tries in self.knobs.tries:
+            for threshold in self.knobs.thresholds:
                 self._score(dataclasses.replace(settings, tries=tries, threshold=threshold))
 
     def _best(self) -> Point:
@@ -165,8 +167,10 @@ class _Search:
         program = self.twin
         _apply(program, settings)
         scores, retrievals = [0.0] * len(self.valset), 0
+        watch = self.failures.watch("tuning", len(self.valset))
         for outcome in answer_many(self._ask, self.valset, self.in_flight):
             example, record = self.valset[outcome.position], outcome.record
+            watch.add(record, outcome.error)
             if record is not None:
                 retrievals += record.cost.retrievals
             if outcome.answer:
@@ -179,18 +183,16 @@ class _Search:
         self.progress("tuning", len(self.points), max(self.total, len(self.points)))
 
     def _ask(self, question: str, answer_type: str, choices: Sequence[str]) -> Any:
-        program = self.twin
+        root = self.known[question, tuple(choices)]
+        program = self.origins.without(self.twin, root)
         asked = Asked.check(question, answer_type, choices, program.max_question_chars)
-        return run_blocking(lambda: program.run(SharedSession(program.bound, self.journal, self.state), asked))
+        state = self._state("" if program is self.twin else root)
+        session = SharedSession(program.bound, self.journal, state, root if root in self.roots else "")
+        with leaving_out(root):
+            return run_blocking(lambda: program.run(session, asked))
 
-
-def _values(own: Any, others: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys([own, *others]))
-
-
-def _exact(threshold: str) -> str:
-    return _written(as_fraction(threshold))
-
-
-def _written(fraction: Fraction) -> str:
-    return f"{fraction.numerator}/{fraction.denominator}"
+    def _state(self, root: str) -> str:
+        """What the program is without the demonstrations that come from a question."""
+        if root not in self.states:
+            self.states[root] = identity(self.origins.without(self.program, root))
+        return self.states[root]

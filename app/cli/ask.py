@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.errors import ConfigurationError, InputError, StageError
+from keqa.cli.given import open_retriever, refuse_stray_addresses, share_of
+from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from keqa.lms import Roles
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import AnswerType, QuestionRecord
@@ -23,6 +22,9 @@ __all__ = ["ask"]
 
 UNANSWERED = 1
 """Exit code of a question that ended without an answer."""
+
+# Under these names `keqa.cli.running` has them from here.
+_retriever, _refuse_stray_addresses = open_retriever, refuse_stray_addresses
 
 _LMS = "Language models"
 _METHOD = "Method"
@@ -110,17 +112,17 @@ def ask(
     kind = _answer_type(answer_type, choice or [])
     given = {
         "tries": tries,
-        "threshold": None if threshold is None else _fraction(threshold),
+        "threshold": None if threshold is None else share_of(threshold),
         "temperature": temperature,
         "top_k": top_k,
         "decompose": False if no_decompose else None,
         "examine": False if no_examine else None,
         "pick": False if no_pick else None,
     }
-    _refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
+    refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
-        retriever = _retriever(index, lm)
+        retriever = open_retriever(index, lm)
         from keqa.lms import build_roles
 
         roles = build_roles(
@@ -160,50 +162,6 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
     return known[given]
 
 
-def _fraction(text: str) -> Fraction:
-    """Read a share exactly, so that 4 of 5 reaches .8."""
-    from fractions import Fraction
-
-    try:
-        share = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(-1)
-    if not 0 <= share <= 1:
-        raise InputError(f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {text!r}")
-    return share
-
-
-def _refuse_stray_addresses(
-    lm: str | None,
-    consistency_lm: str | None,
-    consistency_api_base: str | None,
-    utility_lm: str | None,
-    utility_api_base: str | None,
-    api_base: str | None,
-) -> None:
-    """An address without its model would be ignored in silence; say so instead."""
-    pairs = (
-        ("api-base", api_base, "lm", lm),
-        ("consistency-api-base", consistency_api_base, "consistency-lm", consistency_lm),
-        ("utility-api-base", utility_api_base, "utility-lm", utility_lm),
-    )
-    for address_flag, address, model_flag, model in pairs:
-        if address is not None and model is None:
-            raise InputError(f"--{address_flag} needs --{model_flag}: the model that this server serves")
-
-
-def _retriever(index: Path | None, lm: str | None) -> Retriever:
-    from keqa.encyclopedia import holds_encyclopedia, open_encyclopedia
-    from keqa.retrievers import open_index
-
-    if index is None:
-        return open_encyclopedia()
-    retriever = open_index(index)
-    if lm is None and not holds_encyclopedia(retriever.manifest):
-        raise ConfigurationError(_needs_lm(index))
-    return retriever
-
-
 def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: Mapping[str, Any]) -> KEQA:
     """The program in a folder, or one that is not compiled, with the options that were given."""
     given = {name: value for name, value in options.items() if value is not None}
@@ -214,17 +172,6 @@ def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: M
     from keqa.compiled import load
 
     return load(folder, retriever, roles, **given)
-
-
-def _needs_lm(index: Path) -> str:
-    from keqa.lms.discover import suggestions
-
-    found = "\n".join(f"  {suggestion.flag}\n      {suggestion.why}" for suggestion in suggestions())
-    return (
-        "the language model that ships with KEQA knows only the testbed, a fictional encyclopedia, and can neither "
-        f"read nor judge the passages of {index}. Say with --lm which one to use. On this machine, for instance:\n"
-        f"{found}"
-    )
 
 
 def _answer(

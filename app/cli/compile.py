@@ -14,7 +14,6 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.lms import Roles
     from keqa.optimize.compile import Compiled
-    from keqa.retrievers import Retriever
 
 __all__ = ["compile_command"]
 
@@ -118,12 +117,12 @@ def compile_command(
     It ends with a table of what was learned. Every finished question is kept at once: the same command goes on after a
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.ask import _fraction, _refuse_stray_addresses
     from keqa.cli.bars import Bars
     from keqa.cli.console import results
+    from keqa.cli.given import open_retriever, refuse_stray_addresses, share_of
 
-    share = _fraction(threshold)
-    _refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
+    share = share_of(threshold)
+    refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     if testbed == (train is not None):
         raise InputError("give either a file of question-answer pairs or --testbed")
     if testbed and index is not None:
@@ -132,13 +131,17 @@ def compile_command(
         raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
     if reflection_api_base is not None and reflection_lm is None:
         raise InputError("--reflection-api-base needs --reflection-lm")
+    if reflection_lm is not None and optimizer in ("bootstrap", "none"):
+        raise InputError(f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {optimizer} asks none")
     trainset, valset, problems = _questions(train, val, limit, val_limit)
     with Bars() as bars:
+        from keqa.compiled import check_place
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
         from keqa.programs.keqa import KEQA
 
-        retriever = _retriever(index, lm)
+        check_place(out)
+        retriever = open_retriever(index, lm)
         roles: Roles = build_roles(
             lm or "keqa/tiny",
             consistency_lm,
@@ -191,6 +194,7 @@ def _questions(
 ) -> tuple[list[Any], list[Any] | None, list[str]]:
     """Training and validation questions, and what of the files cannot be used."""
     from keqa.data.own import read_examples
+    from keqa.optimize.split import named
 
     if train is None:
         from keqa.testbed.testbed import Testbed
@@ -201,30 +205,37 @@ def _questions(
         problems: list[str] = []
     else:
         reading = read_examples(train)
-        learnt, chosen, problems = list(reading.examples), None, [str(problem) for problem in reading.problems]
+        learnt, chosen, problems = list(reading.examples), None, named(reading.problems)
     if val is not None:
         reading = read_examples(val)
         chosen = list(reading.examples)
-        problems += [str(problem) for problem in reading.problems]
+        problems += named(reading.problems)
     return learnt[:limit], None if chosen is None else chosen[:val_limit], problems
-
-
-def _retriever(index: Path | None, lm: str | None) -> Retriever:
-    from keqa.cli.ask import _retriever as opened
-
-    return opened(index, lm)
 
 
 def _command() -> str:
     import shlex
 
+    arguments = sys.argv[1:]
     # An address belongs to this machine, with or without a scheme by which it would be told.
     kept = [
-        argument.split("=")[0] if argument.startswith("--") and "api-base" in argument else argument
-        for before, argument in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
+        argument.split("=")[0] if argument.startswith("--") and "api-base" in argument else _placeless(before, argument)
+        for before, argument in zip(["", *arguments], arguments, strict=False)
         if not (before.startswith("--") and before.endswith("api-base"))
     ]
     return shlex.join(["keqa", *kept])
+
+
+_PLACES = ("--val", "--index", "-i", "--out", "-o", "--work")
+
+
+def _placeless(before: str, argument: str) -> str:
+    """An argument in which the last component of a path stays: where its folder lies is of this machine only."""
+    flag, is_one, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    model = "transformers/" if value.startswith("transformers/") else ""
+    place = Path(value.removeprefix(model)).expanduser()
+    local = (flag or before) in _PLACES or place.is_absolute() or value.startswith((".", "~")) or place.exists()
+    return f"{flag}{is_one}{model}{place.name}" if local and place.name else argument
 
 
 def _show(compiled: Compiled, out: Path) -> None:

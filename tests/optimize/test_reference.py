@@ -369,11 +369,11 @@ def test_the_fingerprint_tells_what_labels_depend_on_and_no_secret(program):
     plain = reference_fingerprint(built)
     assert "secret" not in json.dumps(plain)
     assert "127.0.0.1" not in json.dumps(plain)
-    assert plain["model"] == "openai/scripted"
+    assert plain["model"]["model"] == "openai/scripted"
     assert reference_fingerprint(built) == plain
     assert reference_fingerprint(built, top_k=3) != plain
     shortened = reference_fingerprint(program(lambda passages, question: "x", "text", extract_sentences=2)[0])
-    assert (shortened["extract_sentences"], shortened["retriever"]) == (2, plain["retriever"])
+    assert (shortened["extract_sentences"], shortened["retriever"]["behind"]) == (2, plain["retriever"])
     assert reference_fingerprint(built, correctness=exact_match) != plain
     built.answering.answer.demos = [dspy.Example(question="q", answer="a")]
     assert reference_fingerprint(built)["prompts"] != plain["prompts"]

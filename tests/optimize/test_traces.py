@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from dspy.lm15 import AuthError, ServerError
 
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.optimize.entries import UtilityEntry
+from keqa.optimize.failed import Failed, Failures, StoppedError
+from keqa.optimize.identity import identity
 from keqa.optimize.journal import Journal
 from keqa.optimize.student import Student, as_dspy
-from keqa.optimize.traces import identity, run_traces
+from keqa.optimize.traces import run_traces
 from keqa.programs.utility_reference import UtilityReference
 
 
@@ -89,17 +91,64 @@ def test_a_failure_that_may_pass_is_asked_again_and_another_is_kept(setting, tow
     asked(world, journal)
     assert len(world.engine.calls) == calls
 
+    world = setting(train=3, top_k=1)
+    reply, failures = world.engine.reply, Failures()
+
     def down(name, inputs, config):
-        raise ServerError("down")
+        if "Town2" in str(inputs):
+            raise ServerError("down")
+        return reply(name, inputs, config)
 
     world.engine.reply = down
-    world.program.top_k = 1
-    (trace,) = asked(world, journal)
+    trace = asked(world, journal, failures=failures)[2]
     assert (trace.record, trace.score) == (None, 0.0)
     assert "failed" in trace.error
+    assert failures.found == [Failed("asking", 3, 1, "LMServerError")]
+    world.engine.reply = reply
     calls = len(world.engine.calls)
-    asked(world, journal)
-    assert len(world.engine.calls) > calls
+    assert asked(world, journal)[2].score > 0
+    assert {inputs["question"] for name, inputs, _ in world.engine.calls[calls:] if "question" in inputs} == {
+        world.train[2].question,
+        "To whom is Mayor2 married?",
+    }
+
+
+def test_a_judge_that_is_away_leaves_its_question_unfinished(setting, journal):
+    world = setting(train=3)
+    reply = world.engine.reply
+
+    def away(name, inputs, config):
+        if name == "JudgeUtility" and "Mayor2" in inputs["quiz"]:
+            raise ServerError("down")
+        return reply(name, inputs, config)
+
+    world.engine.reply = away
+    assert [trace.score > 0 for trace in asked(world, journal)] == [True, True, True]
+    assert len(journal) == 2
+
+
+def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, journal):
+    world = setting(train=6)
+    reply = world.engine.reply
+
+    def down(name, inputs, config):
+        if not any(town in str(inputs) for town in ("Town0", "Mayor0", "Spouse0")):
+            raise ServerError("down")
+        return reply(name, inputs, config)
+
+    world.engine.reply = down
+    with pytest.raises(StoppedError, match=r"asking: 4 of 6 questions .*LMServerError.*the same command"):
+        asked(world, journal, in_flight=1)
+    assert len(journal) == 1
+
+
+def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):
+    def full(*arguments):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("keqa.optimize.journal._append", full)
+    with pytest.raises(InputError, match="cannot be written"):
+        asked(setting(train=2), journal)
 
 
 def test_a_wrong_key_ends_it_and_keeps_what_was_answered(setting, journal):

@@ -1,0 +1,80 @@
+"""What several commands are given alike: a share, addresses of servers, an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keqa.errors import ConfigurationError, InputError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from keqa.retrievers import Retriever
+
+__all__ = ["open_retriever", "refuse_stray_addresses", "share_of"]
+
+
+def share_of(text: str) -> Fraction:
+    """Read a share exactly, so that 4 of 5 reaches .8."""
+    from fractions import Fraction
+
+    try:
+        share = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
+        raise InputError(f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {text!r}")
+    return share
+
+
+def refuse_stray_addresses(
+    lm: str | None,
+    consistency_lm: str | None,
+    consistency_api_base: str | None,
+    utility_lm: str | None,
+    utility_api_base: str | None,
+    api_base: str | None,
+) -> None:
+    """An address without its model would be ignored in silence; say so instead."""
+    pairs = (
+        ("api-base", api_base, "lm", lm),
+        ("consistency-api-base", consistency_api_base, "consistency-lm", consistency_lm),
+        ("utility-api-base", utility_api_base, "utility-lm", utility_lm),
+    )
+    for address_flag, address, model_flag, model in pairs:
+        if address is not None and model is None:
+            raise InputError(f"--{address_flag} needs --{model_flag}: the model that this server serves")
+
+
+def open_retriever(index: Path | None, lm: str | None) -> Retriever:
+    """Open an index, or the testbed's encyclopedia where none is given.
+
+    Args:
+        index: Its folder.
+        lm: The language model that will read its passages; the one that ships with KEQA where None.
+
+    Raises:
+        ConfigurationError: The language model that ships with KEQA cannot read this index.
+        RetrievalError: The index cannot be opened.
+    """
+    from keqa.encyclopedia import holds_encyclopedia, open_encyclopedia
+    from keqa.retrievers import open_index
+
+    if index is None:
+        return open_encyclopedia()
+    retriever = open_index(index)
+    if lm is None and not holds_encyclopedia(retriever.manifest):
+        raise ConfigurationError(_needs_lm(index))
+    return retriever
+
+
+def _needs_lm(index: Path) -> str:
+    from keqa.lms.discover import suggestions
+
+    found = "\n".join(f"  {suggestion.flag}\n      {suggestion.why}" for suggestion in suggestions())
+    return (
+        "the language model that ships with KEQA knows only the testbed, a fictional encyclopedia, and can neither "
+        f"read nor judge the passages of {index}. Say with --lm which one to use. On this machine, for instance:\n"
+        f"{found}"
+    )

@@ -1,0 +1,92 @@
+"""One question asked of a program, as a journal keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.optimize.described import digest
+from keqa.optimize.failed import passing_cause
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import UnansweredError
+from keqa.programs.records import AnswerType, QuestionRecord
+from keqa.programs.utility_reference import leaving_out
+
+__all__ = ["Told", "ask"]
+
+
+@dataclass(frozen=True)
+class Told:
+    """How asking a question ended.
+
+    Attributes:
+        record: Its story; None where it could not be asked.
+        error: Why there is no answer.
+        steps: The calls that were made, as name, inputs and outputs of the predictor; None where they were not noted.
+    """
+
+    record: QuestionRecord | None
+    error: UnansweredError | InputError | None = None
+    steps: list[tuple[str, dict[str, Any], dict[str, Any]]] | None = None
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the same would come of it another time; otherwise the question is not finished."""
+        return passing_cause(self.record, self.error) is None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """As JSON."""
+        found: dict[str, Any] = {"record": None if self.record is None else self.record.model_dump(mode="json")}
+        if self.error is not None:
+            found["error"] = str(self.error)
+        if self.steps is not None:
+            found["steps"] = self.steps
+        return found
+
+
+def ask(
+    program: KEQA, root: str, question: str, answer_type: AnswerType, choices: Sequence[str], *, steps: bool
+) -> Told:
+    """Ask a question, without what the utility reference holds of it.
+
+    Args:
+        program: Whom to ask.
+        root: Id of the question.
+        question: Its text.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+        steps: Whether to note the calls.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong.
+    """
+    record: QuestionRecord | None
+    failure: UnansweredError | InputError | None = None
+    with leaving_out(root), dspy.context(trace=[] if steps else None):
+        try:
+            record = program(question=question, answer_type=answer_type, choices=choices).record
+        except ConfigurationError:
+            raise
+        except UnansweredError as error:
+            record, failure = error.record, error
+        except InputError as error:
+            record, failure = None, error
+        return Told(record, failure, _steps(program) if steps else None)
+
+
+def _steps(program: KEQA) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    names = {id(predictor): name for name, predictor in program.named_predictors()}
+    found = [(names[id(p)], _plain(i), _plain(o)) for p, i, o in dspy.settings.trace or [] if id(p) in names]
+    # Calls run side by side; sorted, the trace is the same in every run.
+    found.sort(key=digest)
+    return found
+
+
+def _plain(fields: Any) -> dict[str, Any]:
+    """Fields of a call as JSON."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in dict(fields).items()}

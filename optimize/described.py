@@ -1,0 +1,98 @@
+"""Models, retrievers and functions as JSON that tells one from another; no key and no address is in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+__all__ = ["digest", "function_of", "model_of", "retriever_of"]
+
+_OURS = "keqa."
+_DECODING = ("temperature", "top_p", "max_tokens")
+
+
+def digest(described: Any) -> str:
+    """A short name for what is described as JSON."""
+    text = json.dumps(described, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def model_of(lm: Any) -> dict[str, Any]:
+    """A language model: its name, how it decodes, and the weights of one that runs in this process."""
+    settings = getattr(lm, "kwargs", {})
+    found = {"model": getattr(lm, "model", None), **{name: settings.get(name) for name in _DECODING}}
+    path = getattr(getattr(lm, "engine", None), "path", None)
+    if isinstance(path, str):
+        from keqa.lms.build import fingerprint
+
+        found["weights"] = fingerprint(path)
+    return found
+
+
+def retriever_of(retriever: Any) -> dict[str, Any] | None:
+    """A retriever: its class, what its manifest says of the corpus, and the retriever behind it where it wraps one."""
+    if retriever is None:
+        return None
+    found: dict[str, Any] = {"kind": _name(type(retriever))}
+    if not found["kind"].startswith(_OURS):
+        found["search"] = function_of(type(retriever).search)
+    manifest = getattr(retriever, "manifest", None)
+    if manifest is not None:
+        analyzer = getattr(manifest, "analyzer", None)
+        found |= {name: getattr(manifest, name, None) for name in ("passages", "source_hash")}
+        found["analyzer"] = dataclasses.asdict(analyzer) if dataclasses.is_dataclass(analyzer) else None  # type: ignore[arg-type]
+    behind = getattr(retriever, "retriever", None)
+    if behind is not None:
+        found["keep"] = getattr(retriever, "keep", None)
+        similarity = getattr(retriever, "_similarity", None)
+        found["similarity"] = None if similarity is None else function_of(similarity)
+        found["behind"] = retriever_of(behind)
+    return found
+
+
+def function_of(function: Callable[..., Any]) -> str:
+    """A function by its name; one that does not come with the package by what it does as well.
+
+    All lambdas of a module share a name, and a function of a notebook keeps its name when it is changed. What a
+    function calls is told by name alone.
+    """
+    if isinstance(function, functools.partial):
+        return f"{function_of(function.func)} {digest([_value(function.args), _value(function.keywords)])}"
+    plain = hasattr(function, "__qualname__")
+    name = _name(function if plain else type(function))
+    if name.startswith(_OURS) and "<" not in name:
+        return name
+    code = getattr(function if plain else type(function).__call__, "__code__", None)
+    cells = [_value(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    defaults = _value([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
+    state = None if plain else _value(getattr(function, "__dict__", None))
+    return f"{name} {digest([code and _code(code), cells, defaults, state])}"
+
+
+def _name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _code(code: CodeType) -> list[Any]:
+    constants = [_code(one) if isinstance(one, CodeType) else _value(one) for one in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), constants]
+
+
+def _value(value: Any) -> Any:
+    """A value as JSON that is the same in every process: no object's address is in it."""
+    if isinstance(value, dict):
+        return {str(name): _value(inner) for name, inner in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, list | tuple):
+        return [_value(inner) for inner in value]
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        # What this one holds in turn is left out: functions may hold each other.
+        return [_name(value), _code(code)]
+    return _name(type(value)) if type(value).__repr__ is object.__repr__ else repr(value)

@@ -1,0 +1,46 @@
+"""Which training question a demonstration comes from, so that no question is chosen by its own answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from keqa.optimize.candidate import Candidate
+from keqa.optimize.described import digest
+from keqa.programs.keqa import KEQA
+
+__all__ = ["Origins"]
+
+
+class Origins:
+    """Remembers demonstrations by the training questions that they come from.
+
+    Where there are too few questions to hold some out, the same ones are learned from and chosen by.
+    """
+
+    def __init__(self) -> None:
+        self._demos: dict[str, set[str]] = {}
+
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        """Remember where these come from."""
+        for one in candidates:
+            self._demos.setdefault(one.root, set()).add(digest(dict(one.demo)))
+
+    def without(self, program: KEQA, root: str) -> KEQA:
+        """The program itself, or a copy without the demonstrations that come from a question.
+
+        Args:
+            program: It stays as it is.
+            root: Id of the question that is about to be asked.
+        """
+        own = self._demos.get(root, set())
+
+        def tells(demo: Any) -> bool:
+            return digest(dict(demo)) in own
+
+        if not own or not any(tells(demo) for predictor in program.predictors() for demo in predictor.demos):
+            return program
+        twin: KEQA = program.deepcopy()
+        for predictor in twin.predictors():
+            predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
+        return twin
