@@ -1,0 +1,159 @@
+"""Runs as the rows of a table, and their questions as its groups of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from keqa.errors import InputError
+from keqa.reports.facets import Facets, facets_of
+from keqa.reports.measures import parsed
+from keqa.runs.lines import Run, RunHeader, RunLine
+from keqa.runs.methods import METHODS
+
+__all__ = ["KEQA", "Entry", "Group", "Identity", "entries_of", "groups_of", "of_method", "title_of"]
+
+KEQA = "keqa"
+"""The method that all others are compared with."""
+
+Identity = tuple[str, str]
+"""A question: its data set and its id."""
+
+_ORDER = ("baseline", "keqa", "ablation", "gate")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row: one label over all data sets that it was run on.
+
+    Attributes:
+        label: The name of its run.
+        method: The method's name.
+        title: What stands in the first column.
+        kind: ``baseline``, ``keqa``, ``ablation`` or ``gate``; see `keqa.runs.methods`.
+        facets: What it was set up with, on the first data set.
+        base: What its answers depend on besides, so that points of one curve have the same.
+        lines: By data set and id.
+        expected: The questions it was to answer.
+    """
+
+    label: str
+    method: str
+    title: str
+    kind: str
+    facets: Facets
+    base: str
+    lines: dict[Identity, RunLine] = field(default_factory=dict)
+    expected: set[Identity] = field(default_factory=set)
+
+    @property
+    def own(self) -> bool:
+        """Whether it is KEQA or made of it, and no existing method."""
+        return self.kind != "baseline"
+
+    @property
+    def finished(self) -> bool:
+        """Whether every question was asked."""
+        return self.lines.keys() == self.expected
+
+    @property
+    def comparable(self) -> bool:
+        """Whether so many outputs parsed that the method was measured, and not its prompts."""
+        return parsed(list(self.lines.values())).comparable
+
+    def within(self, group: Group) -> list[RunLine]:
+        """Its lines of a group."""
+        return [line for identity, line in self.lines.items() if identity in group.questions]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Questions that have columns of their own.
+
+    Attributes:
+        name: A data set, or a kind of question where there is one data set only; empty for all there are.
+        questions: Which ones.
+        polar: Whether all are yes/no questions or choices, which have an accuracy only.
+    """
+
+    name: str
+    questions: frozenset[Identity]
+    polar: bool
+
+    @property
+    def scores(self) -> tuple[tuple[str, str], ...]:
+        """Heading and measure of each of its scores, as in the paper's Table 1."""
+        return (("ACC", "accuracy"),) if self.polar else (("F1", "f1"), ("EM", "em"))
+
+    @property
+    def first(self) -> tuple[str, str]:
+        """The score that is shown where there is room for one."""
+        return self.scores[0]
+
+
+def entries_of(runs: Sequence[Run]) -> list[Entry]:
+    """The rows that runs make: those of one label and method on several data sets make one.
+
+    Existing methods come first, then KEQA, its ablations and gates, each in the order given, as in the paper's Table 1.
+
+    Raises:
+        InputError: Two runs of one label are on the same questions.
+    """
+    found: dict[tuple[str, str], Entry] = {}
+    seen: set[tuple[str, str, str]] = set()
+    for run in runs:
+        header = run.header
+        if (header.label, header.method, header.dataset) in seen:
+            raise InputError(f"there are two runs '{header.label}' on {header.dataset or 'one data set'}: give one")
+        seen.add((header.label, header.method, header.dataset))
+        entry = found.setdefault((header.label, header.method), _entry(header))
+        entry.expected.update((header.dataset, one) for one in header.ids)
+        entry.lines.update({(header.dataset, line.id): line for line in run.lines})
+    return sorted(found.values(), key=lambda entry: _ORDER.index(entry.kind))
+
+
+def groups_of(entries: Iterable[Entry]) -> list[Group]:
+    """The groups of columns: data sets where there are several, else kinds of question, else all questions."""
+    kinds: dict[Identity, RunLine] = {}
+    for entry in entries:
+        for identity, line in entry.lines.items():
+            kinds.setdefault(identity, line)
+    several = len({dataset for dataset, _ in kinds}) > 1
+    members: dict[str, list[Identity]] = {}
+    for identity, line in kinds.items():
+        members.setdefault(identity[0] if several else line.kind, []).append(identity)
+    groups = [
+        Group(name, frozenset(members[name]), all(kinds[one].answer_type != "short" for one in members[name]))
+        for name in members
+    ]
+    return groups if len(groups) > 1 else [Group("", group.questions, group.polar) for group in groups]
+
+
+def of_method(entries: Iterable[Entry], method: str) -> Entry | None:
+    """The row that stands for a method: the one labelled like it, else its first."""
+    found = [entry for entry in entries if entry.method == method]
+    return next((entry for entry in found if entry.label == method), found[0] if found else None)
+
+
+def title_of(method: str, label: str) -> str:
+    """What a row is called: the method's title, with the arguments that its label tells; else the label."""
+    known = METHODS.get(method)
+    if known is None or not f"{label}-".startswith(f"{method}-"):
+        return label
+    title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
+    arguments = label[len(method) + 1 :]
+    return f"{title} ({arguments})" if arguments else title
+
+
+def _entry(header: RunHeader) -> Entry:
+    configuration = header.configuration
+    known = METHODS.get(header.method)
+    own = configuration.get("program") == "KEQA"
+    return Entry(
+        label=header.label,
+        method=header.method,
+        title=title_of(header.method, header.label),
+        kind=known.kind if known is not None else "ablation" if own else "baseline",
+        facets=facets_of(header),
+        base=f"{configuration.get('prompts')} {configuration.get('reference')}",
+    )

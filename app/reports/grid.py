@@ -1,0 +1,116 @@
+"""A table as data: what stands in it, how it is shown, and what is to be said under it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["EMPTY", "Cell", "Column", "Grid", "Row", "number", "p_value", "share", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One entry.
+
+    Attributes:
+        value: For reading by programs, unrounded; None where there is none.
+        text: As it is shown.
+        bold: The best of its column.
+        underline: The best existing method of its column.
+        star: Better than that one beyond chance.
+    """
+
+    value: float | str | None
+    text: str
+    bold: bool = False
+    underline: bool = False
+    star: bool = False
+
+    def marked(self, *, bold: bool = False, underline: bool = False, star: bool = False) -> Cell:
+        """The same with further marks."""
+        return replace(self, bold=self.bold or bold, underline=self.underline or underline, star=self.star or star)
+
+
+EMPTY = Cell(None, "")
+"""Nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column.
+
+    Attributes:
+        name: Such as ``F1``.
+        group: What stands above it and its neighbours, such as a data set or a kind of question.
+        right: Whether it is set to the right, as numbers are.
+    """
+
+    name: str
+    group: str = ""
+    right: bool = True
+
+    @property
+    def full(self) -> str:
+        """Group and name in one, where there is one line only."""
+        return f"{self.group} {self.name}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row.
+
+    Attributes:
+        cells: One a column.
+        ruled: Whether a line stands above it.
+    """
+
+    cells: tuple[Cell, ...]
+    ruled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table.
+
+    Attributes:
+        name: Of its files, such as ``table1``.
+        title: Its caption.
+        columns: The first one names the rows.
+        rows: Each with as many cells.
+        notes: What is to be said under it.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(len(row.cells) != len(self.columns) for row in self.rows):
+            raise ValueError(f"every row of {self.name} needs {len(self.columns)} cells")
+
+
+def text(value: str) -> Cell:
+    """A cell of words."""
+    return Cell(value, value)
+
+
+def number(value: float | None, digits: int = 3, *, signed: bool = False) -> Cell:
+    """A cell with a number, written as the paper's tables do but without a zero before the point."""
+    return EMPTY if value is None else Cell(value, _bare(f"{value:{'+' if signed else ''}.{digits}f}"))
+
+
+def share(value: float | None) -> Cell:
+    """A cell with a share, in per cent."""
+    return EMPTY if value is None else Cell(value, f"{100 * value:.1f} %")
+
+
+def p_value(value: float | None) -> Cell:
+    """A cell with a p-value."""
+    return EMPTY if value is None else Cell(value, "<.001" if value < 0.001 else _bare(f"{value:.3f}"))
+
+
+def _bare(written: str) -> str:
+    sign = written[0] if written[0] in "+-" else ""
+    digits = written[len(sign) :]
+    return sign + (digits[1:] if digits.startswith("0.") else digits)

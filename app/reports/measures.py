@@ -1,0 +1,105 @@
+"""What tables and figures say of the lines of a run: means of scores and costs, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from keqa.errors import InputError
+from keqa.metrics.costs import question_retrieval_ratio, quiz_retrieval_ratio
+from keqa.metrics.parsing import Parsed, parse_failures
+from keqa.programs.records import Cost, QuestionRecord
+from keqa.runs.lines import RunLine
+
+__all__ = ["MEASURES", "cost_of", "measure", "parsed", "quality", "records", "right"]
+
+
+def quality(line: RunLine) -> float:
+    """F1, by which methods are compared question by question; of a yes/no question or choice it is the accuracy.
+
+    A failed question scores 0.
+    """
+    return line.scores.get("f1", line.scores.get("accuracy", 0.0))
+
+
+def right(line: RunLine) -> bool:
+    """Whether the answer is right by exact match."""
+    return line.scores.get("em", line.scores.get("accuracy", 0.0)) >= 1.0
+
+
+def cost_of(line: RunLine) -> Cost:
+    """What a question cost; nothing where it could not even be asked."""
+    return Cost() if line.record is None else line.record.cost
+
+
+def records(lines: Sequence[RunLine]) -> list[QuestionRecord]:
+    """The stories of the questions that have one."""
+    return [line.record for line in lines if line.record is not None]
+
+
+def parsed(lines: Sequence[RunLine]) -> Parsed:
+    """How many outputs did not parse."""
+    return parse_failures(records(lines))
+
+
+def measure(name: str, lines: Sequence[RunLine]) -> float | None:
+    """A measure over lines.
+
+    Args:
+        name: One of `MEASURES`.
+        lines: Of one run.
+
+    Returns:
+        Its value; None where no line has it, such as the accuracy of open questions.
+
+    Raises:
+        InputError: There is no such measure.
+    """
+    if name not in MEASURES:
+        raise InputError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
+    return MEASURES[name](lines) if lines else None
+
+
+def _mean(of: Callable[[RunLine], float]) -> Callable[[Sequence[RunLine]], float | None]:
+    return lambda lines: sum(of(line) for line in lines) / len(lines)
+
+
+def _score(name: str) -> Callable[[Sequence[RunLine]], float | None]:
+    def mean(lines: Sequence[RunLine]) -> float | None:
+        found = [line.scores[name] for line in lines if name in line.scores]
+        return sum(found) / len(found) if found else None
+
+    return mean
+
+
+def _tokens(line: RunLine) -> float:
+    return sum(role.prompt_tokens + role.completion_tokens for role in cost_of(line).by_role.values())
+
+
+def _ratio(of: Callable[[list[QuestionRecord]], Fraction]) -> Callable[[Sequence[RunLine]], float | None]:
+    def ratio(lines: Sequence[RunLine]) -> float | None:
+        try:
+            return float(of(records(lines)))
+        except ValueError:
+            return None
+
+    return ratio
+
+
+MEASURES: dict[str, Callable[[Sequence[RunLine]], float | None]] = {
+    "f1": _score("f1"),
+    "em": _score("em"),
+    "accuracy": _score("accuracy"),
+    "contains": _score("contains"),
+    "failed": _mean(lambda line: float(line.failed)),
+    "retrievals": _mean(lambda line: cost_of(line).retrievals),
+    "requests": _mean(lambda line: cost_of(line).lm_requests),
+    "calls": _mean(lambda line: cost_of(line).calls),
+    "tokens": _mean(_tokens),
+    "seconds": _mean(lambda line: line.seconds),
+    "parse failures": lambda lines: float(parsed(lines).share),
+    "quiz retrieval ratio": _ratio(quiz_retrieval_ratio),
+    "question retrieval ratio": _ratio(question_retrieval_ratio),
+}
+"""By name. Costs are for one question: ``requests`` are the LM calls that the answers take, ``calls`` those that no
+cache answered."""

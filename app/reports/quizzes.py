@@ -1,0 +1,97 @@
+"""The quizzes of a run whose right answer is known: what a gate or a judge said of each can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from keqa.metrics.answers import exact_match
+from keqa.programs.gates import Golds
+from keqa.programs.records import QuizRecord
+from keqa.programs.votes import leader
+from keqa.reports.entries import Entry, Group
+from keqa.runs.lines import RunLine
+
+__all__ = ["Checked", "checked_quizzes", "golds_of_runs", "plain"]
+
+TESTBED = "testbed"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An examined quiz with its gold answers.
+
+    Attributes:
+        quiz: What was drawn, how it was clustered, and what the gate said.
+        golds: Its gold answers.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+    """
+
+    quiz: QuizRecord
+    golds: tuple[str, ...]
+    answer_type: str
+    choices: tuple[str, ...]
+
+    def right(self, answer: str | None) -> bool:
+        """Whether an answer to it is right."""
+        return exact_match(answer, self.golds, self.answer_type, self.choices)
+
+    @property
+    def answer(self) -> str | None:
+        """The answer from memory: that of the largest cluster."""
+        first = leader([cluster.size for cluster in self.quiz.clusters])
+        return None if first is None else self.quiz.clusters[first].answer
+
+    @property
+    def score(self) -> float | None:
+        """By what the gate ranks it, higher for better known; None for a gate that ranks nothing."""
+        if self.quiz.certainty is not None:
+            return self.quiz.certainty
+        return self.quiz.consistency if self.quiz.threshold is not None else None
+
+
+def plain(quiz: str) -> str:
+    """A quiz's text, by which it is found again: spaces and case do not matter."""
+    return " ".join(quiz.split()).casefold()
+
+
+def golds_of_runs(entry: Entry) -> Golds | None:
+    """The gold answers of quizzes that are no questions themselves: the testbed tells them, benchmarks do not."""
+    if {dataset for dataset, _ in entry.expected} != {TESTBED}:
+        return None
+    from keqa.runs.questions import golds_of
+    from keqa.testbed.testbed import Testbed
+
+    world = Testbed()
+    found = golds_of([*world.train, *world.dev, *world.test])
+    # A quiz that no gold decomposition has is answered by the empty text there.
+    return lambda quiz: found(quiz) if any(found(quiz)) else None
+
+
+def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | None = None) -> list[Checked]:
+    """The examined quizzes of a row whose gold answers are known, each text once.
+
+    Args:
+        entry: The row.
+        group: Of these questions only.
+        golds: Gold answers of quizzes; a quiz that is the question itself has the question's.
+    """
+    found: dict[str, Checked] = {}
+    for line in entry.lines.values() if group is None else entry.within(group):
+        for one in _checked(line, golds):
+            found.setdefault(plain(str(one.quiz.resolved)), one)
+    return list(found.values())
+
+
+def _checked(line: RunLine, golds: Golds | None) -> Iterator[Checked]:
+    for quiz in line.record.quizzes if line.record is not None else ():
+        if quiz.resolved is None or not quiz.samples:
+            continue
+        if line.record is not None and plain(quiz.resolved) == plain(line.record.question):
+            choices = tuple(line.record.choices)
+            yield Checked(quiz, tuple(line.answers), line.answer_type, choices)
+        elif golds is not None:
+            known = golds(quiz.resolved) if callable(golds) else golds.get(plain(quiz.resolved))
+            if known:
+                yield Checked(quiz, tuple(known), "short", ())

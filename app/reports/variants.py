@@ -1,0 +1,60 @@
+"""Tables 3, 4 and 5 of the KEQA paper: other retrievers, other language models, and what a question costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from keqa.reports.entries import Entry, groups_of
+from keqa.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.reports.measures import measure
+from keqa.reports.sweeps import Facet, sweep
+
+__all__ = ["by_language_model", "by_retriever", "costs"]
+
+_COMPARED = {"keqa": "KEQA", "rag": "RAG"}
+_COSTS = (("R", "retrievals", 2), ("L", "requests", 2), ("token", "tokens", 0), ("time", "seconds", 2))
+
+
+def by_retriever(entries: Sequence[Entry]) -> Grid | None:
+    """Table 3: KEQA and vanilla RAG with each retriever; None where there is one retriever only."""
+    return _by("retriever", "table3", "Performances of KEQA and RAG with other retrievers", entries)
+
+
+def by_language_model(entries: Sequence[Entry]) -> Grid | None:
+    """Table 4: KEQA and vanilla RAG with each language model; None where there is one only."""
+    return _by("lm", "table4", "Performances of KEQA and RAG with other language models", entries)
+
+
+def costs(entries: Sequence[Entry]) -> Grid:
+    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
+
+    Calls and tokens are those that the answers take; where a cache answered, the tokens are those it had been told.
+    """
+    groups = groups_of(entries)
+    columns = [Column("method", right=False)]
+    columns += [Column(heading, group.name) for group in groups for heading, _, _ in _COSTS]
+    rows = []
+    for entry in entries:
+        cells: list[Cell] = [text(entry.title)]
+        for group in groups:
+            lines = entry.within(group)
+            cells += [number(measure(name, lines), digits) for _, name, digits in _COSTS]
+        rows.append(Row(tuple(cells)))
+    notes = ("R: retrievals, L: calls to language models, time: seconds, each for one question.",)
+    return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)
+
+
+def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid | None:
+    curves = [sweep(entries, method, facet) for method in _COMPARED]
+    kept = [entry for curve in curves for entry in curve]
+    if not kept:
+        return None
+    groups = groups_of(kept)
+    columns = (Column("method", right=False), *(Column(group.first[0], group.name) for group in groups))
+    rows = []
+    for value in dict.fromkeys(getattr(entry.facets, facet) for entry in kept):
+        same = [entry for entry in kept if getattr(entry.facets, facet) == value]
+        for position, entry in enumerate(same):
+            scores = [number(measure(group.first[1], entry.within(group))) for group in groups]
+            rows.append(Row((text(f"{_COMPARED[entry.method]} w {value}"), *scores), ruled=position == 0))
+    return Grid(name, title, columns, tuple(rows))

@@ -1,0 +1,128 @@
+"""Every table and figure that runs have the figures for, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from keqa.errors import InputError
+from keqa.programs.gates import Golds
+from keqa.reports.curves import Figure, points_of
+from keqa.reports.discriminator import discriminator
+from keqa.reports.entries import Entry, entries_of
+from keqa.reports.figures import figures_of
+from keqa.reports.formats import FORMATS, to_csv
+from keqa.reports.gates import gates
+from keqa.reports.grid import Grid
+from keqa.reports.overall import overall
+from keqa.reports.plots import can_draw, draw
+from keqa.reports.quizzes import golds_of_runs
+from keqa.reports.render import Rendered
+from keqa.reports.sweeps import main_rows
+from keqa.reports.variants import by_language_model, by_retriever, costs
+from keqa.runs.lines import Run
+
+__all__ = ["figures", "table", "tables", "write"]
+
+
+def table(runs: Sequence[Run]) -> Rendered:
+    """Table 1 for a rich console: every method on every kind of question, with costs and significance.
+
+    Args:
+        runs: As `keqa.runs.lines.read_run` reads them, finished or not.
+
+    Raises:
+        InputError: There is no run, or two have one label.
+    """
+    return Rendered(overall(main_rows(_entries(runs))))
+
+
+def tables(runs: Sequence[Run]) -> list[Grid]:
+    """The tables of the KEQA paper, and that of gates, as far as the runs have their rows.
+
+    Args:
+        runs: As `keqa.runs.lines.read_run` reads them.
+
+    Raises:
+        InputError: There is no run, or two have one label.
+    """
+    entries, golds = _entries(runs), _golds()
+    rows = main_rows(entries)
+    found = (
+        overall(rows),
+        discriminator(entries, golds),
+        by_retriever(entries),
+        by_language_model(entries),
+        costs(rows),
+        gates(entries, golds),
+    )
+    return [grid for grid in found if grid is not None]
+
+
+def figures(runs: Sequence[Run]) -> list[Figure]:
+    """Figures 3 to 5 of the KEQA paper, and those of gates, as far as the runs have their points.
+
+    Args:
+        runs: As `keqa.runs.lines.read_run` reads them.
+
+    Raises:
+        InputError: There is no run, or two have one label.
+    """
+    return figures_of(_entries(runs), _golds())
+
+
+def write(folder: Path | str, runs: Sequence[Run], *, plots: bool | None = None) -> list[Path]:
+    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
+
+    No language model is asked: run files are all that is needed, so that everything can be drawn again.
+
+    Args:
+        folder: Where to; it is made where it is not there.
+        runs: As `keqa.runs.lines.read_run` reads them.
+        plots: Whether to draw the figures; where None, if matplotlib is installed.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: There is no run, two have one label, or a file cannot be written.
+        MissingExtraError: Figures are asked for, and matplotlib is not installed. Everything else is written by then.
+    """
+    folder = Path(folder)
+    drawn = figures(runs)
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for grid in tables(runs):
+            for ending, form in FORMATS.items():
+                paths.append(_written(folder / f"{grid.name}{ending}", form(grid)))
+        paths += [_written(folder / f"{figure.name}-points.csv", to_csv(points_of(figure))) for figure in drawn]
+        if can_draw() if plots is None else plots:
+            paths += [path for figure in drawn for path in draw(figure, folder)]
+    except OSError as error:
+        raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
+    return paths
+
+
+def _entries(runs: Sequence[Run]) -> list[Entry]:
+    if not runs:
+        raise InputError("there is no run to report on")
+    return entries_of(runs)
+
+
+def _golds() -> Callable[[Entry], Golds | None]:
+    """The gold answers of each row's quizzes; those of the testbed are made once."""
+    found: dict[frozenset[str], Golds | None] = {}
+
+    def of(entry: Entry) -> Golds | None:
+        datasets = frozenset(dataset for dataset, _ in entry.expected)
+        if datasets not in found:
+            found[datasets] = golds_of_runs(entry)
+        return found[datasets]
+
+    return of
+
+
+def _written(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8")
+    return path

@@ -1,0 +1,151 @@
+import pytest
+
+from keqa.errors import InputError
+from keqa.metrics.significance import mcnemar, paired_t_test
+from keqa.reports.entries import entries_of
+from keqa.reports.overall import overall
+
+KEQA = (1, 1, 1, 1, 1, 1, 1, 0)
+RAG = (1, 0, 0, 0, 0, 0, 1, 0)
+BOOK = (0, 0, 1, 0, 0, 0, 0, 0)
+
+
+def by_method(grid):
+    """The rows as mappings from columns to what is shown."""
+    names = [column.full for column in grid.columns]
+    return {row.cells[0].text: dict(zip(names, row.cells, strict=True)) for row in grid.rows}
+
+
+def test_scores_costs_and_marks_of_a_table_worked_out_by_hand(scored):
+    grid = overall(entries_of([scored("keqa", KEQA), scored("rag", RAG), scored("closed-book", BOOK)]))
+    rows = by_method(grid)
+    assert list(rows) == ["Always retrieve", "Closed book", "KEQA"]
+    assert {name: cell.text for name, cell in rows["Always retrieve"].items()} == {
+        "method": "Always retrieve",
+        "F1": ".250",
+        "EM": ".250",
+        "retrievals": "1.00",
+        "LM calls": "2.0",
+        "sent": "2.0",
+        "not parsed": "0.0 %",
+        "failed": "0",
+        "KEQA's lead in F1 mean": "+.625",
+        "KEQA's lead in F1 low": "+.250",
+        "KEQA's lead in F1 high": "+.875",
+        "p t-test": ".011",
+        "p McNemar": ".062",
+    }
+    assert paired_t_test(KEQA, RAG) == pytest.approx(0.0112, abs=1e-4)
+    assert mcnemar(KEQA, RAG) == 0.0625
+    keqa, rag, book = rows["KEQA"]["F1"], rows["Always retrieve"]["F1"], rows["Closed book"]["F1"]
+    assert (keqa.text, keqa.bold, keqa.underline, keqa.star) == (".875", True, False, True)
+    assert (rag.bold, rag.underline, rag.star) == (False, True, False)
+    assert (book.bold, book.underline, book.star) == (False, False, False)
+    assert rows["KEQA"]["p t-test"].value is None
+    assert [row.ruled for row in grid.rows] == [False, False, True]
+    assert grid.notes[-1] == "KEQA is the best in every column."
+
+
+def test_kinds_have_columns_of_their_own_and_yes_no_questions_an_accuracy(run, line):
+    kinds = ("one hop", "bridge", "yes/no")
+    lines = [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds * 2)]
+    grid = overall(entries_of([run("keqa", lines)]))
+    assert [column.full for column in grid.columns][1:8] == [
+        "one hop F1",
+        "one hop EM",
+        "bridge F1",
+        "bridge EM",
+        "yes/no ACC",
+        "all F1",
+        "all EM",
+    ]
+
+
+def test_several_data_sets_are_the_columns_instead_of_kinds(scored):
+    runs = [
+        scored("keqa", (1, 1), dataset="nq"),
+        scored("keqa", (0, 1), "yes/no", dataset="strategyqa"),
+        scored("rag", (0, 1), dataset="nq"),
+    ]
+    rows = by_method(overall(entries_of(runs)))
+    assert [name for name in rows["KEQA"] if name[-2:] in ("F1", "EM", "CC")] == [
+        "nq F1",
+        "nq EM",
+        "strategyqa ACC",
+        "all F1",
+        "all EM",
+    ]
+    assert rows["KEQA"]["strategyqa ACC"].text == ".500"
+    # On one of the two sets only, it is not ranked over all of them; the lead is over the questions of both.
+    assert rows["Always retrieve"]["remarks"].text == "2 questions only"
+    assert rows["Always retrieve"]["all F1"].bold is False
+    assert rows["Always retrieve"]["KEQA's lead in F1 mean"].text == "+.500"
+
+
+def test_more_than_a_tenth_of_unreadable_outputs_is_not_comparable(run, line, scored):
+    good = scored("keqa", (0,) * 10)
+    # 20 outputs, of which 2 and 3 could not be read: exactly a tenth, and more.
+    ten = run("rag", [line(n, 1.0, unreadable=int(n < 2)) for n in range(10)])
+    more = run("react", [line(n, 1.0, unreadable=int(n < 3)) for n in range(10)])
+    rows = by_method(grid := overall(entries_of([good, ten, more])))
+    assert rows["Always retrieve"]["EM"].text == "1.000"
+    assert rows["Always retrieve"]["not parsed"].text == "10.0 %"
+    assert rows["ReAct"]["remarks"].text == "not comparable"
+    assert [rows["ReAct"][name].text for name in ("F1", "EM", "p t-test")] == ["-", "-", ""]
+    assert rows["ReAct"]["F1"].value is None
+    assert rows["ReAct"]["not parsed"].text == "15.0 %"
+    assert any(note.startswith("Not comparable: more than 10 % of the outputs") for note in grid.notes)
+    assert "ReAct" not in grid.notes[-1]
+
+
+def test_where_keqa_is_not_the_best_the_table_says_so(scored):
+    grid = overall(entries_of([scored("keqa", RAG), scored("rag", KEQA), scored("keqa-no-qke", BOOK)]))
+    assert grid.notes[-1] == (
+        "KEQA is not the best in F1 (Always retrieve .875, KEQA .250, p = .011); "
+        "EM (Always retrieve .875, KEQA .250, p = .011)."
+    )
+    rows = by_method(grid)
+    assert not rows["KEQA"]["F1"].star
+    assert rows["Always retrieve"]["F1"].bold
+    assert rows["Always retrieve"]["KEQA's lead in F1 mean"].text == "-.625"
+
+
+def test_an_ablation_that_is_ahead_is_named_too(scored):
+    grid = overall(entries_of([scored("keqa", (1, 0)), scored("keqa-no-ukp", (1, 1))]))
+    assert "KEQA w/o UKP 1.000, KEQA .500, p = .500" in grid.notes[-1]
+
+
+def test_a_failed_question_scores_nothing_and_is_counted_apart(run, line):
+    lines = [line(0, 1.0), line(1, 0.0, failed=True)]
+    rows = by_method(overall(entries_of([run("keqa", lines)])))
+    assert (rows["KEQA"]["EM"].text, rows["KEQA"]["failed"].text) == (".500", "1")
+
+
+def test_calls_that_a_cache_answered_are_told_apart(run, line):
+    rows = by_method(overall(entries_of([run("keqa", [line(0, 1.0, calls=1, cached=3), line(1, 1.0, calls=2)])])))
+    assert (rows["KEQA"]["LM calls"].text, rows["KEQA"]["sent"].text) == ("3.0", "1.5")
+
+
+def test_an_unfinished_run_is_shown_and_not_ranked(scored, run, line):
+    part = run("rag", [line(0, 1.0)], ids=["q0", "q1"])
+    grid = overall(entries_of([scored("keqa", (0, 0)), part]))
+    rows = by_method(grid)
+    assert rows["Always retrieve"]["remarks"].text == "1 of 2 asked"
+    assert (rows["Always retrieve"]["F1"].text, rows["Always retrieve"]["F1"].bold) == ("1.000", False)
+    assert rows["Always retrieve"]["p t-test"].value is None
+    assert grid.notes[-1] == "KEQA is the best in every column."
+
+
+def test_without_keqa_nothing_is_compared(scored):
+    grid = overall(entries_of([scored("rag", (1, 0))]))
+    assert grid.notes[-1] == "KEQA was not run: there is nothing to compare with."
+
+
+def test_two_runs_of_one_label_are_refused(scored):
+    with pytest.raises(InputError, match="two runs 'keqa' on mine"):
+        entries_of([scored("keqa", (1,)), scored("keqa", (0,))])
+
+
+def test_rows_are_called_by_title_and_arguments(scored):
+    runs = [scored("rag", (1,), label="rag-top_k=5"), scored("keqa", (1,), label="mine"), scored("other", (1,))]
+    assert [entry.title for entry in entries_of(runs)] == ["Always retrieve (top_k=5)", "other", "mine"]
