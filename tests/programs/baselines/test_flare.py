@@ -1,0 +1,146 @@
+"""FLARE: unsure sentences are searched for and written again."""
+
+from __future__ import annotations
+
+import pytest
+from dspy.lm15 import ServerError
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.openai_server import OpenAIServer, markers
+
+from keqa.errors import ConfigurationError
+from keqa.lms.build import build_lm
+from keqa.programs.baselines import FLARE
+from keqa.programs.baselines.flare import masked
+
+QUESTION = "Where was the author of It born?"
+CHAIN = ["Ann wrote It.", "Ann was born in Oslo.", "So the answer is Oslo."]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "probabilities", "query"),
+    [
+        ("Joe Biden attended Penn .", [0.9, 0.9, 0.9, 0.2, 0.9], "Joe Biden attended ."),
+        ("So the answer is Oslo.", [0.9, 0.9, 0.9, 0.9, 0.5], "Oslo."),
+        ("So the answer is Oslo.", [0.9, 0.9, 0.9, 0.9, 0.1], ""),
+        ("It is .", [0.1, 0.1, 0.9], ""),
+    ],
+)
+def test_unsure_words_are_left_out(sentence, probabilities, query):
+    assert masked(sentence, probabilities, 0.4) == query
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Ann", "Oslo", "wrote"]), st.floats(0, 1)), max_size=8), st.floats(0, 1))
+def test_a_query_keeps_sure_words_only(words, beta):
+    query = masked(" ".join(word for word, _ in words), [probability for _, probability in words], beta)
+    assert query.split() == [word for word, probability in words if probability >= beta]
+
+
+def on_server(replies, likely, retriever, **settings):
+    """The record, the requests and the queries of one question, asked of an LM with a probability for each token."""
+    left = iter(replies)
+    with OpenAIServer(
+        reply=lambda messages, n, body: [next(left)], probability=lambda token: likely.get(token.strip(), 0.95)
+    ) as server:
+        searched = retriever("Ann is from Oslo.", "It is by Ann.")
+        program = FLARE(searched, **settings)
+        program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
+        return program(QUESTION).record, server.calls, searched.queries
+
+
+def thoughts(*sentences):
+    return [markers(thought=sentence) for sentence in sentences]
+
+
+def test_sure_sentences_need_no_search(retriever):
+    record, calls, queries = on_server(thoughts(*CHAIN), {}, retriever)
+    assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "closed_book", " ".join(CHAIN))
+    assert [call.body.get("logprobs") for call in calls] == [True, True, True]
+    assert (queries, record.quizzes, record.degradations) == ([], [], [])
+    assert (record.method, record.cost.calls, record.cost.retrievals) == ("flare", 3, 0)
+
+
+def test_an_unsure_sentence_is_searched_for_without_its_unsure_words_and_written_again(retriever):
+    replies = thoughts(CHAIN[0], "Ann was born in Bergen.", CHAIN[1], CHAIN[2])
+    record, calls, queries = on_server(replies, {"Bergen.": 0.3, "born": 0.7}, retriever)
+    assert queries == ["Ann was born in"]
+    assert record.explanation == " ".join(CHAIN)
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [("Ann was born in", "Ann was born in Oslo.")]
+    assert (record.answer, record.answer_source) == ("Oslo", "passages")
+    assert [passage.text for passage in record.passages] == ["Ann is from Oslo.", "It is by Ann."]
+    prompts = [call.messages[-1]["content"] for call in calls]
+    assert ['["Ann is from Oslo.", "It is by Ann."]' in prompt for prompt in prompts] == [False, False, True, False]
+    # What is found serves one sentence; the next is tried from memory again.
+    assert '["Ann wrote It.", "Ann was born in Oslo."]' in prompts[3]
+
+
+def test_a_sentence_without_a_sure_word_searches_for_the_question(retriever):
+    likely = dict.fromkeys(["Ann", "wrote", "It."], 0.1)
+    _, _, queries = on_server(thoughts(CHAIN[0], CHAIN[0], CHAIN[2]), likely, retriever)
+    assert queries == [QUESTION]
+
+
+def test_the_markers_around_a_sentence_do_not_count(retriever):
+    likely = {"[[": 0.01, "##": 0.01, "]]": 0.01, "thought": 0.01, "completed": 0.01}
+    _, _, queries = on_server(thoughts(*CHAIN), likely, retriever)
+    assert queries == []
+
+
+def test_with_theta_0_nothing_is_unsure(retriever):
+    _, _, queries = on_server(thoughts(*CHAIN), {"Ann": 0.01}, retriever, theta=0)
+    assert queries == []
+
+
+def test_reasoning_without_an_answer_is_answered_from_what_was_found(scripted, retriever):
+    def reply(name, inputs, config):
+        if name == "ReasonWithKnowledge":
+            return {"reasoning": "because", "answer": "Oslo"}
+        return {"thought": CHAIN[0]}
+
+    lm, engine = scripted(reply)
+    engine.probability = 0.6
+    program = FLARE(retriever("It is by Ann."))
+    program.set_lm(lm)
+    record = program(QUESTION).record
+    assert (record.answer, record.answer_source) == ("Oslo", "passages")
+    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann."]'
+    assert [note.cause for note in record.degradations] == ["NoAnswerStated"]
+    # A sentence said again ends the reasoning.
+    assert engine.count["ExtendReasoning"] == 4
+
+
+def test_a_failing_second_try_keeps_the_sentence_from_memory(scripted, retriever):
+    def reply(name, inputs, config):
+        if inputs["passages"] != "[]":
+            raise ServerError("down")
+        return {"thought": CHAIN[2]}
+
+    lm, engine = scripted(reply)
+    engine.probability = 0.6
+    program = FLARE(retriever("text"))
+    program.set_lm(lm)
+    record = program(QUESTION).record
+    assert record.answer == "Oslo"
+    assert [note.action for note in record.degradations] == ["kept the sentence from memory"]
+
+
+def test_an_lm_without_token_probabilities_is_refused(scripted, retriever):
+    lm, _ = scripted(lambda name, inputs, config: {"thought": CHAIN[0]})
+    program = FLARE(retriever("text"))
+    program.set_lm(lm)
+    with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities, which FLARE needs"):
+        program(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"theta": 1.2}, "theta must be from 0 to 1, not 1.2"),
+        ({"beta": -0.1}, "beta must be from 0 to 1, not -0.1"),
+        ({"top_k": 0}, "top_k must be at least 1, not 0"),
+        ({"max_steps": 0}, "max_steps must be at least 1, not 0"),
+    ],
+)
+def test_settings_that_cannot_work(retriever, settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        FLARE(retriever("text"), **settings)

@@ -1,0 +1,156 @@
+"""ReAct: DSPy's prompts and loop, with every call counted and recorded."""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+from dspy.lm15 import ContextLengthError, ServerError
+
+from keqa.errors import ConfigurationError
+from keqa.programs import UnansweredError
+from keqa.programs.baselines import ReAct
+
+QUESTION = "Where was the author of It born?"
+
+
+def action(thought, query=None):
+    tool, arguments = ("finish", "{}") if query is None else ("search", f'{{"query": "{query}"}}')
+    return {"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments}
+
+
+def agent(actions, answer="Oslo"):
+    """Gives the actions one after another, then the answer."""
+    left = iter(actions)
+
+    def reply(name, inputs, config):
+        if name == "AnswerFromTrajectory":
+            return {"reasoning": "because", "answer": answer}
+        given = next(left)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    return reply
+
+
+TWO_SEARCHES = [
+    action("Nothing is known yet.", "Who wrote It?"),
+    action("Ann wrote It.", "Where was Ann born?"),
+    action("Ann was born in Oslo."),
+]
+
+
+def solved(scripted, retriever, actions, **settings):
+    lm, engine = scripted(agent(actions))
+    searched = retriever(
+        "Ann wrote It.", "Ann was born in Oslo.", found={"Who wrote It?": [0], "Where was Ann born?": [1]}
+    )
+    program = ReAct(searched, **settings)
+    program.set_lm(lm)
+    return program(QUESTION), engine, searched
+
+
+def test_searches_until_finished_and_answers_from_the_trajectory(scripted, retriever):
+    prediction, engine, searched = solved(scripted, retriever, TWO_SEARCHES)
+    record = prediction.record
+    assert (prediction.answer, prediction.explanation, record.answer_source) == ("Oslo", "because", "passages")
+    assert searched.queries == ["Who wrote It?", "Where was Ann born?"]
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [
+        ("Who wrote It?", "Ann wrote It."),
+        ("Where was Ann born?", "Ann was born in Oslo."),
+    ]
+    assert [passage.text for passage in record.passages] == ["Ann wrote It.", "Ann was born in Oslo."]
+    assert (engine.count, record.degradations) == ({"ChooseAction": 3, "AnswerFromTrajectory": 1}, [])
+    assert (record.method, record.cost.calls, record.cost.retrievals) == ("react", 4, 2)
+
+
+def test_prompts_are_those_of_dspy(scripted, retriever):
+    def search(query: str) -> str:
+        return {"Who wrote It?": '["Ann wrote It."]', "Where was Ann born?": '["Ann was born in Oslo."]'}[query]
+
+    class _Research(dspy.Signature):
+        """Find out the answer to the question and give it as briefly as possible."""
+
+        question: str = dspy.InputField()
+        answer_type: str = dspy.InputField(default="short")
+        choices: list[str] = dspy.InputField(default=[])
+        answer: str = dspy.OutputField()
+
+    _, ours, _ = solved(scripted, retriever, TWO_SEARCHES)
+    lm, theirs = scripted(agent(TWO_SEARCHES))
+    react = dspy.ReAct(_Research, tools=[search])
+    # Its prompts differ in the words for the tool and the fields; the engine has to know which is which.
+    react.react.signature = react.react.signature.with_instructions(ReAct(retriever("x")).act.signature.instructions)
+    with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
+        react(question=QUESTION, answer_type="short", choices=[])
+    assert theirs.count["ChooseAction"] == 3
+    shown = [
+        [section for section in prompt.split("Respond with")[0].split("\n\n") if section] for prompt in ours.prompts
+    ]
+    assert shown == [
+        [section for section in prompt.split("Respond with")[0].split("\n\n") if section] for prompt in theirs.prompts
+    ]
+
+
+def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retriever):
+    wrong = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": '{"text": "x"}'}
+    lm, engine = scripted(agent([wrong, action("again", "Who wrote It?"), action("done")]))
+    searched = retriever("text")
+    searched.error = OSError("no index")
+    program = ReAct(searched)
+    program.set_lm(lm)
+    record = program(QUESTION).record
+    seen = engine.asked("AnswerFromTrajectory")[0]
+    assert seen["observation_0"] == 'Execution error in search: it takes one argument, {"query": "..."}'
+    assert seen["observation_1"] == "Execution error in search: no index"
+    assert seen["observation_2"] == "Completed."
+    assert [(note.stage, note.cause) for note in record.degradations] == [("retrieve", "OSError")]
+    assert (record.quizzes, record.answer_source) == ([], "closed_book")
+
+
+def test_stops_at_the_step_limit(scripted, retriever):
+    prediction, engine, _ = solved(scripted, retriever, [action("t", "Who wrote It?")] * 9, max_steps=2)
+    assert engine.count["ChooseAction"] == 2
+    assert [note.cause for note in prediction.record.degradations] == ["StepLimit"]
+    assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "skipped"]
+
+
+def test_an_unusable_action_ends_the_trajectory(scripted, retriever):
+    unusable = {"next_thought": "t", "next_tool_name": "google", "next_tool_args": "{}"}
+    prediction, engine, _ = solved(scripted, retriever, [TWO_SEARCHES[0], unusable])
+    assert prediction.answer == "Oslo"
+    assert [note.action for note in prediction.record.degradations] == ["ended the trajectory"]
+    assert engine.asked("AnswerFromTrajectory")[0]["observation_0"] == '["Ann wrote It."]'
+
+
+def test_oldest_turns_are_left_out_where_the_window_is_exceeded(scripted, retriever):
+    actions = [*TWO_SEARCHES[:2], ContextLengthError("too long"), TWO_SEARCHES[2]]
+    prediction, engine, _ = solved(scripted, retriever, actions)
+    assert prediction.answer == "Oslo"
+    seen = engine.asked("AnswerFromTrajectory")[0]
+    # Turns keep their numbers. (What stands between two markers includes the first of the trajectory's own.)
+    assert seen["trajectory"] == "[[ ## thought_1 ## ]]\nAnn wrote It."
+    assert seen["tool_name_2"] == "finish"
+    assert [note.action for note in prediction.record.degradations] == ["left out the oldest turn"]
+    assert len(prediction.record.passages) == 2
+
+
+def test_no_answer_is_a_typed_failure_with_its_record(scripted, retriever):
+    def reply(name, inputs, config):
+        if name == "AnswerFromTrajectory":
+            raise ServerError("down")
+        return TWO_SEARCHES[0]
+
+    lm, _ = scripted(reply)
+    program = ReAct(retriever("text"), max_steps=1)
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError) as failure:
+        program(QUESTION)
+    assert failure.value.stage == "answer"
+    assert [quiz.text for quiz in failure.value.record.quizzes] == ["Who wrote It?"]
+
+
+@pytest.mark.parametrize("name", ["top_k", "max_steps"])
+def test_settings_that_cannot_work(retriever, name):
+    with pytest.raises(ConfigurationError, match=rf"{name} must be at least 1, not 0"):
+        ReAct(retriever("text"), **{name: 0})

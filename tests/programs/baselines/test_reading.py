@@ -1,0 +1,75 @@
+"""Sentences, conclusions and passages that add up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.programs.baselines.reading import Collected, concluded, first_sentence, search_record
+from keqa.retrievers.base import Hit, Passage
+
+
+def hits(*names):
+    return [Hit(Passage(name, "", f"text of {name}"), 1.0) for name in names]
+
+
+def test_passages_add_up_without_doubles_to_the_limit():
+    collected = Collected(3)
+    collected.add(hits("a", "b"))
+    collected.add(hits("b", "c", "d"))
+    assert [hit.passage.id for hit in collected.hits] == ["a", "b", "c"]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=6), st.integers(0, 7))
+def test_what_was_collected_stays_in_its_place(rounds, most):
+    collected, before = Collected(most), []
+    for names in rounds:
+        collected.add(hits(*names))
+        now = [hit.passage.id for hit in collected.hits]
+        assert now[: len(before)] == before
+        assert len(now) == len(set(now)) <= most
+        before = now
+    assert Collected().hits == []
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Ann wrote it. So the answer is Ann.", "Ann wrote it."),
+        ("Dr. J. Smith was born in St. Ives. He died.", "Dr. J. Smith was born in St. Ives."),
+        ("It rose by 3.5 percent.", "It rose by 3.5 percent."),
+        ("No end", "No end"),
+        ("One line\nanother", "One line"),
+        ("", ""),
+    ],
+)
+def test_only_the_first_sentence_counts(text, first):
+    assert first_sentence(text) == first
+
+
+@pytest.mark.parametrize(
+    ("thought", "answer"),
+    [
+        ("So the answer is Oslo.", "Oslo"),
+        ("the answer is: 4 March 1921.", "4 March 1921"),
+        ("So the final answer is yes", "yes"),
+        ("So the answer is .", ""),
+        ("Oslo answers for it.", None),
+    ],
+)
+def test_what_a_thought_concludes(thought, answer):
+    assert concluded(thought) == answer
+
+
+def test_a_search_is_recorded_with_what_was_drawn_from_it():
+    record = search_record(2, "Who?", hits("a"), "Ann wrote it.")
+    assert (record.index, record.text, record.answer, record.source, record.retrieved) == (
+        2,
+        "Who?",
+        "Ann wrote it.",
+        "passages",
+        True,
+    )
+    assert [passage.kept for passage in record.passages] == [True]
+    assert search_record(1, "Who?", [], None).source == "skipped"
