@@ -42,7 +42,7 @@ def test_lists_said_twice_are_foreseen_only_the_second_time(tokenizer):
 def test_the_rate_warms_up_holds_and_falls():
     assert train.rate(0.0, 0) == pytest.approx(0.02)
     assert train.rate(0.5, 1000) == 1.0
-    assert train.rate(0.8, 1000) == pytest.approx(0.5)
+    assert train.rate(0.825, 1000) == pytest.approx(0.5)
     assert train.rate(1.0, 1000) == 0.01
 
 
@@ -75,6 +75,35 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path, monkeypatch):
     assert model.generation_config.eos_token_id == model.config.eos_token_id
     heads = [model.state_dict()[f"model.layers.0.self_attn.{name}.weight"].view(2, -1) for name in ("q_proj", "k_proj")]
     assert all(norm <= 0.501 for matrix in heads for norm in matrix.norm(dim=1).tolist())
-    train.main(out=tmp_path / "further", minutes=0.0001, threads=1, start=tmp_path / "model")
-    further = AutoModelForCausalLM.from_pretrained(tmp_path / "further" / "model")
-    assert all((further.state_dict()[name] == tensor).all() for name, tensor in model.state_dict().items())
+
+
+def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenizer, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(train, "WIDTH", 128)
+    monkeypatch.setattr(train, "HEADS", 2)
+    monkeypatch.setattr(train, "LAYERS", 2)
+    small = train.Trainer(tmp_path, tokenizer, "cpu")
+    small.save(tmp_path / "model")
+    monkeypatch.setattr(train, "LAYERS", 4)
+    deep = train.Trainer(tmp_path, tokenizer, "cpu")
+    deep.begin_from(tmp_path / "model")
+    ids = torch.tensor([tokenizer("When was Alma Barlow born?")["input_ids"]])
+    with torch.inference_mode():
+        before, after = (trainer.model.eval()(ids).logits for trainer in (small, deep))
+    assert deep.model.config.num_hidden_layers == 4
+    assert (before == after).all()
+
+
+def test_a_training_from_a_finished_model_skips_the_easy_half(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(train, "WIDTH", 128)
+    monkeypatch.setattr(train, "HEADS", 2)
+    monkeypatch.setattr(train, "LAYERS", 2)
+    train.Trainer(tmp_path, tokenizer, "cpu").save(tmp_path / "model")
+    monkeypatch.setattr(train, "SKIPPED", 1.0)
+    train.main(out=tmp_path / "further", minutes=0.1, threads=1, start=tmp_path / "model")
+    from safetensors import safe_open
+
+    with safe_open(tmp_path / "further" / "checkpoint.safetensors", "pt") as file:
+        assert file.metadata()["step"] == "0"
+        assert float(file.metadata()["spent"]) >= 6
