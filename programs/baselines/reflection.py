@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
@@ -84,7 +84,7 @@ class Reflection(Stage):
 
     @staticmethod
     async def _scored(
-        session: Session, predictor: dspy.Predict, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, str]
+        session: Session, predictor: dspy.Predict, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, Any]
     ) -> float:
         try:
             return score(await session.predict(predictor, "task", **inputs))

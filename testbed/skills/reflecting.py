@@ -1,6 +1,7 @@
 """Training examples of what the baselines ask of an LM about itself, about passages and about answers."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -48,7 +49,8 @@ def _other(setting: Setting, relation: str, value: Value) -> Value:
     """Another value of the kind that a relation has."""
     world, target = setting.world, RELATIONS[relation].target
     named = {**world.entities, "language": words.LANGUAGES, "occupation": words.OCCUPATIONS}
-    pool = named.get(target) or [v for fact, v in world.values.items() if RELATIONS[fact.relation].target == target]
+    pool: Sequence[Value] = named.get(target, ())
+    pool = pool or [v for fact, v in world.values.items() if RELATIONS[fact.relation].target == target]
     return setting.rng.choice([other for other in pool if other != value])
 
 
