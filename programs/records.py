@@ -251,7 +251,8 @@ class QuestionRecord(Record):
         answer_type: What kind of answer it wants.
         choices: The options of a choice.
         method: ``keqa`` or the name of a baseline.
-        quizzes: In the order of their numbers; empty for a baseline.
+        quizzes: In the order of their numbers. Of a baseline that searches as it goes: its searches, each with what was
+            concluded from it; of the others, none.
         fallback: Where the quizzes could not settle the question: the question itself, answered with retrieval.
         passages: What a baseline answered from.
         degradations: In the order in which they happened.

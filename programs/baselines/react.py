@@ -16,7 +16,7 @@ from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.stage import RoleLMs
-from keqa.retrievers.base import Retriever
+from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.choose_action import Turn, written_trajectory
 
@@ -35,12 +35,14 @@ class _Trail:
         first: The number of the first that is shown.
         found: The passages of all searches.
         searches: Their records.
+        pending: Query and passages of a search from which nothing was concluded so far.
     """
 
     turns: list[Turn] = field(default_factory=list)
     first: int = 0
     found: Collected = field(default_factory=Collected)
     searches: list[QuizRecord] = field(default_factory=list)
+    pending: tuple[str, list[Hit]] | None = None
 
 
 class ReAct(Program):
@@ -97,9 +99,9 @@ class ReAct(Program):
                 break
             thought, tool = text_of(prediction.next_thought), str(prediction.next_tool_name)
             arguments: dict[str, Any] = prediction.next_tool_args
-            if trail.searches and trail.searches[-1].answer is None:
-                drawn = {"answer": thought, "source": "passages"} if thought else {}
-                trail.searches[-1] = trail.searches[-1].model_copy(update=drawn)
+            if trail.pending is not None:
+                trail.searches[-1] = search_record(len(trail.searches), *trail.pending, thought or None)
+                trail.pending = None
             finished = tool == "finish"
             observed = "Completed." if finished else await self._search(session, arguments, trail)
             trail.turns.append((thought, tool, arguments, observed))
@@ -141,5 +143,6 @@ class ReAct(Program):
             session.note("retrieve", error.cause, error.message, "told the language model", number)
             return f"Execution error in search: {error.message}"
         trail.found.add(hits)
+        trail.pending = (query, hits)
         trail.searches.append(search_record(number, query, hits, None))
         return json.dumps([hit.passage.rendered for hit in hits], ensure_ascii=False)

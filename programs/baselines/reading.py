@@ -162,7 +162,7 @@ def verdicts(hits: Sequence[Hit], count: int | None = None) -> list[PassageVerdi
 
 
 def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | None) -> QuizRecord:
-    """A search as a quiz, of which the answer is what was concluded from the passages."""
+    """A search as a quiz, of which the answer is what was concluded from the passages; without one it failed."""
     return QuizRecord(
         index=number,
         text=query,
@@ -170,7 +170,7 @@ def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | No
         retrieved=True,
         passages=verdicts(hits),
         answer=answer,
-        source="skipped" if answer is None else "passages",
+        source="failed" if answer is None else "passages" if hits else "closed_book",
     )
 
 

@@ -112,7 +112,7 @@ def test_stops_at_the_step_limit(scripted, retriever):
     prediction, engine, _ = solved(scripted, retriever, [action("t", "Who wrote It?")] * 9, max_steps=2)
     assert engine.count["ChooseAction"] == 2
     assert [note.cause for note in prediction.record.degradations] == ["StepLimit"]
-    assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "skipped"]
+    assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "failed"]
 
 
 def test_an_unusable_action_ends_the_trajectory(scripted, retriever):

@@ -72,4 +72,5 @@ def test_a_search_is_recorded_with_what_was_drawn_from_it():
         True,
     )
     assert [passage.kept for passage in record.passages] == [True]
-    assert search_record(1, "Who?", [], None).source == "skipped"
+    assert search_record(1, "Who?", [], "Ann wrote it.").source == "closed_book"
+    assert search_record(1, "Who?", hits("a"), None).source == "failed"

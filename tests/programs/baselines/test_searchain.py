@@ -84,7 +84,7 @@ def test_an_answer_in_other_words_is_confirmed_by_the_judge(scripted, retriever)
 def test_what_passages_do_not_tell_stays_as_planned(scripted, retriever):
     unknown = {WHO: "unknown", WHERE: "unknown"}
     record, engine, _ = solved(scripted, retriever, {WHO: "Ann", WHERE: "unsolved"}, read=unknown)
-    assert told(record) == [(WHO, "Ann", "memory"), (WHERE, None, "skipped")]
+    assert told(record) == [(WHO, "Ann", "memory"), (WHERE, None, "failed")]
     assert engine.count["PlanQueryChain"] == 1
     assert engine.asked("Summarize")[0]["answered_quizzes"] == f'["{WHO} Ann"]'
 
