@@ -55,6 +55,15 @@ TASKS = (
     Task("summarize, by convention", "Summarize", True, {0: 0.6, 8: 0.93}),
     Task("reason with knowledge", "ReasonWithKnowledge", False, {}),
     Task("construct triples", "ConstructTriples", False, {}),
+    Task("extend reasoning", "ExtendReasoning", False, {}),
+    Task("plan a query chain", "PlanQueryChain", False, {}),
+    Task("choose an action", "ChooseAction", False, {}),
+    Task("answer from a trajectory", "AnswerFromTrajectory", False, {}),
+    Task("judge relevance", "JudgeRelevance", False, {}),
+    Task("judge support", "JudgeSupport", False, {}),
+    Task("rate usefulness", "RateUsefulness", False, {}),
+    Task("rephrase", "RephraseQuestion", False, {}),
+    Task("rewrite queries", "RewriteQueries", False, {}),
 )
 
 
