@@ -109,9 +109,9 @@ def rows_of(specs: list[Spec], asking: Asking) -> list[Row]:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
         ConfigurationError: A key, model or setting is wrong.
     """
-    from keqa.cli.ask import _refuse_stray_addresses, _retriever
     from keqa.cli.bars import Bars
     from keqa.cli.compile import _command
+    from keqa.cli.given import open_retriever, refuse_stray_addresses
     from keqa.runs.methods import takes
 
     known = set().union(*(takes(spec.method) for spec in specs))
@@ -123,11 +123,11 @@ def rows_of(specs: list[Spec], asking: Asking) -> list[Row]:
         from keqa.lms import build_roles
         from keqa.runs.cache import CallCache
         from keqa.runs.compare import compare
-        from keqa.runs.methods import Parts
+        from keqa.runs.making import Parts
 
         models = asking.models
-        _refuse_stray_addresses(**asdict(models))
-        retriever = _retriever(asking.index, models.lm)
+        refuse_stray_addresses(**asdict(models))
+        retriever = open_retriever(asking.index, models.lm)
         roles = build_roles(**{**asdict(models), "lm": models.lm or "keqa/tiny"})
         parts = Parts(retriever, roles, asking.settings, asking.program)
         with CallCache(asking.folder / "calls.sqlite" if asking.cached else None) as cache:
@@ -159,7 +159,7 @@ def run_table(rows: list[Row]) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
-    table.add_column("run")
+    table.add_column("run", overflow="fold")
     for name in ("F1", "EM", "ACC", "failed", "retr.", "LM calls", "made", "tokens"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:

@@ -13,7 +13,8 @@ from keqa.programs.draws import SharedDraws
 from keqa.programs.program import Program
 from keqa.runs.cache import CallCache
 from keqa.runs.lines import iter_lines
-from keqa.runs.methods import Parts, Spec, make
+from keqa.runs.making import Parts, given, make
+from keqa.runs.methods import Spec
 from keqa.runs.questions import Questions, golds_of
 from keqa.runs.runner import evaluate
 from keqa.runs.tally import Tally
@@ -103,6 +104,7 @@ def compare(
             dataset=questions.dataset,
             split=questions.split,
             seed=questions.seed,
+            configuration={"arguments": {name: str(value) for name, value in given(spec, parts).items()}},
             command=command,
             in_flight=in_flight,
             retry_failed=retry_failed,

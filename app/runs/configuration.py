@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from keqa.programs.settings import settings_of
 from keqa.programs.stage import Stage
 from keqa.programs.utility_reference import UtilityReference
 from keqa.redaction import without_secrets
+from keqa.runs.methods import arguments_of
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
@@ -79,7 +79,7 @@ def _settings(program: Program) -> dict[str, Any]:
         found["gate"] = found["gate"] if isinstance(found["gate"], dict) else gate.name
     else:
         # A baseline keeps what it was set up with under the names of its constructor's arguments.
-        found = {name: getattr(program, name, None) for name in inspect.signature(type(program)).parameters}
+        found = {name: getattr(program, name, None) for name in arguments_of(type(program))}
     return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER}
 
 

@@ -5,33 +5,26 @@ A specification is a name, and where wanted arguments of its own: ``keqa``, ``ra
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import InputError
 
 if TYPE_CHECKING:
-    from keqa.programs.draws import SharedDraws
-    from keqa.programs.gates import Gate, Golds
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.program import Program
-    from keqa.programs.stage import RoleLMs
     from keqa.programs.utility_reference import Variant
-    from keqa.retrievers import Retriever
 
-__all__ = ["METHODS", "Method", "Parts", "Spec", "make", "parse_spec", "takes"]
+__all__ = ["KEQA", "METHODS", "Method", "Spec", "arguments_of", "load_class", "parse_spec", "takes"]
 
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
 _SPEC = re.compile(r"(?P<name>[a-z0-9-]+)(?::(?P<arguments>.+))?")
-_KEQA = "keqa.programs.keqa:KEQA"
+KEQA = "keqa.programs.keqa:KEQA"
+"""Where KEQA is, from which its ablations and gates are made."""
 
 
 @dataclass(frozen=True)
@@ -60,29 +53,6 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What methods are made from.
-
-    Attributes:
-        retriever: The passages that all search.
-        lms: The language models that all ask.
-        settings: Arguments for every method that has them; what is absent is the method's own default.
-        program: Folder of a compiled program, from which KEQA and what is made of it is loaded.
-        draws: Shared by the gates.
-        golds: For the oracle gate.
-        share: For the random gate: the share of quizzes to retrieve for.
-    """
-
-    retriever: Retriever | None
-    lms: RoleLMs
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    program: Path | None = None
-    draws: SharedDraws | None = None
-    golds: Golds | None = None
-    share: Any = None
-
-
-@dataclass(frozen=True)
 class Spec:
     """A method with arguments of its own.
 
@@ -102,11 +72,11 @@ def _baseline(name: str, title: str, place: str, **fixed: Any) -> Method:
 
 
 def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed: Any) -> Method:
-    return Method(name, title, "ablation", _KEQA, fixed, variant=variant)
+    return Method(name, title, "ablation", KEQA, fixed, variant=variant)
 
 
 def _gate(name: str, title: str, gate: str) -> Method:
-    return Method(name, title, "gate", _KEQA, gate=gate)
+    return Method(name, title, "gate", KEQA, gate=gate)
 
 
 _ALL = (
@@ -129,7 +99,7 @@ _ALL = (
     _baseline("searchain", "SearChain", "searchain:SearChain"),
     _baseline("rowen", "Rowen", "rowen:Rowen"),
     _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
-    Method("keqa", "KEQA", "keqa", _KEQA),
+    Method("keqa", "KEQA", "keqa", KEQA),
     _ablation("keqa-no-qke", "w/o QKE", examine=False),
     _ablation("keqa-no-ukp", "w/o UKP", pick=False),
     _ablation("keqa-no-reference", "w/o R", variant="none"),
@@ -172,113 +142,18 @@ def parse_spec(text: str) -> Spec:
     return Spec(METHODS[match["name"]], arguments, label)
 
 
-def make(spec: Spec, parts: Parts) -> Program:
-    """Make a method ready to be asked.
-
-    Raises:
-        InputError: It has no argument of a name that its specification gives.
-        ConfigurationError: It lacks a part, or its settings cannot work.
-    """
-    method = spec.method
-    program = _keqa(spec, parts) if method.target == _KEQA else _baseline_program(spec, parts)
-    if method.gate is None:
-        return program
-    if parts.draws is None:
-        raise ConfigurationError(f"{method.name} needs draws that the gates share")
-    return parts.draws.sharing(program, _gate_of(spec, parts))
-
-
 def takes(method: Method) -> set[str]:
     """The names of the settings that a method has."""
-    return set(inspect.signature(_load(method.target)).parameters) - {"lms", "retriever"} - set(method.fixed)
+    return set(arguments_of(load_class(method.target))) - {"lms", "retriever", "reference", "gate"} - set(method.fixed)
 
 
-def _baseline_program(spec: Spec, parts: Parts) -> Program:
-    cls = _load(spec.method.target)
-    known = inspect.signature(cls).parameters
-    _refuse_unknown(spec, takes(spec.method))
-    arguments = {name: value for name, value in parts.settings.items() if name in known}
-    given = {**arguments, **spec.arguments, **spec.method.fixed, "lms": parts.lms}
-    program: Program = cls(parts.retriever, **given) if "retriever" in known else cls(**given)
-    if spec.method.learned is not None:
-        program.answer.demos = _learned(spec.method, parts)  # type: ignore[attr-defined]
-    return program
+def arguments_of(cls: Callable[..., Any]) -> list[str]:
+    """The names of a class's arguments; DSPy's modules hide them from `inspect.signature`."""
+    return list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
 
 
-def _keqa(spec: Spec, parts: Parts) -> KEQA:
-    method = spec.method
-    own = {} if method.gate is not None else dict(spec.arguments)
-    if method.gate is None:
-        _refuse_unknown(spec, takes(method))
-    given = {**parts.settings, **own, **method.fixed}
-    if parts.program is None:
-        program: KEQA = _load(_KEQA)(parts.retriever, lms=parts.lms, **given)
-    else:
-        from keqa.compiled import load
-
-        program = load(parts.program, parts.retriever, parts.lms, **given)
-    if method.variant is not None:
-        reference = program.picking.reference
-        if not hasattr(reference, "variant"):
-            raise ConfigurationError(
-                f"{method.name} changes what the utility reference shows, and the program has none: give --program, a "
-                "folder that keqa compile wrote"
-            )
-        program.picking.reference = copy.deepcopy(reference)
-        program.picking.reference.variant = method.variant
-    return program
-
-
-def _gate_of(spec: Spec, parts: Parts) -> Gate:
-    from keqa.programs import gates
-
-    arguments = dict(spec.arguments)
-    if "threshold" in arguments:
-        arguments["threshold"] = gates.as_fraction(arguments["threshold"])
-    if spec.method.gate == "OracleGate":
-        if parts.golds is None:
-            raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
-        arguments["golds"] = parts.golds
-    if spec.method.gate == "RandomGate" and "threshold" not in arguments:
-        if parts.share is None:
-            raise ConfigurationError(
-                f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4, or "
-                "put gate-votes or keqa before it in a comparison, whose ratio it then matches"
-            )
-        arguments["threshold"] = parts.share
-    try:
-        gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
-    except TypeError as error:
-        raise InputError(f"{spec.label}: {error}") from error
-    return gate
-
-
-def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
-    """Demonstrations of reasoning, from those that a compiled program concludes with."""
-    if parts.program is None:
-        raise ConfigurationError(
-            f"{method.name} takes its demonstrations from a compiled program: give --program, a folder that keqa "
-            "compile wrote"
-        )
-    from keqa.compiled import load
-
-    compiled = load(parts.program, parts.retriever, parts.lms)
-    demos = dict(compiled.named_predictors())[str(method.learned)].demos
-    if not demos:
-        raise ConfigurationError(f"{parts.program} holds no demonstrations that {method.name} could take")
-    from keqa.optimize.candidate import complete
-    from keqa.signatures import ReasonFromMemory
-
-    return [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
-
-
-def _refuse_unknown(spec: Spec, known: set[str]) -> None:
-    unknown = sorted(set(spec.arguments) - known)
-    if unknown:
-        raise InputError(f"{spec.label}: {spec.method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
-
-
-def _load(target: str) -> Callable[..., Any]:
+def load_class(target: str) -> Callable[..., Any]:
+    """Import what a target names."""
     module, _, name = target.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
     return found

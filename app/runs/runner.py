@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
@@ -15,14 +14,12 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, StageError
+from keqa.errors import InputError
 from keqa.programs.program import Program
-from keqa.programs.records import Failure, QuestionRecord
-from keqa.redaction import without_secrets
+from keqa.runs.asking import ask
 from keqa.runs.configuration import describe, fingerprint_of
 from keqa.runs.files import RunFile
 from keqa.runs.lines import RunHeader, RunLine, content_of
-from keqa.runs.scoring import scores_of
 from keqa.runs.tally import Tally
 
 if TYPE_CHECKING:
@@ -150,7 +147,7 @@ def _answered(program: Program, waiting: Iterator[tuple[Example, str]], in_fligh
         while True:
             if fatal is None:
                 for example, kind in islice(waiting, in_flight - len(running)):
-                    running.add(pool.submit(contextvars.copy_context().run, _ask, program, example, kind))
+                    running.add(pool.submit(contextvars.copy_context().run, ask, program, example, kind))
             if not running:
                 break
             try:
@@ -169,63 +166,6 @@ def _answered(program: Program, waiting: Iterator[tuple[Example, str]], in_fligh
                     fatal = fatal or error
     if fatal is not None:
         raise fatal
-
-
-def _ask(program: Program, example: Example, kind: str) -> RunLine:
-    started = time.perf_counter()
-    record: QuestionRecord | None = None
-    error: KeqaError | None = None
-    try:
-        asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
-        record = program(question=example.question, **asked).record
-    except (ConfigurationError, MissingExtraError):
-        raise
-    except KeqaError as raised:
-        record, error = getattr(raised, "record", None), raised
-    except Exception as raised:
-        # A fault of one question, whatever it is, must not take the others with it.
-        error = StageError("program", type(raised).__name__, str(raised))
-    record = record and _without_secrets(record, program)
-    seconds = record.cost.seconds if record is not None else time.perf_counter() - started
-    answer = record.answer if record is not None and error is None else None
-    return RunLine(
-        id=example.id,
-        question=example.question,
-        answers=list(example.answers),
-        answer_type=example.answer_type,
-        kind=kind,
-        answer=answer,
-        scores=scores_of(answer, example),
-        record=record,
-        error=None if error is None else _failure(error, record, program),
-        seconds=seconds,
-    )
-
-
-def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) -> Failure:
-    if record is not None and record.failure is not None:
-        return record.failure
-    stage = error.stage if isinstance(error, StageError) else "ask"
-    cause = error.cause if isinstance(error, StageError) else type(error).__name__
-    message = error.message if isinstance(error, StageError) else str(error)
-    return Failure(stage=stage, cause=cause, message=_clean(message, program))
-
-
-def _without_secrets(record: QuestionRecord, program: Program) -> QuestionRecord:
-    """The record with messages that a server's error may have brought an address or a key into made safe."""
-    changed: dict[str, Any] = {}
-    if record.failure is not None:
-        message = _clean(record.failure.message, program)
-        changed["failure"] = record.failure.model_copy(update={"message": message})
-    if record.degradations:
-        changed["degradations"] = [
-            note.model_copy(update={"message": _clean(note.message, program)}) for note in record.degradations
-        ]
-    return record.model_copy(update=changed) if changed else record
-
-
-def _clean(message: str, program: Program) -> str:
-    return str(without_secrets(message, [predictor.lm for predictor in program.predictors()]))
 
 
 @contextmanager

@@ -1,0 +1,149 @@
+"""Making a method from its specification and the parts that all methods share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.runs.methods import KEQA as TARGET
+from keqa.runs.methods import Method, Spec, arguments_of, load_class, takes
+
+if TYPE_CHECKING:
+    from keqa.programs.draws import SharedDraws
+    from keqa.programs.gates import Gate, Golds
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.program import Program
+    from keqa.programs.stage import RoleLMs
+    from keqa.retrievers import Retriever
+
+__all__ = ["Parts", "given", "make"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What methods are made from.
+
+    Attributes:
+        retriever: The passages that all search.
+        lms: The language models that all ask.
+        settings: Arguments for every method that has them; what is absent is the method's own default.
+        program: Folder of a compiled program, from which KEQA and what is made of it is loaded.
+        draws: Shared by the gates.
+        golds: For the oracle gate.
+        share: For the random gate: the share of quizzes to retrieve for.
+    """
+
+    retriever: Retriever | None
+    lms: RoleLMs
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    program: Path | None = None
+    draws: SharedDraws | None = None
+    golds: Golds | None = None
+    share: Any = None
+
+
+def make(spec: Spec, parts: Parts) -> Program:
+    """Make a method ready to be asked.
+
+    Raises:
+        InputError: It has no argument of a name that its specification gives.
+        ConfigurationError: It lacks a part, or its settings cannot work.
+    """
+    method = spec.method
+    program = _keqa(spec, parts) if method.target == TARGET else _baseline_program(spec, parts)
+    if method.gate is None:
+        return program
+    if parts.draws is None:
+        raise ConfigurationError(f"{method.name} needs draws that the gates share")
+    return parts.draws.sharing(program, _gate_of(spec, parts))
+
+
+def given(spec: Spec, parts: Parts) -> dict[str, Any]:
+    """The arguments that a method is made with, its own defaults left out.
+
+    Raises:
+        InputError: It has no argument of a name that its specification gives.
+    """
+    known = takes(spec.method)
+    own = {} if spec.method.gate is not None else dict(spec.arguments)
+    unknown = sorted(set(own) - known)
+    if unknown:
+        raise InputError(f"{spec.label}: {spec.method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
+    return {**{name: value for name, value in parts.settings.items() if name in known}, **own, **spec.method.fixed}
+
+
+def _baseline_program(spec: Spec, parts: Parts) -> Program:
+    cls = load_class(spec.method.target)
+    arguments = {**given(spec, parts), "lms": parts.lms}
+    program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
+    if spec.method.learned is not None:
+        program.answer.demos = _learned(spec.method, parts)  # type: ignore[attr-defined]
+    return program
+
+
+def _keqa(spec: Spec, parts: Parts) -> KEQA:
+    method = spec.method
+    arguments = given(spec, parts)
+    if parts.program is None:
+        program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
+    else:
+        from keqa.compiled import load
+
+        program = load(parts.program, parts.retriever, parts.lms, **arguments)
+    if method.variant is not None:
+        reference = program.picking.reference
+        if not hasattr(reference, "variant"):
+            raise ConfigurationError(
+                f"{method.name} changes what the utility reference shows, and the program has none: give --program, a "
+                "folder that keqa compile wrote"
+            )
+        program.picking.reference = copy.deepcopy(reference)
+        program.picking.reference.variant = method.variant
+    return program
+
+
+def _gate_of(spec: Spec, parts: Parts) -> Gate:
+    from keqa.programs import gates
+
+    arguments = dict(spec.arguments)
+    if "threshold" in arguments:
+        arguments["threshold"] = gates.as_fraction(arguments["threshold"])
+    if spec.method.gate == "OracleGate":
+        if parts.golds is None:
+            raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
+        arguments["golds"] = parts.golds
+    if spec.method.gate == "RandomGate" and "threshold" not in arguments:
+        if parts.share is None:
+            raise ConfigurationError(
+                f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4, or "
+                "put gate-votes or keqa before it in a comparison, whose ratio it then matches"
+            )
+        arguments["threshold"] = parts.share
+    try:
+        gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
+    except TypeError as error:
+        raise InputError(f"{spec.label}: {error}") from error
+    return gate
+
+
+def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
+    """Demonstrations of reasoning, from those that a compiled program concludes with."""
+    if parts.program is None:
+        raise ConfigurationError(
+            f"{method.name} takes its demonstrations from a compiled program: give --program, a folder that keqa "
+            "compile wrote"
+        )
+    from keqa.compiled import load
+
+    compiled = load(parts.program, parts.retriever, parts.lms)
+    demos = dict(compiled.named_predictors())[str(method.learned)].demos
+    if not demos:
+        raise ConfigurationError(f"{parts.program} holds no demonstrations that {method.name} could take")
+    from keqa.optimize.candidate import complete
+    from keqa.signatures import ReasonFromMemory
+
+    return [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
