@@ -44,6 +44,7 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert cells["decomposition.decompose"] == ["as", "it", "was", "0", "0"]
     assert cells["threshold"] == ["4/5", "4/5"]
     assert cells["compiled"][0] == "1.000"
+    assert cells["tuned"] == ["settings", "1.000", "kept"]
     assert any(line.startswith("utility reference: ") for line in lines)
     assert any(f"language models: {server.count:,} calls" in line for line in lines)
     assert any("train.jsonl, line 6: there is no answer" in line for line in lines)
@@ -82,6 +83,8 @@ def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_pa
         (["train.jsonl", "--threshold", "2"], "--threshold"),
         (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
         (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
+        (["train.jsonl", "--reflection-lm", "openai/x"], "--optimizer bootstrap asks none"),
+        (["train.jsonl", "--embedder", "/nowhere/model"], "/nowhere/model"),
         (["train.jsonl", "--optimizer", "mipro", "--reflection-lm", "openai/x", "--budget", "big"], "budget"),
     ],
 )
@@ -114,6 +117,25 @@ def test_no_address_is_kept_in_the_command(monkeypatch):
     ]
     monkeypatch.setattr("sys.argv", words)
     assert _command() == "keqa compile t.jsonl --api-base --utility-api-base --lm hosted_vllm/m"
+
+
+def test_of_a_path_the_last_component_is_kept_in_the_command(monkeypatch):
+    from keqa.cli.compile import _command
+
+    words = ["keqa", "compile", "/home/ann/t.jsonl", "--out=/srv/p", "-i", "rel/index", "--lm", "transformers//srv/m"]
+    monkeypatch.setattr("sys.argv", [*words, "--utility-lm", "openai/gpt", "--embedder", "~/e"])
+    kept = "keqa compile t.jsonl --out=p -i index --lm transformers/m --utility-lm openai/gpt --embedder e"
+    assert _command() == kept
+
+
+@pytest.mark.parametrize("taken", ["file", "folder", "file/below"])
+def test_a_place_that_cannot_be_written_is_told_before_any_call(keqa_command, served, pairs, server, tmp_path, taken):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine.txt").write_text("x")
+    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--out", tmp_path / taken)
+    assert (ended.code, server.count) == (2, 0)
+    assert str(tmp_path / "f") in ended.err
 
 
 def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server, tmp_path):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import dspy
 import pytest
+from dspy.lm15 import ServerError
 
 import keqa
 from keqa.data.example import Example
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.optimize.compile import compile_program
+from keqa.optimize.failed import StoppedError
 from keqa.optimize.points import Grid
+from keqa.programs import KEQA
 
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
 
@@ -170,3 +175,86 @@ def test_a_program_that_does_not_examine_is_asked_closed_book_for_the_gain(setti
     assert len(learned(found.program)["answering.answer"]) == 4
     assert learned(found.program)["examination.quiz"] == []
     assert world.engine.count["AnswerQuiz"] == 6
+
+
+def test_a_closed_book_call_that_fails_is_no_label_and_is_not_made_again(setting, town, one_hop, tmp_path):
+    for _ in range(2):
+        world = setting(town(fails="AnswerQuiz"), decompose=False, examine=False)
+        options = {"sets": 1, "tuning": False, "reference": False, "folder": tmp_path}
+        found = compile_program(world.program, *one_hop, **options)
+        assert learned(found.program)["answering.answer"] == []
+        told = [(one.step, one.asked, one.failed, one.cause) for one in found.report.failed]
+        assert told == [("answering closed book", 6, 6, "AdapterParseError")]
+    assert world.engine.calls == []
+
+
+def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
+    world = setting()
+
+    def down(name, inputs, config):
+        raise ServerError("down")
+
+    reply, world.engine.reply = world.engine.reply, down
+    with pytest.raises(StoppedError, match=r"scoring the program as it is: .*LMServerError"):
+        compiled(world)
+
+    def unlabelled(name, inputs, config):
+        if name.startswith("Reason"):
+            raise ServerError("down")
+        return reply(name, inputs, config)
+
+    world.engine.reply = unlabelled
+    with pytest.raises(StoppedError, match=r"labelling passages: .*LMServerError"):
+        compiled(world)
+    world.engine.reply = reply
+    found = compiled(world)
+    assert (found.report.after, found.report.failed) == ((1.0, 1.0, 1.0, 1.0), [])
+
+
+def test_the_report_tells_what_failed_and_what_was_kept(setting, town, compiled):
+    report = compiled(setting(town(fails="Summarize")), tuning=False).report
+    assert [(one.step, one.asked, one.failed, one.cause) for one in report.failed][:2] == [
+        ("scoring the program as it is", 4, 4, "AdapterParseError"),
+        ("answering training questions", 6, 6, "AdapterParseError"),
+    ]
+    assert report.about()["trials"][0] == {"name": "the program as it is", "score": 0.0, "kept": True}
+    assert not report.about()["trials"][1]["kept"]
+
+
+class Sub(KEQA):
+    """A program that cannot be saved."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"grid": Grid(thresholds=("2",))},
+        {"grid": Grid(top_ps=(2.0,))},
+        {"embedder": "/nowhere/model"},
+        {"reflection_lm": "a model"},
+    ],
+)
+def test_what_only_a_late_step_needs_is_checked_before_any_call(setting, compiled, options):
+    world = setting()
+    with pytest.raises(KeqaError):
+        compiled(world, **{"grid": SMALL} | options)
+    assert world.engine.calls == []
+
+
+def test_a_program_that_cannot_be_saved_is_refused_before_any_call(setting):
+    world = setting()
+    program = Sub(world.program._retriever.value)
+    program.set_lm(world.lm)
+    with pytest.raises(ConfigurationError, match="only a KEQA can be saved"):
+        compile_program(program, world.train, world.val)
+    assert world.engine.calls == []
+
+
+def test_no_key_and_no_folder_is_saved(setting, compiled, tmp_path):
+    found = compiled(setting(), tuning=False, reference=False)
+    found.report.problems.append("/home/ann/train.jsonl, line 3: no answer; told sk-of-reflection and sk-of-settings")
+    with dspy.context(lm=dspy.LM("openai/x", api_key="sk-of-settings")):
+        reflecting = dspy.LM("openai/y", api_key="sk-of-reflection")
+        replace(found, reflection_lm=reflecting).save(tmp_path / "program")
+    (problem,) = json.loads((tmp_path / "program" / "program.json").read_text())["about"]["problems"]
+    assert problem == "train.jsonl, line 3: no answer; told <secret> and <secret>"

@@ -9,13 +9,15 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from conftest import AsyncScriptedEngine
-from dspy.lm15 import Message, Request, Response, Usage
+from dspy.lm15 import AuthError, Message, Request, Response, ServerError, Usage
 from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.answers import f1
 from keqa.optimize.dspy_optimizers import check_optimizer, optimize
+from keqa.optimize.failed import StoppedError
 from keqa.optimize.journal import Journal
+from keqa.optimize.trials import Validation
 
 ADVICE = "Write people by their full names."
 
@@ -142,3 +144,29 @@ def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
     with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
         check_optimizer("mipro", reflection.lm, "light")
     check_optimizer("simba", reflection.lm, 1)
+
+
+def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE), train=3, val=2)
+    validation = Validation(world.val, journal, f1, in_flight=1)
+    validation.score(world.program, "before", steps=True)
+    scored = len(world.engine.calls)
+    run("gepa", world, journal, reflection, 2)
+    assert len(world.engine.calls) == scored
+    best = run("gepa", world, journal, reflection, 60)
+    assert instructions(best) != instructions(world.program)
+    calls = len(world.engine.calls)
+    validation.score(best, "after")
+    assert len(world.engine.calls) == calls
+
+
+@pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])
+def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection, error):
+    world = setting()
+
+    def failing(name, inputs, config):
+        raise error
+
+    world.engine.reply = failing
+    with pytest.raises(ConfigurationError if isinstance(error, AuthError) else StoppedError):
+        run("simba", world, journal, reflection, 1)

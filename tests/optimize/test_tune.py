@@ -6,14 +6,20 @@ from fractions import Fraction
 
 import dspy
 import pytest
+from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
+from keqa.optimize.candidate import Candidate
+from keqa.optimize.entries import UtilityEntry
+from keqa.optimize.failed import StoppedError
 from keqa.optimize.journal import Journal
+from keqa.optimize.origins import Origins
 from keqa.optimize.points import Grid, Settings
 from keqa.optimize.tune import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate
+from keqa.programs.utility_reference import UtilityReference
 
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
 
@@ -162,6 +168,7 @@ def test_a_share_of_nothing_is_a_setting_too(setting, tuned):
         {"grid": Grid(thresholds=("2",))},
         {"grid": Grid(tries=(0,))},
         {"grid": Grid(temperatures=(0.0,))},
+        {"grid": Grid(top_ps=(1.5,))},
     ],
 )
 def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
@@ -169,3 +176,44 @@ def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, opt
     with pytest.raises(ConfigurationError):
         tuned(world, **options)
     assert world.engine.calls == []
+
+
+def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_it_is_tuned_on(setting, journal):
+    world = setting(train=2, val=0)
+    entries = [
+        UtilityEntry(
+            root=one.id,
+            quiz="q",
+            passage=f"passage of {one.id}",
+            passage_id="1",
+            helpful=True,
+            gain=1.0,
+            basis="question",
+        )
+        for one in world.train
+    ]
+    world.program.picking.reference = UtilityReference().fit(entries)
+    origins = Origins()
+    demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
+    origins.add(Candidate(demo, "text", one.id) for demo, one in zip(demos, world.train, strict=True))
+    world.program.examination.quiz.demos = [dspy.Example(**demo) for demo in demos]
+    tune(world.program, world.train, journal=journal, metric=f1, in_flight=1, grid=NOTHING, origins=origins)
+    judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
+    tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
+    assert (len(judged), len(tried) > 0) == (4, True)
+    for prompt in [*judged, *tried]:
+        last = prompt.rpartition("[[ ## quiz ## ]]")[2]
+        own, other = ("t0", "t1") if any(name in last for name in ("Town0", "Mayor0")) else ("t1", "t0")
+        assert f"of {other}" in prompt
+        assert f"of {own}" not in prompt
+
+
+def test_tuning_stops_where_the_server_is_down(setting, tuned):
+    world = setting()
+
+    def down(name, inputs, config):
+        raise ServerError("down")
+
+    world.engine.reply = down
+    with pytest.raises(StoppedError, match=r"tuning: .*LMServerError"):
+        tuned(world)

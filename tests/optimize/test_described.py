@@ -1,0 +1,63 @@
+"""What tells models, retrievers and functions apart."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+
+import pytest
+
+from keqa.metrics.answers import f1
+from keqa.optimize.described import function_of, model_of, retriever_of
+from keqa.programs.extraction import KeySentences
+from keqa.retrievers import Passage, build_index, open_index
+
+
+def test_a_function_of_the_package_is_told_by_its_name():
+    assert function_of(f1) == "keqa.metrics.answers.f1"
+
+
+def test_functions_of_one_name_are_told_by_what_they_do():
+    def times(number):
+        return lambda *asked: number * f1(*asked)
+
+    halves = [lambda *asked: f1(*asked) / 2, lambda *asked: f1(*asked) / 4, times(2), times(3)]
+    halves += [functools.partial(f1, answer_type="short"), functools.partial(f1, answer_type="choice")]
+    assert len({function_of(one) for one in halves}) == 6
+    assert function_of(times(2)) == function_of(times(2))
+    assert " at 0x" not in function_of(lambda: halves)
+
+
+def test_a_model_in_this_process_is_told_by_its_weights(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    lm = SimpleNamespace(model="mine", kwargs={}, engine=SimpleNamespace(path=str(tmp_path)))
+    weights.write_bytes(b"first")
+    first = model_of(lm)
+    weights.write_bytes(b"later")
+    assert model_of(lm) != first
+    assert model_of(SimpleNamespace(model="openai/x", kwargs={"api_key": "k"}, engine="litellm")) == {
+        "model": "openai/x",
+        "temperature": None,
+        "top_p": None,
+        "max_tokens": None,
+    }
+
+
+@pytest.mark.parametrize("wrapped", [lambda found: found, lambda found: KeySentences(found, 2)])
+def test_a_retriever_is_told_by_its_corpus_whatever_stands_before_it(tmp_path, wrapped):
+    for name in ("one", "two"):
+        build_index([Passage("1", name, f"A passage on {name}.")], tmp_path / name)
+    told = [retriever_of(wrapped(open_index(tmp_path / name))) for name in ("one", "two", "one")]
+    assert told[0] == told[2] != told[1]
+
+
+def test_key_sentences_are_told_by_how_many_and_by_what(tmp_path):
+    build_index([Passage("1", "one", "A passage.")], tmp_path / "one")
+    index = open_index(tmp_path / "one")
+    told = [
+        KeySentences(index, 1),
+        KeySentences(index, 2),
+        KeySentences(index, 2, lambda left, right: [0.0]),
+        KeySentences(index, 2, lambda left, right: [1.0]),
+    ]
+    assert len({str(retriever_of(one)) for one in told}) == 4
