@@ -23,9 +23,6 @@ __all__ = ["ask"]
 UNANSWERED = 1
 """Exit code of a question that ended without an answer."""
 
-# Under these names `keqa.cli.running` has them from here.
-_retriever, _refuse_stray_addresses = open_retriever, refuse_stray_addresses
-
 _LMS = "Language models"
 _METHOD = "Method"
 
