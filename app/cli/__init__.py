@@ -10,6 +10,7 @@ from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
 from keqa.cli.evaluate import evaluate
 from keqa.cli.index import index
+from keqa.cli.reproduce import reproduce
 from keqa.cli.testbed import testbed
 
 __all__ = ["app"]
@@ -45,4 +46,5 @@ app.command()(index)
 app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(reproduce)
 app.add_typer(testbed, name="testbed")

@@ -101,8 +101,11 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for group in groups_of(compared):
         points = {entry.method: _gate_point(entry, group) for entry in compared}
-        bounds = [points[name] for name in _BOUNDS if points.get(name)]
-        series = [Series("chance", *zip(*bounds, strict=True), style="curve")] if len(bounds) == len(_BOUNDS) else []
+        bounds = [point for name in _BOUNDS if (point := points.get(name)) is not None]
+        series = []
+        if len(bounds) == len(_BOUNDS):
+            x, y = zip(*bounds, strict=True)
+            series.append(Series("chance", x, y, style="curve"))
         for entry in compared:
             point = _gate_point(entry, group)
             if point is not None:

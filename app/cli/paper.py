@@ -1,0 +1,176 @@
+"""``keqa reproduce paper``: the KEQA paper's experiments with a language model and corpus of the user's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from keqa.errors import ConfigurationError, InputError
+
+if TYPE_CHECKING:
+    from keqa.reports.experiments import Experiment
+    from keqa.reports.grid import Grid
+    from keqa.runs.methods import Spec
+    from keqa.runs.questions import Questions
+
+__all__ = ["reproduce_paper"]
+
+TABLES = "tables"
+"""The folder of tables and figures, beside those of the data sets."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be run, and with what.
+
+    Attributes:
+        experiments: The runs.
+        questions: By data set.
+        lm: The language model.
+        api_base: Its address.
+        others: Other language models, for Table 4.
+        index: The corpus.
+        dense_index: The same with a dense retriever.
+        program: A compiled program.
+        in_flight: Questions in work at once.
+        out: Where run files go, a folder a data set.
+    """
+
+    experiments: list[Experiment]
+    questions: dict[str, Questions]
+    lm: str
+    api_base: str | None
+    others: list[str]
+    index: Path
+    dense_index: Path | None
+    program: Path | None
+    in_flight: int
+    out: Path
+
+
+def reproduce_paper(
+    *,
+    out: Path | None,
+    as_json: bool,
+    lm: str | None = None,
+    api_base: str | None = None,
+    index: Path | None = None,
+    dense_index: Path | None = None,
+    other_lm: Sequence[str] = (),
+    data: Sequence[str] = (),
+    program: Path | None = None,
+    sample: int | None = None,
+    in_flight: int = 8,
+    dry_run: bool = False,
+) -> None:
+    """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`.
+
+    Raises:
+        InputError: There is no language model or index, or a data set is none of the paper's.
+        ConfigurationError: A key, model or setting is wrong.
+    """
+    from keqa.cli.console import results, status
+    from keqa.reports.experiments import SAMPLE, experiments, needs_program
+    from keqa.reports.published import DATASETS
+    from keqa.reports.render import Rendered
+    from keqa.runs.questions import of_name
+
+    if lm is None or index is None:
+        raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
+    named = {one.partition(":")[0]: one for one in data or DATASETS}
+    planned = list(
+        experiments(list(named), program=program is not None, dense=dense_index is not None, others=other_lm)
+    )
+    questions = {name: of_name(source, sample=sample or SAMPLE) for name, source in named.items()}
+    plan = _Plan(
+        planned,
+        questions,
+        lm,
+        api_base,
+        list(other_lm),
+        index,
+        dense_index,
+        program,
+        in_flight,
+        out or Path("runs") / "paper",
+    )
+    if program is None:
+        left_out = ", ".join(needs_program())
+        status().print(f"left out, for they need --program: {left_out}", style="yellow", markup=False, soft_wrap=True)
+    grids = [_estimated(plan)] if dry_run else _measured(plan)
+    if as_json:
+        typer.echo(json.dumps({grid.name: _rows(grid) for grid in grids}, indent=2))
+        return
+    for grid in grids:
+        results().print(Rendered(grid))
+
+
+def _estimated(plan: _Plan) -> Grid:
+    """Calls, tokens and price, from a rehearsal; no language model is asked."""
+    from keqa.cli.given import open_retriever
+    from keqa.reports.estimate import estimate
+    from keqa.reports.estimate_table import estimates
+    from keqa.reports.experiments import SETTINGS
+
+    found = []
+    for one in plan.experiments:
+        model = plan.lm if one.lm is None else plan.others[one.lm]
+        retriever = open_retriever(plan.dense_index if one.dense else plan.index, model)
+        questions = list(plan.questions[one.dataset].examples)
+        found += estimate(one.dataset, one.specs, questions, retriever, SETTINGS, plan.program, model)
+    return estimates(found)
+
+
+def _measured(plan: _Plan) -> list[Grid]:
+    """Run everything, write tables and figures, and put the paper's beside them."""
+    from keqa.cli.console import status
+    from keqa.reports import tables, write
+    from keqa.reports.beside import beside_the_paper
+    from keqa.reports.entries import entries_of
+    from keqa.runs.lines import read_run
+
+    paths = [path for one in plan.experiments for path in _run(plan, one)]
+    runs = [read_run(path) for path in paths]
+    written = write(plan.out / TABLES, runs)
+    status().print(f"{len(written)} files in {plan.out / TABLES}", markup=False, soft_wrap=True)
+    return [*tables(runs), *beside_the_paper(entries_of(runs))]
+
+
+def _run(plan: _Plan, one: Experiment) -> Iterator[Path]:
+    """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
+    from keqa.cli.console import status
+    from keqa.cli.running import Asking, Models, rows_of
+    from keqa.reports.experiments import SETTINGS, needs_probabilities
+    from keqa.runs.methods import takes
+
+    models = Models(plan.lm, api_base=plan.api_base) if one.lm is None else Models(plan.others[one.lm])
+    asking = Asking(
+        plan.questions[one.dataset],
+        models,
+        plan.out / one.dataset,
+        plan.dense_index if one.dense else plan.index,
+        plan.program,
+        in_flight=plan.in_flight,
+    )
+
+    def ended(specs: list[Spec]) -> list[Path]:
+        known = {name for spec in specs for name in takes(spec.method)}
+        settings = {name: value for name, value in SETTINGS.items() if name in known}
+        return [row.path for row in rows_of(specs, replace(asking, settings=settings))] if specs else []
+
+    yield from ended([spec for spec in one.specs if not needs_probabilities(spec)])
+    for spec in filter(needs_probabilities, one.specs):
+        try:
+            yield from ended([spec])
+        except ConfigurationError as error:
+            status().print(f"{spec.label} is left out: {error}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _rows(grid: Grid) -> list[dict[str, Any]]:
+    names = [column.full for column in grid.columns]
+    return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in grid.rows]

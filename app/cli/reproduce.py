@@ -1,0 +1,179 @@
+"""``keqa reproduce``: what this version should give, run again; and the paper's own experiments."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from keqa.reports.checking import Checked
+    from keqa.reports.expectations import Case
+
+__all__ = ["reproduce"]
+
+PAPER = "paper"
+"""The name of the preset."""
+
+_PAPER = "The preset paper"
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="What to reproduce: names of --list, YAML files of your own, or paper; everything by default.",
+            show_default=False,
+        ),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Folder of the run files, with which a stopped command goes on; temporary by default."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
+    lm: Annotated[
+        str | None, typer.Option("--lm", "-m", help="As for keqa ask.", rich_help_panel=_PAPER, show_default=False)
+    ] = None,
+    api_base: Annotated[str | None, typer.Option(help="Address of the server of --lm.", rich_help_panel=_PAPER)] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option("--index", "-i", help="The corpus, as an index of keqa index.", rich_help_panel=_PAPER),
+    ] = None,
+    dense_index: Annotated[
+        Path | None, typer.Option(help="The same with a dense retriever, for Table 3.", rich_help_panel=_PAPER)
+    ] = None,
+    other_lm: Annotated[
+        list[str] | None,
+        typer.Option(help="Another language model, for Table 4; once for each.", rich_help_panel=_PAPER),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all four "
+            "from the hub by default.",
+            rich_help_panel=_PAPER,
+            show_default=False,
+        ),
+    ] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--program",
+            "-p",
+            help="A program compiled on training questions; few-shot CoT, w/o R and random R' need one.",
+            rich_help_panel=_PAPER,
+        ),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=2, help="Questions of each set.", rich_help_panel=_PAPER, show_default="500"),
+    ] = None,
+    in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_PAPER, show_default="8")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.", rich_help_panel=_PAPER),
+    ] = False,
+) -> None:
+    """Run commands again whose figures are known, and say for each OK or the difference.
+
+    They run on the testbed with the language model that ships with KEQA: no key and no network are needed. Exit code: 0
+    where all figures are reproduced, 1 otherwise, 2 something to put right first.
+
+    keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, and prints
+    the paper's figures beside yours. Begin with --dry-run.
+    """
+    chosen = names or []
+    own: dict[str, Any] = {
+        "lm": lm,
+        "api_base": api_base,
+        "index": index,
+        "dense_index": dense_index,
+        "other_lm": other_lm or None,
+        "data": data or None,
+        "program": program,
+        "sample": sample,
+        "in_flight": in_flight,
+        "dry_run": dry_run or None,
+    }
+    given = {name: value for name, value in own.items() if value is not None}
+    if PAPER in chosen:
+        if len(chosen) > 1 or listed:
+            raise InputError("the preset paper stands alone: keqa reproduce paper")
+        from keqa.cli.paper import reproduce_paper
+
+        reproduce_paper(out=out, as_json=as_json, **given)
+        return
+    if given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError(f"{flags} is for the preset paper: keqa reproduce paper {flags} …")
+    from keqa.reports.expectations import case_names, load_case
+
+    cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
+    if listed:
+        for case in cases:
+            typer.echo(f"{case.name}: {case.what}")
+        typer.echo(f"{PAPER}: the KEQA paper's own experiments, with --lm and --index")
+        return
+    checked = _check(cases, out, quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps([_figure(one) for one in checked], indent=2))
+    if not all(one.reproduced for one in checked):
+        raise typer.Exit(1)
+
+
+def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
+    """Run the cases, each in a folder of its own, and tell each figure as soon as it is there."""
+    from keqa.cli.console import results, status
+    from keqa.reports.checking import check
+
+    checked = []
+    with tempfile.TemporaryDirectory(prefix="keqa-") if out is None else nullcontext(out) as folder:
+        for case in cases:
+            status().print(f"{case.name}: {case.command}", style="dim", markup=False, soft_wrap=True)
+            place = Path(folder) / case.name
+            place.mkdir(parents=True, exist_ok=True)
+            for one in check(case, place):
+                checked.append(one)
+                if not quiet:
+                    results().print(_told(one), soft_wrap=True)
+    return checked
+
+
+def _told(one: Checked) -> Text:
+    from rich.text import Text
+
+    figure = one.figure
+    head = f"{one.case}: {figure.name}, expected {figure.expected:g} ± {figure.tolerance:g}: "
+    if one.difference is None:
+        return Text.assemble(head, (one.problem, "red"))
+    measured = f"{one.measured:.4g}"
+    if one.reproduced:
+        return Text.assemble(head, measured, (" OK", "green"))
+    return Text.assemble(head, measured, (f" differs by {one.difference:+.4g}", "red"))
+
+
+def _figure(one: Checked) -> dict[str, Any]:
+    return {
+        "case": one.case,
+        "figure": one.figure.name,
+        "expected": one.figure.expected,
+        "tolerance": one.figure.tolerance,
+        "measured": one.measured,
+        "difference": one.difference,
+        "reproduced": one.reproduced,
+        "problem": one.problem,
+    }

@@ -1,0 +1,86 @@
+"""The KEQA paper's figures beside those of a run of its experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from keqa.reports.entries import Entry
+from keqa.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.reports.measures import measure
+from keqa.reports.published import COLUMNS, COSTS, DATASETS, TABLE_1, TABLE_3, TABLE_4, TABLE_5
+
+__all__ = ["DENSE", "beside_the_paper"]
+
+DENSE = "dense"
+"""Ends the labels of runs with a dense retriever."""
+
+_NOTE = "The paper's figures are for gpt-3.5-turbo and BM25 over Wikipedia of December 2018, on 500 questions a set."
+_HEADINGS = {"f1": "F1", "em": "EM", "accuracy": "ACC", "retrievals": "R", "requests": "L", "tokens": "token"}
+_PRIMARY = {"strategyqa": "accuracy"}
+_TITLES = {"keqa": "KEQA", "rag": "RAG"}
+
+
+def beside_the_paper(entries: Sequence[Entry]) -> list[Grid]:
+    """Tables 1, 3, 4 and 5, each score of the paper beside the one here.
+
+    Args:
+        entries: Rows on the paper's data sets; other data sets are left out.
+    """
+    usual = [entry for entry in entries if entry.label == entry.method]
+    dense = [entry for entry in entries if entry.label == f"{entry.method}-{DENSE}"]
+    datasets = [name for name in DATASETS if any(_on(entry, name) for entry in entries)]
+    primary = [(dataset, _PRIMARY.get(dataset, "f1")) for dataset in datasets]
+    dpr = {(method, dataset, _PRIMARY.get(dataset, "f1")): value for (method, dataset), value in TABLE_3.items()}
+    spent = [(dataset, name) for dataset in datasets for name in COSTS]
+    found = (
+        _pairs(
+            "paper-table1", "Table 1, here and in the paper", usual, [c for c in COLUMNS if c[0] in datasets], TABLE_1
+        ),
+        _pairs("paper-table3", "Table 3, with a dense retriever, here and with the paper's DPR", dense, primary, dpr),
+        _other_models(primary),
+        _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5),
+    )
+    return [grid for grid in found if grid is not None]
+
+
+def _pairs(
+    name: str,
+    title: str,
+    entries: Sequence[Entry],
+    columns: Sequence[tuple[str, str]],
+    paper: Mapping[tuple[str, str, str], float],
+) -> Grid | None:
+    """A row for each method that the paper has too, a pair of columns for each of its figures."""
+    shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
+    heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
+    rows = [
+        Row((text(entry.title), *_cells(entry, shown, paper)))
+        for entry in entries
+        if any((entry.method, *c) in paper for c in shown)
+    ]
+    return Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE,)) if rows else None
+
+
+def _cells(
+    entry: Entry, columns: Sequence[tuple[str, str]], paper: Mapping[tuple[str, str, str], float]
+) -> Iterator[Cell]:
+    for dataset, name in columns:
+        yield number(measure(name, _on(entry, dataset)))
+        yield number(paper.get((entry.method, dataset, name)))
+
+
+def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
+    """The paper's Table 4 as it stands: its language models are not those of this run."""
+    shown = [c for c in columns if ("keqa", "GPT-4", c[0]) in TABLE_4]
+    pairs = dict.fromkeys((method, lm) for method, lm, _ in TABLE_4)
+    rows = [
+        Row((text(f"{_TITLES[method]} w {lm}"), *(number(TABLE_4[method, lm, d]) for d, _ in shown)))
+        for method, lm in pairs
+    ]
+    heads = (Column("method", right=False), *(Column(_HEADINGS[m], d) for d, m in shown))
+    title = "Table 4 of the paper: other language models"
+    return Grid("paper-table4", title, heads, tuple(rows)) if shown else None
+
+
+def _on(entry: Entry, dataset: str) -> list[object]:
+    return [line for (where, _), line in entry.lines.items() if where == dataset]

@@ -1,0 +1,122 @@
+"""Running a command again, and its figures beside those that are expected."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.reports.expectations import FOLDER, Case, Expected
+from keqa.reports.measures import measure
+from keqa.runs.lines import iter_lines
+
+__all__ = ["Checked", "check", "find"]
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A figure, measured.
+
+    Attributes:
+        case: The name of the case.
+        figure: What was expected.
+        measured: What came out; None where nothing did.
+        problem: Why nothing did.
+    """
+
+    case: str
+    figure: Expected
+    measured: float | None
+    problem: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Measured less expected."""
+        return None if self.measured is None else self.measured - self.figure.expected
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether it is as near as it should be."""
+        return self.difference is not None and abs(self.difference) <= self.figure.tolerance + _ROUNDING
+
+
+def check(case: Case, folder: Path) -> list[Checked]:
+    """Run a case's command and measure its figures.
+
+    Its progress and messages go where those of this process go.
+
+    Args:
+        case: What to run.
+        folder: Where its run files go; a command that was stopped there goes on.
+
+    Returns:
+        The figures in their order. A command that ends in another way than it should has none.
+    """
+    words = [word.replace(FOLDER, str(folder)) for word in shlex.split(case.command)]
+    # What a user would type, but with this interpreter's KEQA, whichever stands first on the path.
+    command = [sys.executable, "-m", "keqa", *words[1:]]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "utf-8"})
+    if ended.returncode != case.exit_code:
+        problem = f"the command ended with exit code {ended.returncode}, not {case.exit_code}"
+        return [Checked(case.name, figure, None, problem) for figure in case.figures]
+    return list(_measured(case, ended.stdout, folder))
+
+
+def find(value: Any, place: str) -> float:
+    """The number at a place of a JSON value.
+
+    Args:
+        value: The JSON.
+        place: Names, positions and name=value (the first element of a list with that value), with slashes between.
+
+    Raises:
+        InputError: There is none.
+    """
+    found = value
+    for step in place.split("/"):
+        name, equals, wanted = step.partition("=")
+        try:
+            if isinstance(found, list) and equals:
+                found = next(one for one in found if isinstance(one, dict) and str(one.get(name)) == wanted)
+            else:
+                found = found[int(step)] if isinstance(found, list) else found[step]
+        except (KeyError, IndexError, ValueError, TypeError, StopIteration):
+            raise InputError(f"what the command printed has nothing at {place}: {step} is not there") from None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise InputError(f"what the command printed at {place} is no number")
+    return float(found)
+
+
+def _measured(case: Case, output: bytes, folder: Path) -> Iterator[Checked]:
+    printed: Any = None
+    for figure in case.figures:
+        try:
+            if figure.run is not None:
+                yield Checked(case.name, figure, _of_run(figure, folder))
+                continue
+            if printed is None:
+                printed = json.loads(output)
+            yield Checked(case.name, figure, find(printed, str(figure.at)))
+        except ValueError:
+            yield Checked(case.name, figure, None, "what the command printed is not JSON")
+        except InputError as error:
+            yield Checked(case.name, figure, None, str(error))
+
+
+def _of_run(figure: Expected, folder: Path) -> float:
+    lines = list(iter_lines(folder / f"{figure.run}.jsonl"))
+    chosen = [line for line in lines if not figure.kind or line.kind == figure.kind]
+    value = measure(str(figure.measure), chosen)
+    if value is None:
+        kind = f" of the kind {figure.kind!r}" if figure.kind else ""
+        raise InputError(f"{figure.run} has no {figure.measure}{kind}")
+    return value

@@ -1,0 +1,172 @@
+"""Calls, tokens and price of an experiment, from a rehearsal of a few questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keqa.data.example import as_example
+from keqa.errors import StageError
+from keqa.programs.records import Cost
+from keqa.reports.rehearsal import stand_in
+from keqa.runs.making import Parts, make
+from keqa.runs.methods import Spec
+
+if TYPE_CHECKING:
+    from keqa.retrievers import Retriever
+
+__all__ = ["Bounds", "Estimate", "Spent", "counter", "estimate", "price"]
+
+REHEARSED = 3
+"""Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What is spent.
+
+    Attributes:
+        calls: To language models.
+        read: Tokens of prompts.
+        written: Tokens of replies.
+    """
+
+    calls: float = 0.0
+    read: float = 0.0
+    written: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.calls + other.calls, self.read + other.read, self.written + other.written)
+
+    def times(self, factor: float) -> Spent:
+        """So many times as much."""
+        return Spent(self.calls * factor, self.read * factor, self.written * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What it costs where the language model knows everything, and where it knows nothing."""
+
+    known: Spent
+    unknown: Spent
+
+    @property
+    def least(self) -> Spent:
+        """Of both, the lesser."""
+        return _pick(min, self)
+
+    @property
+    def most(self) -> Spent:
+        """Of both, the greater."""
+        return _pick(max, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one method will spend on one data set.
+
+    Attributes:
+        dataset: The data set.
+        label: The run's name.
+        model: The language model of all roles.
+        questions: How many there are to ask.
+        bounds: For all of them.
+    """
+
+    dataset: str
+    label: str
+    model: str
+    questions: int
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class _Roles:
+    task: Any
+    consistency: Any
+    utility: Any
+
+
+def estimate(
+    dataset: str,
+    specs: Sequence[Spec],
+    questions: Sequence[Any],
+    retriever: Retriever | None,
+    settings: Mapping[str, Any],
+    program: Path | None,
+    model: str,
+) -> list[Estimate]:
+    """Rehearse methods on a few questions of a data set.
+
+    Args:
+        dataset: Its name.
+        specs: The methods.
+        questions: All that there are to ask.
+        retriever: The passages that all search.
+        settings: Arguments for every method that has them.
+        program: A compiled program, whose demonstrations are in the prompts.
+        model: The language model whose tokens are counted; it is not asked.
+
+    Raises:
+        ConfigurationError: A method cannot be made.
+    """
+    from keqa.programs.draws import SharedDraws
+
+    tokens = counter(model)
+    found = []
+    for spec in specs:
+        spent = []
+        for knows in (True, False):
+            lm = stand_in(knows, tokens)
+            draws = SharedDraws(probabilities=True)
+            asked = make(spec, Parts(retriever, _Roles(lm, lm, lm), settings, program, draws))
+            costs = [_spent(_cost(asked, question)) for question in islice(questions, REHEARSED)]
+            spent.append(sum(costs, Spent()).times(len(questions) / len(costs)))
+        found.append(Estimate(dataset, spec.label, model, len(questions), Bounds(*spent)))
+    return found
+
+
+def counter(model: str) -> Callable[[str], int]:
+    """Counts tokens as a model does, as far as LiteLLM knows its tokenizer here; otherwise as gpt-3.5-turbo does."""
+    from keqa.lms.build import _litellm
+
+    litellm = _litellm()
+    return lambda words: int(litellm.token_counter(model=model, text=words))
+
+
+def price(model: str, spent: Spent) -> float | None:
+    """US dollars by the price map that comes with LiteLLM; None where it does not know the model."""
+    from keqa.lms.build import _litellm
+
+    try:
+        known = _litellm().get_model_info(model)
+    # LiteLLM raises a plain Exception for a model that it has no entry for.
+    except Exception:
+        return None
+    read, written = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    return None if read is None or written is None else spent.read * read + spent.written * written
+
+
+def _pick(which: Callable[[float, float], float], bounds: Bounds) -> Spent:
+    a, b = bounds.known, bounds.unknown
+    return Spent(which(a.calls, b.calls), which(a.read, b.read), which(a.written, b.written))
+
+
+def _cost(program: Any, question: Any) -> Cost:
+    """What a question costs, with an answer or without."""
+    example = as_example(question)
+    try:
+        asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
+        cost: Cost = program(question=example.question, **asked).record.cost
+    except StageError as error:
+        record = getattr(error, "record", None)
+        cost = Cost() if record is None else record.cost
+    return cost
+
+
+def _spent(cost: Cost) -> Spent:
+    roles = cost.by_role.values()
+    return Spent(cost.lm_requests, sum(r.prompt_tokens for r in roles), sum(r.completion_tokens for r in roles))

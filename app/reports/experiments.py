@@ -1,0 +1,93 @@
+"""The KEQA paper's own experiments (section 4), as the runs that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.reports.beside import DENSE
+from keqa.reports.published import DATASETS, TABLE_1
+from keqa.runs.methods import Spec, parse_spec
+
+__all__ = ["SAMPLE", "SETTINGS", "Experiment", "experiments", "needs_probabilities", "needs_program"]
+
+SAMPLE = 500
+"""Questions of each data set (section 4.1)."""
+
+SETTINGS: dict[str, Any] = {"tries": 5, "threshold": "0.8", "top_k": 10}
+"""N_c, \u03b1 and top-k (section 4.1); the 8 demonstrations are the default of a utility reference."""
+
+_ANALYSED = ("nq", "strategyqa")
+"""The data sets of Tables 2 to 5 and Figures 3 to 5."""
+
+# With five tries these are all the thresholds from 0.4 to 1 that differ.
+_THRESHOLDS = ("0.4", "0.6", "1.0")
+_TOP_K = (5, 10, 15, 20)
+_COMPARED = ("keqa", "rag")
+_OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
+_LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
+_PROBABLE = ("flare", "gate-probability")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Runs on one data set with the same passages and language models.
+
+    Attributes:
+        dataset: The data set.
+        specs: The methods.
+        dense: Whether they search the dense index instead of the usual one (Table 3).
+        lm: Position among the other language models (Table 4); None for the usual one.
+    """
+
+    dataset: str
+    specs: tuple[Spec, ...]
+    dense: bool = False
+    lm: int | None = None
+
+
+def experiments(
+    datasets: Sequence[str], *, program: bool, dense: bool, others: Sequence[str] = ()
+) -> Iterator[Experiment]:
+    """The runs of Table 1 on every data set, and those of the other tables and figures on NQ and StrategyQA.
+
+    Args:
+        datasets: Names among the paper's.
+        program: Whether there is a compiled program: some rows need the demonstrations in it.
+        dense: Whether there is a dense index, for Table 3.
+        others: Other language models, for Table 4.
+
+    Raises:
+        InputError: A data set is none of the paper's.
+    """
+    for dataset in datasets:
+        if dataset not in DATASETS:
+            raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
+    for dataset in datasets:
+        names = [name for name in _OVERALL if program or name not in _LEARNED]
+        if dataset in _ANALYSED:
+            names += [f"keqa:threshold={alpha}" for alpha in _THRESHOLDS]
+            names += [f"keqa:top_k={k}" for k in _TOP_K if k != SETTINGS["top_k"]]
+            names += [f"keqa-full:top_k={k}" for k in _TOP_K]
+            names += ["gate-probability"]
+        yield Experiment(dataset, tuple(map(parse_spec, names)))
+        if dataset in _ANALYSED and dense:
+            yield Experiment(dataset, _called(DENSE), dense=True)
+        for number, model in enumerate(others if dataset in _ANALYSED else ()):
+            yield Experiment(dataset, _called(model.rpartition("/")[2]), lm=number)
+
+
+def needs_program() -> tuple[str, ...]:
+    """The rows of Table 1 that take a compiled program."""
+    return _LEARNED
+
+
+def needs_probabilities(spec: Spec) -> bool:
+    """Whether a method takes token probabilities, which not every language model gives."""
+    return spec.method.name in _PROBABLE
+
+
+def _called(ending: str) -> tuple[Spec, ...]:
+    return tuple(replace(parse_spec(name), label=f"{name}-{ending}") for name in _COMPARED)

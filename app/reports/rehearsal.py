@@ -1,0 +1,110 @@
+"""What an experiment will cost, before it is run: its programs over a few of its questions, with a stand-in for the LM.
+
+The prompts, the passages in them and the order of calls are the real ones; only the replies are not. Once the stand-in
+knows everything, so that all its draws agree, and once nothing, so that every gate retrieves and every loop goes on to
+its end: what a real LM costs lies between.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dspy
+from dspy import lm15
+
+__all__ = ["stand_in"]
+
+_ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
+_SENTENCE = "a sentence of the length that a language model gives to its reasons when it is asked to explain itself "
+_LONG = ("reasoning", "explanation", "thought")
+
+
+def stand_in(knows: bool, tokens: Callable[[str], int]) -> dspy.LM:
+    """A language model that is none.
+
+    Args:
+        knows: Whether it answers every question always in the same way, or never.
+        tokens: Counts the tokens of a text as the real one does.
+    """
+    engine = _Engine(knows, tokens)
+    return dspy.LM(
+        f"rehearsal/{'known' if knows else 'unknown'}",
+        engine=engine,
+        async_engine=_AsyncEngine(engine),
+        temperature=0.0,
+        max_tokens=256,
+        num_retries=0,
+        cache=False,
+    )
+
+
+class _Engine:
+    def __init__(self, knows: bool, tokens: Callable[[str], int]) -> None:
+        self._knows, self._tokens = knows, tokens
+        self._count = itertools.count(1)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Engine:
+        return self
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """Reply with every field that is asked for."""
+        texts = [str(request.system or ""), *(message.text or "" for message in request.messages)]
+        asked = _ASKED.findall(texts[-1])
+        reply = "\n\n".join(
+            f"[[ ## {name} ## ]]\n{self._value(name, kind)}" for name, kind in asked if name != "completed"
+        )
+        reply += "\n\n[[ ## completed ## ]]"
+        read, written = self._tokens("\n".join(texts)), self._tokens(reply)
+        return lm15.Response(
+            id=None,
+            model=request.model,
+            message=lm15.Message.assistant(reply),
+            finish_reason="stop",
+            usage=lm15.Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
+            logprobs=self._logprobs(reply) if request.config.logprobs is not None else None,
+        )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _value(self, name: str, kind: str) -> str:
+        if kind.startswith("list"):
+            return json.dumps(["What is the first thing that the question asks for?", "What is known of #1?"])
+        if kind.startswith("dict"):
+            return json.dumps({"query": "What does the question ask for?"})
+        if kind.startswith("Literal"):
+            options: Sequence[Any] = ast.literal_eval(kind.removeprefix("Literal"))
+            return str(options[-1 if self._knows else 0])
+        if kind == "bool":
+            return str(self._knows)
+        if name == "confidence" or kind in ("int", "float"):
+            return "1" if self._knows else "0"
+        if name in _LONG:
+            return _SENTENCE * 2
+        return "one and the same answer" if self._knows else f"answer number {next(self._count)}"
+
+    def _logprobs(self, reply: str) -> tuple[lm15.TokenLogprob, ...]:
+        score = math.log(0.99 if self._knows else 0.01)
+        return tuple(lm15.TokenLogprob(token=word, logprob=score) for word in re.findall(r"\s*\S+", reply))
+
+
+class _AsyncEngine:
+    def __init__(self, engine: _Engine) -> None:
+        self._engine = engine
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _AsyncEngine:
+        return self
+
+    async def complete(self, request: lm15.Request) -> lm15.Response:
+        """As the other, in a thread."""
+        return await asyncio.to_thread(self._engine.complete, request)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
