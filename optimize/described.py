@@ -95,4 +95,5 @@ def _value(value: Any) -> Any:
     if code is not None:
         # What this one holds in turn is left out: functions may hold each other.
         return [_name(value), _code(code)]
-    return _name(type(value)) if type(value).__repr__ is object.__repr__ else repr(value)
+    own = any("__repr__" in vars(kind) for kind in type(value).__mro__[:-1])
+    return repr(value) if own else _name(type(value))

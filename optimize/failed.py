@@ -100,7 +100,8 @@ class Watch:
         """
         self._step, self._total, self._asking = step, total, total if asking is None else asking
         self._asked = self._passing = self._running = 0
-        self.failed, self._before = (before.failed if before else 0), (before.told.asked if before else 0)
+        self.failed: int = 0 if before is None else before.failed
+        self._before: int = 0 if before is None else before.told.asked
         self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
         self._lock = threading.Lock()
 
