@@ -35,6 +35,7 @@ from keqa.cli.run_options import (
     UtilityApiBase,
     UtilityLm,
 )
+from keqa.errors import InputError
 
 __all__ = ["compare"]
 
@@ -44,7 +45,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="METHOD...",
-            help="keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
+            help="keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5. Or run files "
+            "and folders of them, which are compared without asking anything.",
             show_default=False,
         ),
     ],
@@ -74,33 +76,70 @@ def compare(
     consistency_api_base: ConsistencyApiBase = None,
     utility_api_base: UtilityApiBase = None,
 ) -> None:
-    """Ask several methods the same questions, one run file a method in OUT.
+    """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
 
     They share language models, passages and a cache of calls, so that none pays for what another has asked; both what
     the answers take and what was paid are told. The same command goes on after a kill, and one more method costs its
-    own questions only.
+    own questions only. The paper's tables and figures are written to OUT/report; given run files, they are drawn again.
     """
     from keqa.cli.console import results, status
     from keqa.cli.running import Asking, Models, figures, questions_of, rows_of, run_table, settings_of, told_failures
+    from keqa.runs.lines import read_run
     from keqa.runs.methods import parse_spec
 
-    specs = [parse_spec(method) for method in methods]
-    asking = Asking(
-        questions_of(testbed, questions, data, split, sample, seed, limit, index),
-        Models(lm, consistency_lm, utility_lm, api_base, consistency_api_base, utility_api_base),
-        out,
-        index,
-        program,
-        settings_of(tries, threshold, temperature, top_k, no_decompose),
-        in_flight,
-        retry_failed,
-        not no_cache,
-    )
-    rows = rows_of(specs, asking)
-    if as_json:
-        typer.echo(json.dumps(figures(rows), indent=2))
-        return
-    results().print(run_table(rows))
-    for line in told_failures(rows):
-        status().print(line, style="yellow", markup=False, soft_wrap=True)
-    results().print(f"Each question in full: {out}", markup=False, soft_wrap=True)
+    files = run_files(methods)
+    if files is None:
+        specs = [parse_spec(method) for method in methods]
+        asking = Asking(
+            questions_of(testbed, questions, data, split, sample, seed, limit, index),
+            Models(lm, consistency_lm, utility_lm, api_base, consistency_api_base, utility_api_base),
+            out,
+            index,
+            program,
+            settings_of(tries, threshold, temperature, top_k, no_decompose),
+            in_flight,
+            retry_failed,
+            not no_cache,
+        )
+        rows = rows_of(specs, asking)
+        files = [row.path for row in rows]
+        for line in told_failures(rows):
+            status().print(line, style="yellow", markup=False, soft_wrap=True)
+        if as_json:
+            typer.echo(json.dumps(figures(rows), indent=2))
+        else:
+            results().print(run_table(rows))
+    elif testbed or questions is not None or lm is not None or as_json:
+        raise InputError("run files are compared as they are: leave out --testbed, --questions, --lm and --json")
+    from keqa.reports import table, write
+
+    runs = [read_run(file) for file in files]
+    write(out / "report", runs)
+    if not as_json:
+        results().print(table(runs))
+        results().print(f"Tables and figures: {out / 'report'}", markup=False, soft_wrap=True)
+
+
+def run_files(names: list[str]) -> list[Path] | None:
+    """The run files that are named, by themselves or by their folder; None where methods are.
+
+    Raises:
+        InputError: Some are and some are not, or a folder holds none.
+    """
+    from keqa.runs.methods import METHODS
+
+    # A folder may be called like a method, and then has to be written as ./keqa.
+    places = [Path(name) for name in names if name.partition(":")[0] not in METHODS]
+    if not any(place.exists() or place.suffix == ".jsonl" for place in places):
+        return None
+    if len(places) < len(names):
+        raise InputError("give run files only, or methods only")
+    found: list[Path] = []
+    for place in places:
+        if not place.exists():
+            raise InputError(f"{place} is not there")
+        inside = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+        if not inside:
+            raise InputError(f"{place} holds no run file")
+        found += inside
+    return found

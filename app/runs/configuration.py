@@ -27,7 +27,7 @@ __all__ = ["describe", "differences", "fingerprint_of"]
 _DECODING = ("temperature", "top_p", "max_tokens", "stop", "seed")
 # They bring the same answers sooner or later.
 _NO_MATTER = {"workers", "lms", "retriever", "reference"}
-_ABSENT = "absent"
+_ABSENT = object()
 _LONGEST = 80
 
 
@@ -131,6 +131,8 @@ def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _short(value: Any) -> str:
+    if value is _ABSENT:
+        return "absent"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 

@@ -119,11 +119,7 @@ def test_wherever_it_was_cut_off_it_goes_on_from_the_last_whole_line(path, cut):
     whole = b"".join(parts)
     path.write_bytes(whole[: cut % (len(whole) + 1)])
     there = len(path.read_bytes())
-    expected = {
-        name
-        for name, end in (("b", len(parts[0]) + len(parts[1])), ("a", len(whole)))
-        if end <= there
-    }
+    expected = {name for name, end in (("b", len(parts[0]) + len(parts[1])), ("a", len(whole))) if end <= there}
     with opened(path) as file:
         assert {name for name in IDS if name in file} == expected
         for name in IDS:
@@ -138,7 +134,7 @@ def test_another_configuration_is_refused_and_told(path):
         file.add(line("a"))
     before = path.read_bytes()
     other = header(configuration={"settings": {"top_k": 5, "tries": 3}}, fingerprint="g")
-    message = r"another configuration \(settings\.top_k was 10, now 5; settings\.tries was \"absent\", now 3\)"
+    message = r"another configuration \(settings\.top_k was 10, now 5; settings\.tries was absent, now 3\)"
     with pytest.raises(InputError, match=message):
         opened(path, head=other)
     assert path.read_bytes() == before

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.lms import Roles
+from keqa.runs.cache import CallCache
+from keqa.runs.compare import compare, run_path
+from keqa.runs.configuration import describe
+from keqa.runs.lines import read_run
+from keqa.runs.making import Parts, make
+from keqa.runs.methods import parse_spec
+from keqa.runs.questions import Questions
+
+TOWNS = [
+    {"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}", "quizzes": [f"Who governs Town{n}?"]}
+    for n in range(4)
+]
+
+
+def governs(name, inputs, config):
+    """Knows the mayors of two towns, guesses those of the others, and reads all from passages."""
+    town = next(char for char in str(inputs) if char.isdigit())
+    if name == "DecomposeQuestion":
+        return {"quizzes": f'["Who governs Town{town}?"]'}
+    if name == "AnswerQuiz":
+        return {"answer": f"Mayor{town}" if town in "01" else f"guess {config.extensions or id(config)}"}
+    if name == "JudgeConsistency":
+        return {"same": False}
+    if name == "JudgeUtility":
+        return {"helpful": True}
+    return {"answer": f"Mayor{town}"}
+
+
+@pytest.fixture
+def asking(scripted, retriever, tmp_path):
+    """Compares methods and returns their rows, with the engine behind them."""
+    lm, engine = scripted(governs, cache=True)
+    lm.model = "scripted/mayors"
+    parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
+
+    def run(*names, **kwargs):
+        with CallCache(tmp_path / "calls.sqlite") as cache:
+            specs = [parse_spec(name) for name in names]
+            questions = Questions("towns", "dev", 0, TOWNS)
+            return list(compare(specs, questions, parts, folder=tmp_path, cache=cache, **kwargs))
+
+    return run, engine
+
+
+def test_each_method_has_a_file_of_its_own(asking, tmp_path):
+    run, _ = asking
+    told = []
+    rows = run("closed-book", "rag:top_k=1", progress=lambda label, tally: told.append(label))
+    assert [row.path for row in rows] == [tmp_path / "closed-book.jsonl", tmp_path / "rag-top_k=1.jsonl"]
+    assert told == ["closed-book"] * 4 + ["rag-top_k=1"] * 4
+    header = read_run(rows[1].path).header
+    assert (header.method, header.label, header.dataset, header.split) == ("rag", "rag-top_k=1", "towns", "dev")
+    assert header.configuration["settings"]["top_k"] == 1
+    assert header.configuration["arguments"] == {"top_k": "1"}
+
+
+def test_rows_share_what_was_asked(asking):
+    run, engine = asking
+    first, second = run("keqa", "keqa-no-ukp")
+    assert first.tally.calls == first.tally.requests
+    # Quizzes and draws are the same; only what the picked passages change is asked anew, and here nothing.
+    assert second.tally.calls == 0 < second.tally.requests
+    before = len(engine.calls)
+    assert [row.tally.asked for row in run("keqa", "keqa-no-ukp", "closed-book")] == [0, 0, 4]
+    assert len(engine.calls) == before + 4
+
+
+def test_gates_read_the_same_draws(asking):
+    run, _ = asking
+    rows = run("gate-votes", "gate-certainty", "gate-never", "gate-oracle")
+    drawn = [
+        [[sample.text for sample in line.record.quizzes[0].samples] for line in read_run(row.path).lines]
+        for row in rows
+    ]
+    assert all(one == drawn[0] for one in drawn)
+    assert [len(samples) for samples in drawn[0]] == [5, 5, 5, 5]
+    known = {row.spec.label: [line.record.quizzes[0].known for line in read_run(row.path).lines] for row in rows}
+    assert known["gate-votes"] == known["gate-oracle"] == [True, True, False, False]
+    assert known["gate-never"] == [True] * 4
+
+
+def test_the_random_gate_retrieves_as_often_as_keqa_did(asking):
+    run, _ = asking
+    rows = run("gate-random", "keqa")
+    assert [row.spec.label for row in rows] == ["keqa", "gate-random"]
+    gate = read_run(rows[1].path).header.configuration["settings"]["gate"]
+    assert Fraction(gate["threshold"]) == Fraction(1, 2)
+
+
+def test_two_rows_of_one_label(asking):
+    with pytest.raises(InputError, match="called the same"):
+        asking[0]("keqa", "keqa")
+
+
+def test_what_cannot_be_made_is_told_before_anything_is_asked(asking):
+    run, engine = asking
+    with pytest.raises(ConfigurationError, match="--program"):
+        run("closed-book", "cot-few-shot")
+    assert engine.calls == []
+
+
+@pytest.mark.parametrize("label", ["", ".hidden", "a/b", "..", "a\\b"])
+def test_a_label_that_can_name_no_file(tmp_path, label):
+    with pytest.raises(InputError, match="cannot name a file"):
+        run_path(tmp_path, label)
+
+
+def test_a_configuration_holds_no_key_and_no_address(retriever):
+    from keqa.lms import build_roles
+
+    roles = build_roles("openai/m", api_base="http://box.example:8000/v1", api_key="sk-of-mine-1234")
+    told = describe(make(parse_spec("keqa"), Parts(retriever("x"), roles)))
+    assert told["models"]["task"]["model"] == "openai/m"
+    assert "box.example" not in str(told)
+    assert "sk-of-mine" not in str(told)
+
+
+def test_a_configuration_tells_other_prompts_and_demonstrations_apart(retriever):
+    parts = Parts(retriever("x"), None)
+    plain, shown = (make(parse_spec("rag"), parts) for _ in range(2))
+    assert describe(plain) == describe(shown)
+    shown.answer.demos = [{"question": "Who?", "answer": "Ann"}]
+    assert describe(plain)["prompts"] != describe(shown)["prompts"]

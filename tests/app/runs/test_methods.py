@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.draws import SharedDraws, SharedExamination
+from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
+from keqa.programs.utility_reference import Entry, UtilityReference
+from keqa.runs.making import Parts, make
+from keqa.runs.methods import METHODS, load_class, parse_spec
+
+TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
+ABLATIONS = ("keqa-no-qke", "keqa-no-ukp", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
+
+
+@pytest.fixture
+def parts(retriever):
+    return Parts(retriever("Ann lives in Rome."), None)
+
+
+@pytest.fixture
+def compiled(tmp_path, retriever):
+    """A folder with a program that has learned demonstrations and a reference."""
+    from keqa.compiled import save
+
+    reference = UtilityReference(k=2).fit([Entry("r", "Who?", "Ann.", True), Entry("s", "Why?", "So.", False)])
+    program = KEQA(None, tries=3, reference=reference)
+    program.summarizing.summarize.demos = [
+        {
+            "question": "Who is older?",
+            "answered_quizzes": ["How old is Ann? 3"],
+            "explanation": "Ann is 3.",
+            "answer": "Ann",
+        }
+    ]
+    save(program, tmp_path / "program")
+    return Parts(retriever("Ann lives in Rome."), None, program=tmp_path / "program")
+
+
+def test_every_method_of_table_1_and_its_ablations_are_there():
+    assert {*TABLE_1, *ABLATIONS, "slimplm", "keqa", "keqa-full"} <= set(METHODS)
+    assert all(issubclass(load_class(method.target), Program) for method in METHODS.values())
+
+
+def test_a_specification_with_arguments():
+    spec = parse_spec("keqa:threshold=3/5,tries=3,select=true,on_nothing_helpful=closed_book")
+    assert (spec.method.name, spec.arguments) == (
+        "keqa",
+        {"threshold": "3/5", "tries": 3, "select": True, "on_nothing_helpful": "closed_book"},
+    )
+    assert spec.label == "keqa-threshold=3_5-tries=3-select=True-on_nothing_helpful=closed_book"
+    assert parse_spec("rag").label == "rag"
+
+
+@pytest.mark.parametrize("text", ["", "ragtime", "rag:", "rag:top_k", "rag:top_k=", "rag:=5", "rag:a b=5", "RAG"])
+def test_no_specification(text):
+    with pytest.raises(InputError):
+        parse_spec(text)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.kind == "baseline"])
+def test_baselines_are_made_with_their_own_defaults(parts, compiled, name):
+    program = make(parse_spec(name), compiled if name == "cot-few-shot" else parts)
+    assert type(program) is load_class(METHODS[name].target)
+
+
+def test_settings_reach_the_methods_that_have_them(parts, retriever):
+    given = Parts(retriever("x"), None, {"top_k": 4, "tries": 3})
+    rag = make(parse_spec("rag-cot"), given)
+    assert isinstance(rag, AlwaysRetrieve)
+    assert (rag.top_k, rag.reason) == (4, True)
+    assert isinstance(make(parse_spec("closed-book"), given), ClosedBook)
+    keqa = make(parse_spec("keqa:top_k=2"), given)
+    assert isinstance(keqa, KEQA)
+    assert (keqa.top_k, keqa.examination.tries) == (2, 3)
+
+
+@pytest.mark.parametrize("text", ["rag:tries=3", "closed-book:top_k=1", "keqa-no-qke:examine=true", "keqa:lms=x"])
+def test_an_argument_that_a_method_has_not(parts, text):
+    with pytest.raises(InputError, match="has no"):
+        make(parse_spec(text), parts)
+
+
+def test_the_ablations(parts):
+    def settings(name):
+        program = make(parse_spec(name), parts)
+        return program.examine, program.pick, program.extract_sentences, program.decompose
+
+    assert settings("keqa") == (True, True, None, True)
+    assert settings("keqa-no-qke") == (False, True, None, True)
+    assert settings("keqa-no-ukp") == (True, False, None, True)
+    assert settings("keqa-key-sentences") == (True, True, 2, True)
+    assert settings("keqa-full") == (False, False, None, True)
+
+
+def test_the_ablations_of_the_reference_change_what_it_shows(compiled):
+    keqa, without, chance = (
+        make(parse_spec(name), compiled) for name in ("keqa", "keqa-no-reference", "keqa-random-reference")
+    )
+    assert [len(one.picking.reference("Who?", "Ann.")) for one in (keqa, without, chance)] == [2, 0, 2]
+    assert [one.picking.reference.variant for one in (keqa, without, chance)] == ["similar", "none", "random"]
+    assert [one.examination.tries for one in (keqa, without, chance)] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["keqa-no-reference", "keqa-random-reference", "cot-few-shot"])
+def test_what_takes_from_a_compiled_program_needs_one(parts, name):
+    with pytest.raises(ConfigurationError, match="--program"):
+        make(parse_spec(name), parts)
+
+
+def test_few_shot_reasoning_is_taken_from_what_the_program_concludes_with(compiled):
+    program = make(parse_spec("cot-few-shot"), compiled)
+    assert program.answer.demos == [
+        {
+            "question": "Who is older?",
+            "answer_type": "short",
+            "choices": [],
+            "reasoning": "Ann is 3.",
+            "answer": "Ann",
+        }
+    ]
+
+
+def test_gates_decide_on_draws_that_they_share(retriever):
+    draws = SharedDraws()
+    parts = Parts(retriever("x"), None, draws=draws, golds={"Who?": ["Ann"]}, share=Fraction(1, 4))
+    made = {name: make(parse_spec(name), parts) for name in ("gate-votes", "gate-oracle", "gate-random")}
+    assert all(isinstance(program.examination, SharedExamination) for program in made.values())
+    kinds = [type(program.examination.gate) for program in made.values()]
+    assert kinds == [VoteGate, OracleGate, RandomGate]
+    assert made["gate-random"].examination.gate.threshold == Fraction(1, 4)
+    certainty = make(parse_spec("gate-certainty:threshold=0.6,form=by_samples"), parts).examination.gate
+    assert isinstance(certainty, CertaintyGate)
+    assert certainty.threshold == Fraction(3, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("gate-certainty:threshold=2", ConfigurationError),
+        ("gate-votes:form=x", InputError),
+        ("gate-random", ConfigurationError),
+        ("gate-oracle", ConfigurationError),
+        ("gate-probability", ConfigurationError),
+    ],
+)
+def test_a_gate_that_cannot_be_made(retriever, text, error):
+    with pytest.raises(error):
+        make(parse_spec(text), Parts(retriever("x"), None, draws=SharedDraws()))
