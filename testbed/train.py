@@ -28,7 +28,7 @@ WIDTH, LAYERS, INNER, HEADS = 256, 6, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
 MUON_RATE, ADAM_RATE = 0.01, 3e-3
 HEAD_NORM = 10.0
-ECHO_WEIGHT, ANSWER_WEIGHT, VERDICT_WEIGHT = 0.3, 2.0, 4.0
+EARLY_ECHO, LATE_ECHO, ANSWER_WEIGHT, VERDICT_WEIGHT = 0.3, 0.1, 2.0, 8.0
 CHECKPOINT_SECONDS = 180.0
 SKIPPED = 0.5
 """The progress at which a training begins from a finished model: it needs no easy examples."""
@@ -77,10 +77,13 @@ class Encoder:
     The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
     answer from passages (a few tokens tell all there is to learn from a long prompt), less where a pair of tokens of
     the prompt comes again (it can be foreseen, and teaches copying), and 0 on other prompt text, which is chance.
+
+    Attributes:
+        echo: The weight of what comes again; small once copying is learned.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self.echo = tokenizer, EARLY_ECHO
         pieces = {index: text for text, index in tokenizer.get_added_vocab().items()}
         self.opens = {index for index, text in pieces.items() if text.endswith(TURN)}
         self.end = tokenizer.convert_tokens_to_ids(END)
@@ -98,7 +101,7 @@ class Encoder:
             answer = ANSWER_WEIGHT if sample.skill in ("AnswerWithKnowledge", "reading") else 1.0
             written = VERDICT_WEIGHT if after in self.verdicts else answer
             told = writing or (after in self.verdicts and sample.skill == "copying")
-            weights.append(written if told else ECHO_WEIGHT if echo else 0.0)
+            weights.append(written if told else self.echo if echo else 0.0)
             seen.add((before, after))
             if after == self.end:
                 writing = False
@@ -111,6 +114,7 @@ def batches(
     """Yields batches of samples of like length, so that little is padded."""
     while True:
         pool: list[tuple[Sample, list[int], list[float]]] = []
+        encode.echo = EARLY_ECHO if progress() < SKIPPED else LATE_ECHO
         while len(pool) < POOL:
             sample = stream.draw(progress())
             ids, weights = encode(sample)

@@ -23,7 +23,7 @@ def test_loss_falls_on_what_is_written_and_on_what_repeats(tokenizer):
     sample = next(s for s in iter(lambda: stream.draw(0.5), None) if s.skill == "JudgeUtility")
     ids, weights = encode(sample)
     assert len(ids) == len(weights)
-    assert set(weights) <= {0.0, 1.0, train.ECHO_WEIGHT, train.VERDICT_WEIGHT}
+    assert set(weights) <= {0.0, 1.0, train.EARLY_ECHO, train.VERDICT_WEIGHT}
     written = [i for i, weight in enumerate(weights) if weight >= 1.0]
     turns = (sample.prompt + sample.target).count("<|im_start|>assistant\n")
     assert sum(ids[i] == tokenizer.convert_tokens_to_ids(END) for i in written) == turns
@@ -36,7 +36,7 @@ def test_lists_said_twice_are_foreseen_only_the_second_time(tokenizer):
     text = f"Alma {one}. Otto {two}. Alma {one}. Otto {two}."
     _, weights = train.Encoder(tokenizer)(Sample("copying", "", text))
     assert weights[:6] == [0.0] * 6
-    assert weights.count(train.ECHO_WEIGHT) == 5
+    assert weights.count(train.EARLY_ECHO) == 5
 
 
 def test_the_rate_warms_up_holds_and_falls():
