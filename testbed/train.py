@@ -241,7 +241,7 @@ class Trainer:
         path.with_suffix(".new").replace(path)
 
     def begin_from(self, folder: Path) -> None:
-        """Takes the weights of a finished model, with layers added that at first do nothing; the optimizers begin anew."""
+        """Takes the weights of a finished model; added layers do nothing at first, and the optimizers begin anew."""
         import torch
         from transformers import AutoModelForCausalLM
 
