@@ -112,17 +112,21 @@ def reproduce_paper(
 
 def _estimated(plan: _Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal; no language model is asked."""
+    from keqa.cli.console import status
     from keqa.cli.given import open_retriever
     from keqa.reports.estimate import estimate
     from keqa.reports.estimate_table import estimates
     from keqa.reports.experiments import SETTINGS
 
     found = []
-    for one in plan.experiments:
-        model = plan.lm if one.lm is None else plan.others[one.lm]
-        retriever = open_retriever(plan.dense_index if one.dense else plan.index, model)
-        questions = list(plan.questions[one.dataset].examples)
-        found += estimate(one.dataset, one.specs, questions, retriever, SETTINGS, plan.program, model)
+    with status().status("rehearsing…") as shown:
+        for one in plan.experiments:
+            model = plan.lm if one.lm is None else plan.others[one.lm]
+            retriever = open_retriever(plan.dense_index if one.dense else plan.index, model)
+            questions = list(plan.questions[one.dataset].examples)
+            for spec in one.specs:
+                shown.update(f"rehearsing {spec.label} on {one.dataset}")
+                found.append(estimate(one.dataset, spec, questions, retriever, SETTINGS, plan.program, model))
     return estimates(found)
 
 

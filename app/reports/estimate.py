@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,18 +91,18 @@ class _Roles:
 
 def estimate(
     dataset: str,
-    specs: Sequence[Spec],
+    spec: Spec,
     questions: Sequence[Any],
     retriever: Retriever | None,
     settings: Mapping[str, Any],
     program: Path | None,
     model: str,
-) -> list[Estimate]:
-    """Rehearse methods on a few questions of a data set.
+) -> Estimate:
+    """Rehearse a method on a few questions of a data set.
 
     Args:
         dataset: Its name.
-        specs: The methods.
+        spec: The method.
         questions: All that there are to ask.
         retriever: The passages that all search.
         settings: Arguments for every method that has them.
@@ -111,22 +110,19 @@ def estimate(
         model: The language model whose tokens are counted; it is not asked.
 
     Raises:
-        ConfigurationError: A method cannot be made.
+        ConfigurationError: The method cannot be made.
     """
     from keqa.programs.draws import SharedDraws
 
     tokens = counter(model)
-    found = []
-    for spec in specs:
-        spent = []
-        for knows in (True, False):
-            lm = stand_in(knows, tokens)
-            draws = SharedDraws(probabilities=True)
-            asked = make(spec, Parts(retriever, _Roles(lm, lm, lm), settings, program, draws))
-            costs = [_spent(_cost(asked, question)) for question in islice(questions, REHEARSED)]
-            spent.append(sum(costs, Spent()).times(len(questions) / len(costs)))
-        found.append(Estimate(dataset, spec.label, model, len(questions), Bounds(*spent)))
-    return found
+    spent = []
+    for knows in (True, False):
+        lm = stand_in(knows, tokens)
+        parts = Parts(retriever, _Roles(lm, lm, lm), settings, program, SharedDraws(probabilities=True))
+        asked = make(spec, parts)
+        costs = [_spent(_cost(asked, question)) for question in questions[:REHEARSED]]
+        spent.append(sum(costs, Spent()).times(len(questions) / len(costs)))
+    return Estimate(dataset, spec.label, model, len(questions), Bounds(*spent))
 
 
 def counter(model: str) -> Callable[[str], int]:

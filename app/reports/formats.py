@@ -40,7 +40,7 @@ def to_csv(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([column.full for column in grid.columns])
-    writer.writerows(["" if cell.value is None else cell.value for cell in row.cells] for row in grid.rows)
+    writer.writerows([_raw(cell) for cell in row.cells] for row in grid.rows)
     return stream.getvalue()
 
 
@@ -82,6 +82,11 @@ def to_latex(grid: Grid) -> str:
 
 FORMATS = {".csv": to_csv, ".md": to_markdown, ".tex": to_latex}
 """How to write a table, by the ending of the file."""
+
+
+def _raw(cell: Cell) -> float | str:
+    # A carriage return ends a line for many readers, and the writer does not quote it.
+    return cell.value.replace("\r", " ") if isinstance(cell.value, str) else "" if cell.value is None else cell.value
 
 
 def _latex_groups(grid: Grid) -> Iterator[str]:

@@ -1,0 +1,188 @@
+import pytest
+
+from keqa.reports.discriminator import discriminator, judged_pairs
+from keqa.reports.entries import entries_of
+from keqa.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
+from keqa.reports.gates import gates
+from keqa.reports.quizzes import checked_quizzes
+from keqa.reports.sweeps import main_rows, sweep
+from keqa.reports.variants import by_language_model, by_retriever, costs
+
+
+def no_golds(entry):
+    return None
+
+
+def shown(grid):
+    return [[cell.text for cell in row.cells] for row in grid.rows]
+
+
+def one(run):
+    return entries_of([run])[0]
+
+
+def test_the_judge_is_checked_on_the_pairs_that_it_was_shown(run, line, quiz):
+    # Right: "gold" and "the gold" (equal without a judge) and "au". The judge took "au" for another and joined "lead".
+    asked = quiz("Question 0?", ["gold", "the gold", "au", "lead", "tin", "au"], [[0, 1, 3], [2, 5], [4]])
+    keqa = run("keqa", [line(0, 1.0, answers=("gold", "au"), quizzes=[asked])])
+    (checked,) = checked_quizzes(one(keqa))
+    assert [(pair.first, pair.second, pair.same, pair.truly) for pair in judged_pairs(checked)] == [
+        ("gold", "au", False, True),
+        ("gold", "lead", True, False),
+        ("gold", "tin", False, False),
+        ("au", "tin", False, False),
+    ]
+    grid = discriminator([one(keqa)], no_golds)
+    # Similarity of words calls none of the four the same, and is wrong on the first only.
+    assert shown(grid) == [["D_s", ".500"], ["token F1", ".750"], ["ROUGE-L", ".750"], ["pairs", "4"]]
+
+
+def test_quizzes_without_gold_answers_say_nothing_of_the_judge(run, line, quiz):
+    keqa = one(run("keqa", [line(0, 1.0, quizzes=[quiz("Another quiz?", ["a", "b"], [[0], [1]])])]))
+    assert discriminator([keqa], no_golds) is None
+    golds = {"another quiz?": ("a",)}
+    assert shown(discriminator([keqa], lambda entry: golds))[0] == ["D_s", "1.000"]
+
+
+def test_the_testbed_knows_the_gold_answers_of_quizzes(run, line, quiz):
+    from keqa.reports.quizzes import golds_of_runs
+    from keqa.testbed.testbed import Testbed
+
+    bridge = next(question for question in Testbed().test if question.shape == "bridge")
+    golds = golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="testbed")))
+    assert golds(bridge.quizzes[0].upper()) == (bridge.quiz_answers[0],)
+    assert golds("Who never lived?") is None
+    assert golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="nq"))) is None
+
+
+def gate_run(run, line, quiz, method, verdicts, **settings):
+    """Five tries each; (T_c in fifths, right, retrieved)."""
+    lines = []
+    for number, (agreeing, right, retrieved) in enumerate(verdicts):
+        answers = ["gold" if right else "lead"] * agreeing + [f"other {n}" for n in range(5 - agreeing)]
+        clusters = [list(range(agreeing)), *([n] for n in range(agreeing, 5))]
+        chance = [agreeing / 10] * 5
+        asked = quiz(f"Question {number}?", answers, clusters, retrieved=retrieved, probabilities=chance)
+        lines.append(line(number, float(right or retrieved), quizzes=[asked], retrievals=int(retrieved)))
+    return run(method, lines, **settings)
+
+
+@pytest.fixture
+def gate_runs(run, line, quiz):
+    quizzes = [(5, True, False), (4, True, False), (3, False, True), (2, True, True)]
+    return entries_of(
+        [
+            gate_run(run, line, quiz, "gate-votes", quizzes, gate="votes"),
+            gate_run(run, line, quiz, "gate-never", [(n, r, False) for n, r, _ in quizzes], gate="never retrieve"),
+            gate_run(run, line, quiz, "gate-always", [(n, r, True) for n, r, _ in quizzes], gate="always retrieve"),
+        ]
+    )
+
+
+def test_gates_are_ranked_by_what_they_say_of_memory(gate_runs):
+    grid = gates(gate_runs, no_golds)
+    # Right at T_c 1, .8 and .4, wrong at .6: of the three pairs of right and wrong two are in order. Risk by coverage
+    # is 0, 0, 1/3, 1/4, so AURC .146; PRR (.25 - .1458) / (.25 - .0625). ECE (0 + .2 + .6 + .6) / 4.
+    assert shown(grid)[0] == ["KEQA's vote", ".500", "1.000", "1.000", "4", ".750", ".667", ".556", ".146", ".350"]
+    assert [row[:4] for row in shown(grid)[1:]] == [
+        ["Never retrieve", ".000", ".750", ".750"],
+        ["Always retrieve", "1.000", "1.000", "1.000"],
+    ]
+
+
+def test_a_gate_that_stopped_early_has_no_curve(run, line, quiz):
+    short = quiz("Question 0?", ["gold"] * 4, [[0, 1, 2, 3]], complete=False)
+    entries = entries_of([run("gate-votes", [line(0, 1.0, quizzes=[short])], gate="votes")])
+    assert shown(gates(entries, no_golds))[0][4:] == ["0", "", "", "", "", ""]
+    assert risk(entries, no_golds) is None
+
+
+def test_accuracy_against_retrieval_ratio(gate_runs):
+    figure = gate_figure(gate_runs)
+    (panel,) = figure.panels
+    assert [(series.name, series.x, series.y) for series in panel.series] == [
+        ("chance", (0.0, 1.0), (0.75, 1.0)),
+        ("KEQA's vote", (0.5,), (1.0,)),
+        ("Never retrieve", (0.0,), (0.75,)),
+        ("Always retrieve", (1.0,), (1.0,)),
+    ]
+    curves = risk(gate_runs, no_golds)
+    assert curves.panels[0].series[0].x == (0.25, 0.5, 0.75, 1.0)
+    assert curves.panels[0].series[0].y == pytest.approx((0, 0, 1 / 3, 1 / 4))
+
+
+def test_probability_of_the_answer_over_consistency(gate_runs):
+    (panel,) = probabilities(gate_runs).panels
+    assert panel.series[0].x == (0.4, 0.6, 0.8, 1.0)
+    assert panel.series[0].y == pytest.approx((0.2, 0.3, 0.4, 0.5))
+
+
+def test_a_quiz_asked_twice_counts_once(run, line, quiz):
+    same = quiz("Who?", ["a"] * 2, [[0, 1]], probabilities=[0.5, 0.7])
+    other = quiz("who? ", ["a"] * 2, [[0, 1]], probabilities=[0.1, 0.1])
+    (panel,) = probabilities(
+        entries_of([run("keqa", [line(0, 1.0, quizzes=[same]), line(1, 1.0, quizzes=[other])])])
+    ).panels
+    assert panel.series[0].y == (0.6,)
+
+
+@pytest.fixture
+def swept(scored):
+    settings = {"gate": "votes", "threshold": "4/5", "top_k": 10, "index": "TantivyRetriever", "model": "lm-a"}
+    full = {name: value for name, value in settings.items() if name not in ("gate", "threshold")} | {"examine": False}
+    return entries_of(
+        [
+            scored("keqa", (1, 1, 1, 0), **settings),
+            scored("keqa", (1, 0, 0, 0), label="keqa-threshold=0.4", **settings | {"threshold": "2/5"}),
+            scored("keqa", (1, 1, 0, 0), label="keqa-threshold=1.0", **settings | {"threshold": "1"}),
+            scored("keqa", (0, 0, 0, 0), label="keqa-top_k=5", **settings | {"top_k": 5}),
+            scored("keqa-full", (0, 1, 0, 0), label="keqa-full-top_k=5", **full | {"top_k": 5}),
+            scored("keqa-full", (0, 0, 0, 0), label="keqa-full-top_k=10", **full),
+            scored("keqa", (1, 1, 1, 1), label="keqa-dense", **settings | {"index": "DenseRetriever"}),
+            scored("keqa", (0, 0, 1, 0), label="keqa-b", **settings | {"model": "lm-b"}),
+            scored("keqa", (1, 1, 1, 1), label="keqa-mine", **settings | {"prompts": "other"}),
+            scored("rag", (1, 0, 0, 0), top_k=10, index="TantivyRetriever", model="lm-a"),
+            scored("rag", (1, 1, 0, 0), label="rag-dense", top_k=10, index="DenseRetriever", model="lm-a"),
+        ]
+    )
+
+
+def test_scores_over_alpha_and_top_k(swept):
+    (panel,) = scores_over_alpha(swept).panels
+    assert (panel.series[0].x, panel.series[0].y) == ((0.4, 0.8, 1.0), (0.25, 0.75, 0.5))
+    (panel,) = scores_over_top_k(swept).panels
+    assert [(series.name, series.x, series.y) for series in panel.series] == [
+        ("KEQA", (5.0, 10.0), (0.0, 0.75)),
+        ("Full", (5.0, 10.0), (0.25, 0.0)),
+    ]
+
+
+def test_other_retrievers_and_language_models(swept):
+    assert shown(by_retriever(swept)) == [
+        ["KEQA w BM25", ".750"],
+        ["RAG w BM25", ".250"],
+        ["KEQA w DenseRetriever", "1.000"],
+        ["RAG w DenseRetriever", ".500"],
+    ]
+    assert shown(by_language_model(swept)) == [["KEQA w lm-a", ".750"], ["KEQA w lm-b", ".250"]]
+
+
+def test_points_of_figures_are_no_rows_of_table_1(swept):
+    assert [entry.label for entry in main_rows(swept)] == ["rag", "keqa", "keqa-mine"]
+
+
+def test_a_single_value_makes_no_figure(scored):
+    entries = entries_of([scored("keqa", (1,), gate="votes", threshold="4/5", top_k=10, index="T", model="m")])
+    assert scores_over_alpha(entries) is None
+    assert scores_over_top_k(entries) is None
+    assert by_retriever(entries) is None
+    assert by_language_model(entries) is None
+    assert gates(entries, no_golds) is None
+    assert sweep(entries, "keqa", "threshold") == []
+
+
+def test_costs_of_a_question(run, line):
+    entries = entries_of([run("keqa", [line(0, 1.0, retrievals=0, calls=3, cached=1), line(1, 1.0)])])
+    grid = costs(entries)
+    assert [column.name for column in grid.columns] == ["method", "R", "L", "token", "time"]
+    assert shown(grid) == [["KEQA", ".50", "3.00", "100", ".50"]]
