@@ -1,0 +1,113 @@
+import json
+
+import pytest
+
+QUESTIONS = [
+    {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
+    {"id": "2", "question": "Who is the spouse of the mayor of Carmouth?", "answer": "Someone else"},
+]
+
+
+@pytest.fixture
+def case(tmp_path, server, monkeypatch):
+    """Writes a case of two questions to a scripted server, of which one is answered rightly."""
+    from keqa.retrievers import Passage, build_index
+
+    build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
+    (tmp_path / "two.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+    monkeypatch.chdir(tmp_path)
+
+    def write(expected, *more, exit_code=0):
+        command = f"keqa evaluate rag -q two.jsonl --index own --lm openai/scripted --api-base {server.api_base}"
+        text = f"""\
+what: Two questions
+command: {command} --out {{folder}} --json
+exit_code: {exit_code}
+figures:
+  - {{name: EM, run: rag, measure: em, expected: {expected}, tolerance: 0.1}}
+  - {{name: questions, at: questions, expected: 2, tolerance: 0}}
+"""
+        (tmp_path / "mine.yaml").write_text(text + "".join(more))
+        return "mine.yaml"
+
+    return write
+
+
+def test_a_figure_that_is_reproduced_is_ok(keqa_command, case):
+    ended = keqa_command("reproduce", case(0.5))
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines() == [
+        "mine: EM, expected 0.5 ± 0.1: 0.5 OK",
+        "mine: questions, expected 2 ± 0: 2 OK",
+    ]
+    assert "mine: keqa evaluate rag" in ended.err
+
+
+def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_goes_on(keqa_command, case, server, tmp_path):
+    ended = keqa_command("reproduce", case(0.9), "--json", "--out", tmp_path / "kept")
+    assert ended.code == 1
+    first, second = json.loads(ended.out)
+    assert (first["figure"], first["measured"], first["reproduced"]) == ("EM", 0.5, False)
+    assert first["difference"] == pytest.approx(-0.4)
+    assert second["reproduced"]
+    assert (tmp_path / "kept" / "mine" / "rag.jsonl").exists()
+    calls = server.count
+    again = keqa_command("reproduce", case(0.9), "--out", tmp_path / "kept")
+    assert "mine: EM, expected 0.9 ± 0.1: 0.5 differs by -0.4" in again.out
+    assert server.count == calls
+
+
+def test_a_command_that_ends_badly_has_no_figures(keqa_command, case):
+    ended = keqa_command("reproduce", case(0.5, exit_code=3))
+    assert ended.code == 1
+    assert "the command ended with exit code 0, not 3" in ended.out
+
+
+def test_the_list_names_what_can_be_reproduced(keqa_command):
+    lines = keqa_command("reproduce", "--list").out.splitlines()
+    assert any(line.startswith("demo: ") for line in lines)
+    assert lines[-1].startswith("paper: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dmeo"], "nothing called 'dmeo' to reproduce"),
+        (["absent.yaml"], "absent.yaml cannot be read"),
+        (["demo", "--lm", "openai/x", "--dry-run"], "--lm, --dry-run is for the preset paper"),
+        (["paper", "demo"], "the preset paper stands alone"),
+        (["paper", "--list"], "the preset paper stands alone"),
+        (["paper", "--lm", "openai/x"], "--index, the corpus"),
+        (["paper", "--lm", "openai/x", "--index", "own", "--data", "triviaqa"], "triviaqa is none of the paper's"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_told_before_anything_runs(keqa_command, server, arguments, message):
+    ended = keqa_command("reproduce", *arguments)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert server.count == 0
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """A tiny NQ and a corpus."""
+    from keqa.retrievers import Passage, build_index
+
+    build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
+    lines = [json.dumps({"question": one["question"], "answer": [one["answer"]]}) for one in QUESTIONS]
+    (tmp_path / "NQ-open.dev.jsonl").write_text("\n".join(lines) + "\n")
+    return ["--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}"]
+
+
+def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monkeypatch):
+    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("closed-book", "cot-few-shot", "keqa"))
+    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    lm = ["--lm", "openai/gpt-4o-mini", "--api-base", server.api_base]
+    ended = keqa_command("reproduce", "paper", *lm, *papers, "--dry-run", "--json")
+    assert ended.code == 0, ended.err
+    rows = {row["run"]: row for row in json.loads(ended.out)["estimate"]}
+    assert rows["closed-book"]["LM calls least"] == rows["closed-book"]["LM calls most"] == 2
+    assert rows["keqa"]["LM calls most"] > rows["keqa"]["LM calls least"] > 2
+    assert 0 < rows[""]["US dollars least"] < rows[""]["US dollars most"]
+    assert "left out, for they need --program: cot-few-shot" in ended.err
+    assert server.count == 0
