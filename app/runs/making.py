@@ -81,11 +81,13 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     arguments = {**given(spec, parts), "lms": parts.lms}
     program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
     if spec.method.learned is not None:
-        program.answer.demos = _learned(spec.method, parts)  # type: ignore[attr-defined]
+        program.answer.demos = _learned(spec.method, parts)
     return program
 
 
 def _keqa(spec: Spec, parts: Parts) -> KEQA:
+    from keqa.programs.utility_reference import UtilityReference
+
     method = spec.method
     arguments = given(spec, parts)
     if parts.program is None:
@@ -96,13 +98,14 @@ def _keqa(spec: Spec, parts: Parts) -> KEQA:
         program = load(parts.program, parts.retriever, parts.lms, **arguments)
     if method.variant is not None:
         reference = program.picking.reference
-        if not hasattr(reference, "variant"):
+        if not isinstance(reference, UtilityReference):
             raise ConfigurationError(
                 f"{method.name} changes what the utility reference shows, and the program has none: give --program, a "
                 "folder that keqa compile wrote"
             )
-        program.picking.reference = copy.deepcopy(reference)
-        program.picking.reference.variant = method.variant
+        shown = copy.deepcopy(reference)
+        shown.variant = method.variant
+        program.picking.reference = shown
     return program
 
 

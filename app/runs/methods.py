@@ -149,7 +149,7 @@ def takes(method: Method) -> set[str]:
 
 def arguments_of(cls: Callable[..., Any]) -> list[str]:
     """The names of a class's arguments; DSPy's modules hide them from `inspect.signature`."""
-    return list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+    return list(inspect.signature(cls.__init__).parameters)[1:]
 
 
 def load_class(target: str) -> Callable[..., Any]:

@@ -1,0 +1,91 @@
+"""How many questions a second a run keeps, and whether its memory stays flat.
+
+    python benchmarks/runner.py [questions]
+
+A closed-book run against a server on this machine that answers at once, in processes of their own: one of a tenth of
+the questions and one of all. What counts is the ratio of their peaks of memory. The server is a process, too, so that
+neither its memory nor its time is the run's.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+QUESTIONS = 10_000
+IN_FLIGHT = 16
+
+
+def serve(pipe):
+    from servers.openai_server import OpenAIServer, markers
+
+    class Forgetful(list):
+        def append(self, call):
+            pass
+
+    server = OpenAIServer(reply=lambda messages, n, body: [markers(answer="Ann")] * n)
+    server.calls = Forgetful()
+    with server:
+        pipe.send(server.api_base)
+        pipe.recv()
+
+
+def run(path, api_base, folder, pipe):
+    import dspy
+
+    from keqa.lms import build_roles
+    from keqa.programs.baselines import ClosedBook
+    from keqa.runs.questions import of_name
+    from keqa.runs.runner import evaluate
+
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    program = ClosedBook(lms=build_roles("openai/scripted", api_base=api_base))
+    start = time.perf_counter()
+    tally = evaluate(program, of_name(str(path)).examples, out=folder / "run" / path.name, in_flight=IN_FLIGHT)
+    seconds = time.perf_counter() - start
+    pipe.send((tally.done, tally.failed, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def measured(context, count, api_base, folder):
+    path = folder / f"questions-{count}.jsonl"
+    with path.open("w") as stream:
+        for number in range(count):
+            row = {"id": f"q{number}", "question": f"Who governs the town of number {number}?", "answer": "Ann"}
+            stream.write(json.dumps(row) + "\n")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=run, args=(path, api_base, folder, theirs))
+    process.start()
+    # So that a process that dies is noticed, and not waited for.
+    theirs.close()
+    result = ours.recv()
+    process.join()
+    return result
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else QUESTIONS
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    server = context.Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    api_base = ours.recv()
+    peaks = []
+    with tempfile.TemporaryDirectory() as folder:
+        for questions in (count // 10, count):
+            done, failed, seconds, peak = measured(context, questions, api_base, Path(folder))
+            peaks.append(peak)
+            print(f"{done:>7,} questions: {done / seconds:7.1f} a second, peak {peak:6.0f} MiB, {failed} failed")
+    ours.send(None)
+    server.join(5)
+    print(f"ten times the questions take {peaks[1] / peaks[0]:.2f} times the memory")
+
+
+if __name__ == "__main__":
+    main()

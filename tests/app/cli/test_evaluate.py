@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from keqa.runs.lines import read_run
+
+
+@pytest.fixture
+def evaluate(keqa_command, server, tmp_path):
+    """Runs `keqa evaluate` on questions about Carmouth, asked of the server."""
+    rows = [
+        {"id": "mayor", "question": "Who governs Carmouth?", "answer": "Heidi Fenman"},
+        {"id": "spouse", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
+    ]
+    (tmp_path / "towns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "not JSON\n")
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"id": "p", "title": "Heidi Fenman", "text": "Heidi Fenman is married to Flora Isvik."}\n'
+    )
+    assert keqa_command("index", tmp_path / "corpus.jsonl", "--out", tmp_path / "index").code == 0
+
+    def run(method, *arguments, command="evaluate"):
+        given = ["--questions", tmp_path / "towns.jsonl", "--index", tmp_path / "index", "--out", tmp_path / "runs"]
+        given += ["--lm", "openai/scripted", "--api-base", server.api_base]
+        return keqa_command(command, *([method] if isinstance(method, str) else method), *given, *arguments)
+
+    return run
+
+
+def test_a_run_is_kept_and_shown(evaluate, tmp_path):
+    ended = evaluate("keqa")
+    assert ended.code == 0
+    row = next(line for line in ended.out.splitlines() if line.strip().startswith("keqa"))
+    assert row.split()[1:5] == ["0.500", "0.500", "0", "1.00"]
+    run = read_run(tmp_path / "runs" / "keqa.jsonl")
+    assert [line.id for line in run.lines] == ["mayor", "spouse"]
+    assert (run.header.dataset, run.header.method) == ("towns.jsonl", "keqa")
+    assert "towns.jsonl, line 3: malformed JSON" in ended.err
+
+
+def test_the_file_holds_no_address_and_no_folder(evaluate, server, tmp_path):
+    evaluate("rag", "--label", "mine")
+    text = (tmp_path / "runs" / "mine.jsonl").read_text()
+    assert str(server.port) not in text
+    assert str(tmp_path) not in text
+    command = read_run(tmp_path / "runs" / "mine.jsonl").header.command
+    assert command.startswith("keqa evaluate rag --questions towns.jsonl --index index --out runs")
+
+
+def test_figures_as_json(evaluate, server):
+    ended = evaluate("rag", "--json")
+    found = json.loads(ended.out)
+    assert (found["method"], found["questions"], found["asked"], found["failed"]) == ("rag", 2, 2, 0)
+    assert found["lm_calls"] == found["lm_requests"] == 2
+    again = json.loads(evaluate("rag", "--json").out)
+    assert (again["asked"], again["scores"]) == (0, found["scores"])
+    cached = json.loads(evaluate("rag", "--json", "--label", "again").out)
+    assert (cached["asked"], cached["lm_requests"], cached["lm_calls"]) == (2, 2, 0)
+    anew = json.loads(evaluate("rag", "--json", "--label", "anew", "--no-cache").out)
+    assert (anew["asked"], anew["lm_calls"]) == (2, 2)
+    assert server.count == 4
+
+
+def test_another_setting_is_refused_and_told(evaluate, server):
+    evaluate("rag", "--top-k", 3)
+    before = server.count
+    ended = evaluate("rag", "--top-k", 5)
+    assert ended.code == 2
+    assert "settings.top_k was 3, now 5" in ended.err
+    assert server.count == before
+
+
+def test_failures_are_told_and_asked_again(evaluate, server):
+    answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
+    ended = evaluate("rag", "--no-cache")
+    assert ended.code == 0
+    assert "rag: 2 failed (AdapterParseError 2); --retry-failed asks them again" in ended.err
+    server.reply = answers
+    found = json.loads(evaluate("rag", "--no-cache", "--retry-failed", "--json").out)
+    assert (found["asked"], found["failed"]) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("ragtime", [], "'ragtime' is no method. There are closed-book, cot"),
+        ("closed-book", ["--top-k", 3], "--top-k means nothing to closed-book"),
+        ("rag", ["--threshold", ".8"], "--threshold means nothing to rag"),
+        ("keqa", ["--threshold", "1.5"], "above 0 and at most 1"),
+        ("keqa", ["--testbed"], "give either --questions"),
+        ("keqa", ["--label", "a/b"], "cannot name a file"),
+        ("cot-few-shot", [], "--program"),
+        ("keqa", ["--program", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_first(evaluate, server, method, arguments, message):
+    ended = evaluate(method, *arguments)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert server.count == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either --questions"),
+        (["--testbed", "--index", "x"], "leave out --index"),
+        (["--testbed", "--split", "half"], "train, dev and test"),
+        (["--testbed", "--limit", 10_000], "ask for 1 to"),
+        (["--questions", "nothing"], "neither a benchmark nor"),
+        (["--testbed", "--utility-api-base", "http://x/v1"], "--utility-api-base needs --utility-lm"),
+    ],
+)
+def test_questions_that_are_not_there(keqa_command, tmp_path, arguments, message):
+    ended = keqa_command("evaluate", "keqa", *arguments, "--out", tmp_path)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+
+
+def test_the_testbed_with_the_lm_that_ships(keqa_command, tmp_path):
+    pytest.importorskip("torch")
+    ended = keqa_command("evaluate", "closed-book", "--testbed", "--limit", 4, "--out", tmp_path, "--json")
+    assert ended.code == 0
+    found = json.loads(ended.out)
+    assert (found["questions"], found["failed"]) == (4, 0)
+    run = read_run(tmp_path / "closed-book.jsonl")
+    assert [line.kind for line in run.lines] == ["one hop", "bridge", "comparison", "yes/no"]
+    assert (run.header.dataset, run.header.split) == ("testbed", "test")
+
+
+def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evaluate, keqa_command, server, tmp_path):
+    ended = evaluate(["closed-book", "keqa"], command="compare")
+    assert ended.code == 0
+    assert "closed-book" in ended.out
+    assert {file.name for file in (tmp_path / "runs").glob("*.jsonl")} == {"closed-book.jsonl", "keqa.jsonl"}
+    report = tmp_path / "runs" / "report"
+    written = {file.name: file.read_bytes() for file in report.iterdir() if file.suffix != ".png"}
+    assert any(name.endswith(".csv") for name in written)
+    before = server.count
+    ended = keqa_command("compare", tmp_path / "runs", "--out", tmp_path / "again")
+    assert ended.code == 0
+    assert server.count == before
+    again = tmp_path / "again" / "report"
+    assert {file.name: file.read_bytes() for file in again.iterdir() if file.suffix != ".png"} == written
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["runs", "keqa"], "give run files only, or methods only"),
+        (["runs", "none.jsonl"], "none.jsonl is not there"),
+        (["empty"], "holds no run file"),
+        (["runs", "--testbed"], "run files are compared as they are"),
+    ],
+)
+def test_run_files_that_cannot_be_compared(keqa_command, tmp_path, monkeypatch, names, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.jsonl").write_text("x")
+    ended = keqa_command("compare", *names)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
