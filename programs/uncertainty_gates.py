@@ -206,6 +206,8 @@ class ProbabilityGate:
             ConfigurationError: The set was stopped early, or drawn without probabilities.
         """
         _complete(self, votes)
+        if not any(answer is not None for answer in votes.answers):
+            return 0.0
         if len(votes.probabilities) != len(votes.answers):
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
         pairs = zip(votes.answers, votes.probabilities, strict=True)

@@ -86,6 +86,8 @@ def test_token_probability_is_the_mean_over_draws():
     # What an abstention was drawn with is no probability of an answer.
     assert gate.measure(drawn("Oslo", None, probabilities=(0.4, 0.9))) == pytest.approx(0.2)
     assert gate.decide(drawn(None, probabilities=(0.9,))) is False
+    # Draws that all failed have no tokens.
+    assert gate.decide(drawn(None, None, probabilities=())) is False
 
 
 @pytest.mark.parametrize("probabilities", [(), (0.9,), (0.9, None)])
