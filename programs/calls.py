@@ -35,7 +35,7 @@ from keqa.programs.ledger import Event, Ledger
 from keqa.programs.records import Degradation
 from keqa.retrievers.base import Hit, Retriever
 
-__all__ = ["Bound", "Branch", "CallError", "Session", "Shared", "run_blocking", "text_of"]
+__all__ = ["Bound", "Branch", "CallError", "Meter", "Session", "Shared", "run_blocking", "text_of"]
 
 T = TypeVar("T")
 
@@ -220,7 +220,7 @@ class Session:
         """
         if (predictor.lm or dspy.settings.lm) is None:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
-        meter, listener = _Meter(dspy.settings.usage_tracker), _Listener()
+        meter, listener = Meter(dspy.settings.usage_tracker), _Listener()
         arguments = {"config": config or {}, **inputs}
 
         def found() -> dict[str, Any]:
@@ -327,7 +327,7 @@ def _typed(error: Exception) -> Exception:
     return CallError(type(error).__name__, message, overflow=overflow, unusable=isinstance(error, AdapterParseError))
 
 
-class _Meter(UsageTracker):
+class Meter(UsageTracker):
     """Counts the requests that reached the language model; DSPy reports none for an answer from its cache."""
 
     def __init__(self, parent: UsageTracker | None) -> None:
@@ -336,6 +336,7 @@ class _Meter(UsageTracker):
         self.calls = self.prompt = self.completion = 0
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
+        """Count a request, here and where the usage is told further."""
         self.calls += 1
         self.prompt += usage_entry.get("prompt_tokens") or 0
         self.completion += usage_entry.get("completion_tokens") or 0
@@ -346,6 +347,8 @@ class _Meter(UsageTracker):
         """Count the tokens of a call that a run's cache answers: the answer takes them, whoever has paid for them."""
         self.prompt += usage_entry.get("prompt_tokens") or 0
         self.completion += usage_entry.get("completion_tokens") or 0
+        if isinstance(self.parent, Meter):
+            self.parent.add_replayed(usage_entry)
 
 
 class _Listener:
@@ -379,7 +382,7 @@ def _finish_reasons(response: Any) -> list[str | None]:
     ]
 
 
-def _watched(meter: _Meter, listener: _Listener) -> AbstractContextManager[None]:
+def _watched(meter: Meter, listener: _Listener) -> AbstractContextManager[None]:
     callers = [*(dspy.settings.caller_modules or []), listener]
     context: AbstractContextManager[None] = dspy.context(usage_tracker=meter, caller_modules=callers)
     return context

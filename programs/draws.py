@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
 
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.programs.calls import Session, Shared
+from keqa.programs.calls import Meter, Session, Shared
 from keqa.programs.examination import Assessment, Draw, Examination
 from keqa.programs.failures import may_pass
 from keqa.programs.gates import Gate, asks
@@ -56,6 +56,7 @@ class _Kept:
     probabilities: list[float | None]
     requests: dict[str, int]
     notes: list[dict[str, Any]]
+    tokens: dict[str, list[int]] = field(default_factory=dict)
 
     def give(self, found: Assessment) -> None:
         """Write the draws into an assessment, as many as it has tries."""
@@ -65,11 +66,12 @@ class _Kept:
         found.probabilities = dict(enumerate(self.probabilities[: found.tries]))
 
     def charge(self, session: Session, number: int | None) -> None:
-        """Count the requests as answered by a cache, and tell what went wrong in them."""
+        """Count the requests as answered by a cache, with their tokens, and tell what went wrong in them."""
         for role, count in self.requests.items():
-            for _ in range(count):
-                with Event(session.ledger, role, frozenset()):
-                    pass
+            for number in range(count):
+                with Event(session.ledger, role, frozenset()) as event:
+                    if number == 0:
+                        event.prompt_tokens, event.completion_tokens = self.tokens.get(role, (0, 0))
         session.degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
 
 
@@ -149,6 +151,7 @@ class SharedDraws:
                 clusters=[list(members) for members in whole.clusters],
                 probabilities=[whole.probabilities.get(place) for place in drawn],
                 requests=dict(counted.requests),
+                tokens=counted.tokens,
                 notes=[note.model_dump() for note in counted.degradations],
             )
             if self._store is None or any(may_pass(note.cause) for note in counted.degradations):
@@ -212,11 +215,18 @@ class _Counted(Session):
         super().__init__(session.bound, blocking=session.blocking)
         self.ledger = session.ledger
         self.requests: Counter[str] = Counter()
+        self.tokens: dict[str, list[int]] = {}
         self._session = session
 
     async def predict(self, predictor: dspy.Predict, role: str, **arguments: Any) -> dspy.Prediction:
         self.requests[role] += 1
-        return await self._session.predict(predictor, role, **arguments)
+        meter, sums = Meter(dspy.settings.usage_tracker), self.tokens.setdefault(role, [0, 0])
+        try:
+            with dspy.context(usage_tracker=meter):
+                return await self._session.predict(predictor, role, **arguments)
+        finally:
+            sums[0] += meter.prompt
+            sums[1] += meter.completion
 
 
 def _prompt(predictor: dspy.Predict) -> Mapping[str, Any]:

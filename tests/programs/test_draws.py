@@ -103,6 +103,17 @@ def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
     assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
 
 
+def test_each_gate_is_charged_the_tokens_of_the_draws_it_reads(norway):
+    program, engine = norway()
+    shared = SharedDraws()
+    first, second = (
+        shared.sharing(program, gate)(QUIZ).record.cost.by_role["consistency"] for gate in (VoteGate(), CertaintyGate())
+    )
+    assert (first.prompt_tokens, first.completion_tokens) != (0, 0)
+    assert (second.prompt_tokens, second.completion_tokens) == (first.prompt_tokens, first.completion_tokens)
+    assert (first.calls > 0, second.calls) == (True, 0)
+
+
 def test_gates_that_need_no_draws_make_and_pay_none(norway):
     program, engine = norway()
     draws = SharedDraws()
