@@ -104,7 +104,7 @@ def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
 
 
 def test_each_gate_is_charged_the_tokens_of_the_draws_it_reads(norway):
-    program, engine = norway()
+    program, _ = norway()
     shared = SharedDraws()
     first, second = (
         shared.sharing(program, gate)(QUIZ).record.cost.by_role["consistency"] for gate in (VoteGate(), CertaintyGate())
