@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.invocation import invocation
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def compile_command(
             in_flight=in_flight,
         )
     compiled.report.problems[:0] = problems
-    compiled.save(out, command=_command())
+    compiled.save(out, command=invocation())
     if as_json:
         typer.echo(json.dumps(compiled.report.about(), indent=2))
         return
@@ -211,31 +211,6 @@ def _questions(
         chosen = list(reading.examples)
         problems += named(reading.problems)
     return learnt[:limit], None if chosen is None else chosen[:val_limit], problems
-
-
-def _command() -> str:
-    import shlex
-
-    arguments = sys.argv[1:]
-    # An address belongs to this machine, with or without a scheme by which it would be told.
-    kept = [
-        argument.split("=")[0] if argument.startswith("--") and "api-base" in argument else _placeless(before, argument)
-        for before, argument in zip(["", *arguments], arguments, strict=False)
-        if not (before.startswith("--") and before.endswith("api-base"))
-    ]
-    return shlex.join(["keqa", *kept])
-
-
-_PLACES = ("--val", "--index", "-i", "--out", "-o", "--work")
-
-
-def _placeless(before: str, argument: str) -> str:
-    """An argument in which the last component of a path stays: where its folder lies is of this machine only."""
-    flag, is_one, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
-    model = "transformers/" if value.startswith("transformers/") else ""
-    place = Path(value.removeprefix(model)).expanduser()
-    local = (flag or before) in _PLACES or place.is_absolute() or value.startswith((".", "~")) or place.exists()
-    return f"{flag}{is_one}{model}{place.name}" if local and place.name else argument
 
 
 def _show(compiled: Compiled, out: Path) -> None:

@@ -110,8 +110,8 @@ def rows_of(specs: list[Spec], asking: Asking) -> list[Row]:
         ConfigurationError: A key, model or setting is wrong.
     """
     from keqa.cli.bars import Bars
-    from keqa.cli.compile import _command
     from keqa.cli.given import open_retriever, refuse_stray_addresses
+    from keqa.cli.invocation import invocation
     from keqa.runs.methods import takes
 
     known = set().union(*(takes(spec.method) for spec in specs))
@@ -137,7 +137,7 @@ def rows_of(specs: list[Spec], asking: Asking) -> list[Row]:
                 parts,
                 folder=asking.folder,
                 cache=cache,
-                command=_command(),
+                command=invocation(),
                 in_flight=asking.in_flight,
                 retry_failed=asking.retry_failed,
                 progress=lambda label, tally: bars.tell(label, tally.done, tally.questions, standing(tally)),

@@ -102,32 +102,6 @@ def test_what_cannot_work_is_told_before_any_call(
     assert not (tmp_path / "program").exists()
 
 
-def test_no_address_is_kept_in_the_command(monkeypatch):
-    from keqa.cli.compile import _command
-
-    words = [
-        "keqa",
-        "compile",
-        "t.jsonl",
-        "--api-base",
-        "box:8000/v1",
-        "--utility-api-base=box:1",
-        "--lm",
-        "hosted_vllm/m",
-    ]
-    monkeypatch.setattr("sys.argv", words)
-    assert _command() == "keqa compile t.jsonl --api-base --utility-api-base --lm hosted_vllm/m"
-
-
-def test_of_a_path_the_last_component_is_kept_in_the_command(monkeypatch):
-    from keqa.cli.compile import _command
-
-    words = ["keqa", "compile", "/home/ann/t.jsonl", "--out=/srv/p", "-i", "rel/index", "--lm", "transformers//srv/m"]
-    monkeypatch.setattr("sys.argv", [*words, "--utility-lm", "openai/gpt", "--embedder", "~/e"])
-    kept = "keqa compile t.jsonl --out=p -i index --lm transformers/m --utility-lm openai/gpt --embedder e"
-    assert _command() == kept
-
-
 @pytest.mark.parametrize("taken", ["file", "folder", "file/below"])
 def test_a_place_that_cannot_be_written_is_told_before_any_call(keqa_command, served, pairs, server, tmp_path, taken):
     (tmp_path / "file").write_text("x")

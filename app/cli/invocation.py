@@ -1,0 +1,33 @@
+"""What was typed, as a saved program or a run file may tell it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+__all__ = ["invocation"]
+
+
+def invocation() -> str:
+    """The command as it was given, without addresses and without where this machine keeps its files."""
+    arguments = sys.argv[1:]
+    # An address belongs to this machine, with or without a scheme by which it would be told.
+    kept = [
+        argument.split("=")[0] if argument.startswith("--") and "api-base" in argument else _placeless(before, argument)
+        for before, argument in zip(["", *arguments], arguments, strict=False)
+        if not (before.startswith("--") and before.endswith("api-base"))
+    ]
+    return shlex.join(["keqa", *kept])
+
+
+_PLACES = ("--val", "--index", "-i", "--out", "-o", "--work", "--data", "--program", "-p", "--questions", "-q")
+
+
+def _placeless(before: str, argument: str) -> str:
+    """An argument in which the last component of a path stays: where its folder lies is of this machine only."""
+    flag, is_one, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    model = "transformers/" if value.startswith("transformers/") else ""
+    place = Path(value.removeprefix(model)).expanduser()
+    local = (flag or before) in _PLACES or place.is_absolute() or value.startswith((".", "~")) or place.exists()
+    return f"{flag}{is_one}{model}{place.name}" if local and place.name else argument

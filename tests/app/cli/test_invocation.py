@@ -1,0 +1,26 @@
+"""What a saved program and a run file tell of the command that made them."""
+
+import sys
+
+import pytest
+
+from keqa.cli.invocation import invocation
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["compare", "keqa", "rag:top_k=5", "--testbed"], "keqa compare keqa rag:top_k=5 --testbed"),
+        (["compile", "/home/me/train.jsonl", "--out=~/mine/p"], "keqa compile train.jsonl --out=p"),
+        (["evaluate", "keqa", "-q", "nq", "--data", "sets/nq"], "keqa evaluate keqa -q nq --data nq"),
+        (
+            ["ask", "Who?", "--api-base", "10.0.0.7:8000", "--lm", "hosted_vllm/m"],
+            "keqa ask 'Who?' --api-base --lm hosted_vllm/m",
+        ),
+        (["ask", "Who?", "--utility-api-base=10.0.0.7:8000"], "keqa ask 'Who?' --utility-api-base"),
+        (["ask", "Who?", "--lm", "transformers//srv/models/m"], "keqa ask 'Who?' --lm transformers/m"),
+    ],
+)
+def test_no_address_and_no_folder_of_this_machine_is_told(monkeypatch, typed, told):
+    monkeypatch.setattr(sys, "argv", ["keqa", *typed])
+    assert invocation() == told
