@@ -68,9 +68,9 @@ class _Kept:
     def charge(self, session: Session, number: int | None) -> None:
         """Count the requests as answered by a cache, with their tokens, and tell what went wrong in them."""
         for role, count in self.requests.items():
-            for number in range(count):
+            for request in range(count):
                 with Event(session.ledger, role, frozenset()) as event:
-                    if number == 0:
+                    if request == 0:
                         event.prompt_tokens, event.completion_tokens = self.tokens.get(role, (0, 0))
         session.degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
 

@@ -234,7 +234,8 @@ def test_what_went_wrong_is_told_to_each_and_what_may_pass_is_kept_here_only(nor
         records = [draws.sharing(program, gate)(QUIZ).record for gate in (VoteGate(), NeverRetrieveGate())]
         assert len(journal) == stored
     for record in records:
-        assert [(note.stage, note.cause) for note in record.degradations] == [("examine", cause)]
+        # Each gate is told the number that the quiz has in its own question.
+        assert [(note.stage, note.cause, note.quiz) for note in record.degradations] == [("examine", cause, 1)]
         assert [sample.error for sample in record.quizzes[0].samples].count(cause) == 1
     assert engine.count["AnswerQuiz"] == 5
 
