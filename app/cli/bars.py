@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
+
+import dspy
+from dspy.utils.usage_tracker import UsageTracker
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -27,14 +31,15 @@ class Bars:
         )
         self._bar: Progress = Progress(*columns, console=status(), transient=True)
         self._tasks: dict[str, TaskID] = {}
-        self._usage: Any = None
+        self._count = _Count()
+
+    @property
+    def calls(self) -> int:
+        """The LM calls so far; those that a cache answered are none."""
+        return self._count.calls
 
     def __enter__(self) -> Bars:
-        import dspy
-        from dspy.utils.usage_tracker import UsageTracker
-
-        self._usage = UsageTracker()
-        self._context = dspy.context(usage_tracker=self._usage)
+        self._context = dspy.context(usage_tracker=self._count)
         self._context.__enter__()
         self._bar.__enter__()
         return self
@@ -47,6 +52,19 @@ class Bars:
         """Progress, as `keqa.optimize.traces.Progress` tells it, and where wanted what else there is to say of it."""
         if step not in self._tasks:
             self._tasks[step] = self._bar.add_task(step, total=total, calls="", note="")
-        calls = sum(len(entries) for entries in self._usage.usage_data.values())
-        told = f"{calls:,} LM calls in all"
+        told = f"{self.calls:,} LM calls in all"
         self._bar.update(self._tasks[step], completed=done, total=total, calls=told, note=note and f"; {note}")
+
+
+class _Count(UsageTracker):
+    """Counts, where DSPy's own would keep what every call of a long run has used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self._lock = threading.Lock()
+
+    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
+        """Count a call."""
+        with self._lock:
+            self.calls += 1
