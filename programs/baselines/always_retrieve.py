@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.programs.baselines.reading import answer_from
-from keqa.programs.calls import CallError, Session, Shared
+from keqa.programs.baselines.reading import answer_from, search_or_note
+from keqa.programs.calls import Session, Shared
 from keqa.programs.inputs import Asked
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, Story
 from keqa.programs.stage import RoleLMs
 from keqa.retrievers.base import Retriever
 from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
@@ -58,9 +58,7 @@ class AlwaysRetrieve(Program):
 
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:
         """Search once and answer; see `Program.solve`."""
-        try:
-            hits = await session.search(self._retriever.value, asked.question, self.top_k)
-        except CallError as error:
-            raise UnansweredError.at("retrieve", error) from error
+        hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 0)
         further: dict[str, Any] = {} if self.reason else {"evidence": [], "triples": []}
         await answer_from(session, self.answer, asked, hits, story, **further)
+        story.answer_source = "passages" if hits else "closed_book"

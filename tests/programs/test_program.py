@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 import pytest
 
-from keqa.errors import InputError, StageError
+from keqa.errors import InputError, RetrievalError, StageError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls import Bound
@@ -158,6 +158,19 @@ def test_a_baseline_fails_with_a_type(scripted, retriever):
     with pytest.raises(UnansweredError) as caught:
         program(question="Who?")
     assert (caught.value.stage, caught.value.record.failure.cause) == ("answer", "AdapterParseError")
+
+
+@pytest.mark.parametrize("reason", [False, True])
+def test_always_retrieving_goes_on_from_memory_where_a_search_fails(scripted, retriever, reason):
+    lm, engine = scripted(reply)
+    program = AlwaysRetrieve(retriever("one"), reason=reason)
+    program._retriever.value.error = RetrievalError("the index is away")
+    program.set_lm(lm)
+    record = program(question="Who?").record
+    (note,) = record.degradations
+    assert (note.stage, note.cause, note.action) == ("retrieve", "RetrievalError", "went on without passages")
+    assert (record.answer, record.answer_source, record.passages) == ("Ann", "closed_book", [])
+    assert engine.calls[0][1]["passages"] == "[]"
 
 
 def test_an_unanswered_error_survives_a_process():
