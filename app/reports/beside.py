@@ -84,4 +84,4 @@ def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
 
 
 def _on(entry: Entry, dataset: str) -> list[RunLine]:
-    return [line for (where, _), line in entry.lines.items() if where == dataset]
+    return [line for (where, _, _), line in entry.lines.items() if where == dataset]

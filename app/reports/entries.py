@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +17,8 @@ __all__ = ["KEQA", "Entry", "Group", "Identity", "entries_of", "groups_of", "of_
 KEQA = "keqa"
 """The method that all others are compared with."""
 
-Identity = tuple[str, str]
-"""A question: its data set and its id."""
+Identity = tuple[str, str, str]
+"""A question: its data set, the split of it, and its id."""
 
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 
@@ -33,7 +34,7 @@ class Entry:
         kind: ``baseline``, ``keqa``, ``ablation`` or ``gate``; see `keqa.runs.methods`.
         facets: What it was set up with, on the first data set.
         base: What its answers depend on besides, so that points of one curve have the same.
-        lines: By data set and id.
+        lines: By question.
         expected: The questions it was to answer.
     """
 
@@ -97,31 +98,44 @@ def entries_of(runs: Sequence[Run]) -> list[Entry]:
     Existing methods come first, then KEQA, its ablations and gates, each in the order given, as in the paper's Table 1.
 
     Raises:
-        InputError: Two runs of one label are on the same questions.
+        InputError: Two runs of one label are on the same questions, or two runs hold different questions, or different
+            gold answers, under one id.
     """
     found: dict[tuple[str, str], Entry] = {}
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[tuple[str, str, str, str]] = set()
+    asked: dict[Identity, tuple[RunLine, RunHeader]] = {}
     for run in runs:
         header = run.header
-        if (header.label, header.method, header.dataset) in seen:
-            raise InputError(f"there are two runs '{header.label}' on {header.dataset or 'one data set'}: give one")
-        seen.add((header.label, header.method, header.dataset))
+        place = (header.dataset, header.split)
+        if (header.label, header.method, *place) in seen:
+            raise InputError(f"there are two runs '{header.label}' on {_called(place) or 'one data set'}: give one")
+        seen.add((header.label, header.method, *place))
         entry = found.setdefault((header.label, header.method), _entry(header))
-        entry.expected.update((header.dataset, one) for one in header.ids)
-        entry.lines.update({(header.dataset, line.id): line for line in run.lines})
+        entry.expected.update((*place, one) for one in header.ids)
+        for line in run.lines:
+            first, its_header = asked.setdefault((*place, line.id), (line, header))
+            if first.content != line.content:
+                raise InputError(_mixed(first, its_header, line, header))
+            entry.lines[(*place, line.id)] = line
     return sorted(found.values(), key=lambda entry: _ORDER.index(entry.kind))
 
 
 def groups_of(entries: Iterable[Entry]) -> list[Group]:
-    """The groups of columns: data sets where there are several, else kinds of question, else all questions."""
+    """The groups of columns: data sets where there are several, else kinds of question, else all questions.
+
+    Two splits of a data set are as two data sets.
+    """
     kinds: dict[Identity, RunLine] = {}
     for entry in entries:
         for identity, line in entry.lines.items():
             kinds.setdefault(identity, line)
-    several = len({dataset for dataset, _ in kinds}) > 1
+    places = {identity[:2] for identity in kinds}
+    datasets = Counter(dataset for dataset, _ in places)
     members: dict[str, list[Identity]] = {}
     for identity, line in kinds.items():
-        members.setdefault(identity[0] if several else line.kind, []).append(identity)
+        dataset, split, _ = identity
+        whole = _called((dataset, split)) if datasets[dataset] > 1 else dataset
+        members.setdefault(whole if len(places) > 1 else line.kind, []).append(identity)
     groups = [
         Group(name, frozenset(members[name]), all(kinds[one].answer_type != "short" for one in members[name]))
         for name in members
@@ -143,6 +157,23 @@ def title_of(method: str, label: str) -> str:
     title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
     arguments = label[len(method) + 1 :]
     return f"{title} ({arguments})" if arguments else title
+
+
+def _called(place: tuple[str, str]) -> str:
+    return " ".join(filter(None, place))
+
+
+def _mixed(first: RunLine, its_header: RunHeader, line: RunLine, header: RunHeader) -> str:
+    """Why two lines are no answers to one question."""
+    files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
+    if first.question != line.question:
+        told = f"different questions, {first.question!r} and {line.question!r},"
+    else:
+        told = f"different gold answers, {first.answers} and {line.answers},"
+    return (
+        f"{files} hold {told} under the id {line.id!r} of {_called((header.dataset, header.split))}: they were run on "
+        "different data, or the data were changed in between. Report on them apart, or run one of them again"
+    )
 
 
 def _entry(header: RunHeader) -> Entry:

@@ -58,7 +58,7 @@ def plain(quiz: str) -> str:
 
 def golds_of_runs(entry: Entry) -> Golds | None:
     """The gold answers of quizzes that are no questions themselves: the testbed tells them, benchmarks do not."""
-    if {dataset for dataset, _ in entry.expected} != {TESTBED}:
+    if {dataset for dataset, _, _ in entry.expected} != {TESTBED}:
         return None
     from keqa.runs.questions import golds_of
     from keqa.testbed.testbed import Testbed

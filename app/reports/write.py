@@ -115,7 +115,7 @@ def _golds() -> Callable[[Entry], Golds | None]:
     found: dict[frozenset[str], Golds | None] = {}
 
     def of(entry: Entry) -> Golds | None:
-        datasets = frozenset(dataset for dataset, _ in entry.expected)
+        datasets = frozenset(dataset for dataset, _, _ in entry.expected)
         if datasets not in found:
             found[datasets] = golds_of_runs(entry)
         return found[datasets]
