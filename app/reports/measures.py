@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from keqa.errors import InputError
-from keqa.metrics.costs import question_retrieval_ratio, quiz_retrieval_ratio
+from keqa.metrics.costs import Spread, question_retrieval_ratio, quiz_retrieval_ratio
 from keqa.metrics.parsing import Parsed, parse_failures
 from keqa.programs.records import Cost, QuestionRecord
 from keqa.runs.lines import RunLine
 
-__all__ = ["MEASURES", "cost_of", "measure", "parsed", "quality", "records", "right"]
+__all__ = ["MEASURES", "cost_of", "made_anew", "measure", "parsed", "quality", "records", "right"]
 
 
 def quality(line: RunLine) -> float:
@@ -30,6 +30,12 @@ def right(line: RunLine) -> bool:
 def cost_of(line: RunLine) -> Cost:
     """What a question cost; nothing where it could not even be asked."""
     return Cost() if line.record is None else line.record.cost
+
+
+def made_anew(line: RunLine) -> bool:
+    """Whether no cache answered any of a question's calls, so that its seconds are those of the language model."""
+    cost = cost_of(line)
+    return cost.calls == cost.lm_requests
 
 
 def records(lines: Sequence[RunLine]) -> list[QuestionRecord]:
@@ -76,6 +82,14 @@ def _tokens(line: RunLine) -> float:
     return sum(role.prompt_tokens + role.completion_tokens for role in cost_of(line).by_role.values())
 
 
+def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[RunLine]], float | None]:
+    def seconds(lines: Sequence[RunLine]) -> float | None:
+        found = [line.seconds for line in lines if made_anew(line)]
+        return of(Spread.of(found)) if found else None
+
+    return seconds
+
+
 def _ratio(of: Callable[[list[QuestionRecord]], Fraction]) -> Callable[[Sequence[RunLine]], float | None]:
     def ratio(lines: Sequence[RunLine]) -> float | None:
         try:
@@ -96,10 +110,12 @@ MEASURES: dict[str, Callable[[Sequence[RunLine]], float | None]] = {
     "requests": _mean(lambda line: cost_of(line).lm_requests),
     "calls": _mean(lambda line: cost_of(line).calls),
     "tokens": _mean(_tokens),
-    "seconds": _mean(lambda line: line.seconds),
+    "seconds": _seconds(lambda spread: spread.mean),
+    "seconds p50": _seconds(lambda spread: spread.p50),
+    "seconds p95": _seconds(lambda spread: spread.p95),
     "parse failures": lambda lines: float(parsed(lines).share),
     "quiz retrieval ratio": _ratio(quiz_retrieval_ratio),
     "question retrieval ratio": _ratio(question_retrieval_ratio),
 }
 """By name. Costs are for one question: ``requests`` are the LM calls that the answers take, ``calls`` those that no
-cache answered."""
+cache answered, and ``seconds`` those of questions whose calls were all made anew."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from keqa.reports.entries import Entry, groups_of
+from keqa.reports.entries import Entry, Group, groups_of
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
-from keqa.reports.measures import measure
+from keqa.reports.measures import made_anew, measure
 from keqa.reports.sweeps import Facet, sweep
 
 __all__ = ["by_language_model", "by_retriever", "costs"]
 
 _COMPARED = {"keqa": "KEQA", "rag": "RAG"}
-_COSTS = (("R", "retrievals", 2), ("L", "requests", 2), ("token", "tokens", 0), ("time", "seconds", 2))
+_COSTS = (
+    ("R", "retrievals", 2),
+    ("L", "requests", 2),
+    ("token", "tokens", 0),
+    ("time", "seconds", 2),
+    ("p50", "seconds p50", 2),
+    ("p95", "seconds p95", 2),
+)
 
 
 def by_retriever(entries: Sequence[Entry]) -> Grid | None:
@@ -29,6 +36,7 @@ def costs(entries: Sequence[Entry]) -> Grid:
     """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
 
     Calls and tokens are those that the answers take; where a cache answered, the tokens are those it had been told.
+    Seconds are those of questions whose calls were all made anew, for a cache answers sooner than any language model.
     """
     groups = groups_of(entries)
     columns = [Column("method", right=False)]
@@ -40,8 +48,27 @@ def costs(entries: Sequence[Entry]) -> Grid:
             lines = entry.within(group)
             cells += [number(measure(name, lines), digits) for _, name, digits in _COSTS]
         rows.append(Row(tuple(cells)))
-    notes = ("R: retrievals, L: calls to language models, time: seconds, each for one question.",)
+    notes = (
+        "R: retrievals, L: calls to language models, time: seconds, each for one question; p50 and p95: the seconds "
+        "that half and 19 of 20 questions take at most.",
+        *_untimed(entries, groups),
+    )
     return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)
+
+
+def _untimed(entries: Sequence[Entry], groups: Sequence[Group]) -> Iterator[str]:
+    """Which rows have a time of some of their questions only, or none."""
+    told = []
+    for entry in entries:
+        lines = [line for group in groups for line in entry.within(group)]
+        timed = sum(map(made_anew, lines))
+        if timed < len(lines):
+            told.append(f"{entry.title} {timed} of {len(lines)}")
+    if told:
+        yield (
+            f"The time is that of questions whose calls no cache answered: {', '.join(told)}. For that of all of them "
+            "run the methods with keqa compare --no-cache."
+        )
 
 
 def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid | None:

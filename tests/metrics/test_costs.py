@@ -2,12 +2,12 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.metrics.costs import Spread, question_retrieval_ratio, quiz_retrieval_ratio, summarize_costs
-from keqa.programs.records import Cost, QuestionRecord, QuizRecord, RoleCost
+from keqa.metrics.costs import Spread, question_retrieval_ratio, quiz_retrieval_ratio
+from keqa.programs.records import Cost, QuestionRecord, QuizRecord
 
 
-def cost(seconds=1.0, retrievals=0, **roles):
-    return Cost(by_role=roles, retrievals=retrievals, seconds=seconds)
+def cost(retrievals=0):
+    return Cost(retrievals=retrievals)
 
 
 def test_spread_by_hand():
@@ -16,23 +16,8 @@ def test_spread_by_hand():
     assert Spread.of([3]) == Spread(3.0, 3.0, 3.0, 3.0)
 
 
-def test_costs_by_kind_and_role():
-    task = RoleCost(calls=4, cached=1, prompt_tokens=100, completion_tokens=10)
-    judge = RoleCost(calls=2, prompt_tokens=50, completion_tokens=2)
-    found = summarize_costs([cost(1.0, 0, task=task), cost(3.0, 2, task=task, utility=judge), cost(2.0, 1)])
-    assert found.questions == 3
-    assert (found.requests.total, found.calls.total) == (12, 10)
-    assert found.calls_by_role["task"] == Spread(8.0, pytest.approx(8 / 3), 4.0, 4.0)
-    assert found.requests_by_role["task"].p50 == 5
-    # The first and the last question did not ask the judge.
-    assert found.requests_by_role["utility"] == Spread(2.0, pytest.approx(2 / 3), 0.0, pytest.approx(1.8))
-    assert list(found.calls_by_role) == ["task", "utility"]
-    assert (found.prompt_tokens.total, found.completion_tokens.total) == (250, 22)
-    assert (found.retrievals.mean, found.seconds.p50) == (1.0, 2.0)
-
-
 def test_no_questions_cost_nothing_to_speak_of():
-    for summary in (summarize_costs, question_retrieval_ratio, quiz_retrieval_ratio, Spread.of):
+    for summary in (question_retrieval_ratio, quiz_retrieval_ratio, Spread.of):
         with pytest.raises(ValueError, match="at least one"):
             summary([])
 
@@ -43,10 +28,10 @@ def test_retrieval_ratios():
     blocked = QuizRecord(index=3, text="c #2", source="blocked")
     fallback = QuizRecord(index=0, text="q", source="passages", retrieved=True)
     records = [
-        QuestionRecord(question="one", quizzes=[known, searched], cost=cost(retrievals=1)),
+        QuestionRecord(question="one", quizzes=[known, searched], cost=cost(1)),
         QuestionRecord(question="two", quizzes=[known], cost=cost()),
-        QuestionRecord(question="three", quizzes=[known, blocked], fallback=fallback, cost=cost(retrievals=1)),
-        QuestionRecord(question="four", method="always_retrieve", cost=cost(retrievals=1)),
+        QuestionRecord(question="three", quizzes=[known, blocked], fallback=fallback, cost=cost(1)),
+        QuestionRecord(question="four", method="always_retrieve", cost=cost(1)),
         QuestionRecord(question="five", method="closed_book", cost=cost()),
     ]
     assert question_retrieval_ratio(records) == Fraction(3, 5)

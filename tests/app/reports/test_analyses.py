@@ -181,8 +181,27 @@ def test_a_single_value_makes_no_figure(scored):
     assert sweep(entries, "keqa", "threshold") == []
 
 
+def timed(line, seconds):
+    return line.model_copy(update={"seconds": seconds})
+
+
 def test_costs_of_a_question(run, line):
-    entries = entries_of([run("keqa", [line(0, 1.0, retrievals=0, calls=3, cached=1), line(1, 1.0)])])
-    grid = costs(entries)
-    assert [column.name for column in grid.columns] == ["method", "R", "L", "token", "time"]
-    assert shown(grid) == [["KEQA", ".50", "3.00", "100", ".50"]]
+    lines = [timed(line(0, 1.0, retrievals=0, calls=4), 2.0), timed(line(1, 1.0), 1.0), timed(line(2, 1.0), 6.0)]
+    grid = costs(entries_of([run("keqa", lines)]))
+    assert [column.name for column in grid.columns] == ["method", "R", "L", "token", "time", "p50", "p95"]
+    # The 95th percentile lies .9 of the way from the second to the third.
+    assert shown(grid) == [["KEQA", ".67", "2.67", "100", "3.00", "2.00", "5.60"]]
+    assert len(grid.notes) == 1
+
+
+def test_the_time_of_a_cache_is_no_time_of_a_method(run, line):
+    some = [timed(line(0, 1.0, calls=3, cached=1), 0.01), timed(line(1, 1.0), 4.0)]
+    grid = costs(entries_of([run("keqa", some), run("rag", [timed(line(0, 1.0, calls=0, cached=2), 0.01)])]))
+    assert shown(grid) == [
+        ["Always retrieve", "1.00", "2.00", "100", "", "", ""],
+        ["KEQA", "1.00", "3.00", "100", "4.00", "4.00", "4.00"],
+    ]
+    assert grid.notes[1].startswith(
+        "The time is that of questions whose calls no cache answered: Always retrieve 0 of 1, KEQA 1 of 2."
+    )
+    assert "--no-cache" in grid.notes[1]
