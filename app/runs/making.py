@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.runs.methods import KEQA as TARGET
-from keqa.runs.methods import Method, Spec, arguments_of, load_class, takes
+from keqa.runs.methods import VOTES, Method, Spec, arguments_of, load_class, takes
 
 if TYPE_CHECKING:
     from keqa.programs.draws import SharedDraws
@@ -54,12 +54,15 @@ def make(spec: Spec, parts: Parts) -> Program:
         ConfigurationError: It lacks a part, or its settings cannot work.
     """
     method = spec.method
-    program = _keqa(spec, parts) if method.target == TARGET else _baseline_program(spec, parts)
+    if method.target != TARGET:
+        return _baseline_program(spec, parts)
+    program = _keqa(spec, parts)
     if method.gate is None:
         return program
     if parts.draws is None:
         raise ConfigurationError(f"{method.name} needs draws that the gates share")
-    return parts.draws.sharing(program, _gate_of(spec, parts))
+    own = spec.method.gate == VOTES and not spec.arguments and type(program.examination.gate).__name__ == VOTES
+    return parts.draws.sharing(program, None if own else _gate_of(spec, parts))
 
 
 def given(spec: Spec, parts: Parts) -> dict[str, Any]:

@@ -18,13 +18,15 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.programs.utility_reference import Variant
 
-__all__ = ["KEQA", "METHODS", "Method", "Spec", "arguments_of", "load_class", "parse_spec", "takes"]
+__all__ = ["KEQA", "METHODS", "VOTES", "Method", "Spec", "arguments_of", "load_class", "parse_spec", "takes"]
 
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
 _SPEC = re.compile(r"(?P<name>[a-z0-9-]+)(?::(?P<arguments>.+))?")
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
+VOTES = "VoteGate"
+"""The gate that is KEQA's own."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ _ALL = (
     _ablation("keqa-random-reference", "w random R'", variant="random"),
     _ablation("keqa-key-sentences", "w SE", extract_sentences=2),
     _ablation("keqa-full", "Full", examine=False, pick=False),
-    _gate("gate-votes", "KEQA's vote", "VoteGate"),
+    _gate("gate-votes", "KEQA's vote", VOTES),
     _gate("gate-always", "Always retrieve", "AlwaysRetrieveGate"),
     _gate("gate-never", "Never retrieve", "NeverRetrieveGate"),
     _gate("gate-random", "Random at a matched ratio", "RandomGate"),
@@ -144,7 +146,10 @@ def parse_spec(text: str) -> Spec:
 
 def takes(method: Method) -> set[str]:
     """The names of the settings that a method has."""
-    return set(arguments_of(load_class(method.target))) - {"lms", "retriever", "reference", "gate"} - set(method.fixed)
+    without = {"lms", "retriever", "reference", "gate", *method.fixed}
+    # KEQA's threshold is that of its vote; any other gate has a threshold of its own, on a scale of its own.
+    without |= {"threshold"} if method.gate not in (None, VOTES) else set()
+    return set(arguments_of(load_class(method.target))) - without
 
 
 def arguments_of(cls: Callable[..., Any]) -> list[str]:

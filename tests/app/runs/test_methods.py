@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.utility_reference import Entry, UtilityReference
 from keqa.runs.making import Parts, make
-from keqa.runs.methods import METHODS, load_class, parse_spec
+from keqa.runs.methods import METHODS, load_class, parse_spec, takes
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
 ABLATIONS = ("keqa-no-qke", "keqa-no-ukp", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
@@ -137,6 +138,38 @@ def test_gates_decide_on_draws_that_they_share(retriever):
     certainty = make(parse_spec("gate-certainty:threshold=0.6,form=by_samples"), parts).examination.gate
     assert isinstance(certainty, CertaintyGate)
     assert certainty.threshold == Fraction(3, 5)
+
+
+def test_the_gate_of_votes_is_keqas_own(retriever, tmp_path):
+    from keqa.compiled import save
+
+    save(KEQA(None, threshold="3/5"), tmp_path / "program")
+    save(KEQA(None, gate=CertaintyGate()), tmp_path / "other")
+    parts = Parts(retriever("x"), None, draws=SharedDraws())
+    compiled, other = (replace(parts, program=tmp_path / name) for name in ("program", "other"))
+    given = replace(compiled, settings={"threshold": "9/10"})
+
+    def gate(text, parts):
+        return make(parse_spec(text), parts).examination.gate
+
+    assert gate("gate-votes", parts) == VoteGate(Fraction(4, 5))
+    assert gate("gate-votes", compiled) == VoteGate(Fraction(3, 5))
+    assert gate("gate-votes", given) == VoteGate(Fraction(9, 10))
+    assert gate("gate-votes:threshold=1/2", given) == VoteGate(Fraction(1, 2))
+    # A compiled program that decides by another gate has no vote of its own.
+    assert gate("gate-votes", other) == VoteGate(Fraction(4, 5))
+
+
+def test_a_threshold_means_something_to_votes_only():
+    with_threshold = {name for name, method in METHODS.items() if method.gate and "threshold" in takes(method)}
+    assert with_threshold == {"gate-votes"}
+    assert "threshold" in takes(METHODS["keqa"])
+
+
+def test_an_argument_of_a_baseline_in_its_specification(parts):
+    program = make(parse_spec("ircot:max_passages=8"), parts)
+    assert (program.max_passages, program.max_steps) == (8, 8)
+    assert make(parse_spec("ircot"), parts).max_passages == 15
 
 
 @pytest.mark.parametrize(
