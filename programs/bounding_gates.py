@@ -10,6 +10,7 @@ from fractions import Fraction
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
+from keqa.programs.references import plain
 from keqa.programs.votes import Votes, leader_is_fixed, reaches, smallest_wave
 
 __all__ = ["AlwaysRetrieveGate", "Golds", "NeverRetrieveGate", "OracleGate", "RandomGate"]
@@ -130,7 +131,7 @@ class OracleGate:
 
     def __post_init__(self) -> None:
         if isinstance(self.golds, Mapping):
-            object.__setattr__(self, "golds", {_plain(quiz): answers for quiz, answers in self.golds.items()})
+            object.__setattr__(self, "golds", {plain(quiz): answers for quiz, answers in self.golds.items()})
 
     def decide(self, votes: Votes) -> bool | None:
         """Known where the leading answer is right, once it is fixed which one leads.
@@ -151,11 +152,7 @@ class OracleGate:
             ConfigurationError: There is no gold answer for the quiz.
         """
         known = self.golds
-        golds = known.get(_plain(votes.quiz)) if isinstance(known, Mapping) else known(votes.quiz)
+        golds = known.get(plain(votes.quiz)) if isinstance(known, Mapping) else known(votes.quiz)
         if not golds:
             raise ConfigurationError(f"the oracle gate has no gold answer for the quiz {votes.quiz!r}")
         return float(self.correctness(votes.leading, list(golds), votes.answer_type, votes.choices))
-
-
-def _plain(quiz: str) -> str:
-    return " ".join(quiz.split()).casefold()

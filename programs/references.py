@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-__all__ = ["Problem", "Quiz", "check", "parse", "references", "resolvable", "resolve"]
+__all__ = ["Problem", "Quiz", "check", "parse", "plain", "references", "resolvable", "resolve"]
 
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
@@ -49,6 +49,11 @@ class Problem:
 def references(text: str) -> tuple[int, ...]:
     """The numbers that a text refers to, each once, in order of appearance."""
     return tuple(dict.fromkeys(int(number) for number in _REFERENCE.findall(text)))
+
+
+def plain(text: str) -> str:
+    """A quiz's text, by which it is found again: spaces and case do not matter."""
+    return " ".join(text.split()).casefold()
 
 
 def parse(texts: Sequence[str]) -> list[Quiz]:

@@ -255,7 +255,7 @@ def _place(provider: str, name: str) -> str:
     return str(files[0])
 
 
-def _litellm() -> Any:
+def quiet_litellm() -> Any:
     """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
@@ -266,7 +266,7 @@ def _litellm() -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _supported(model: str) -> frozenset[str]:
-    litellm = _litellm()
+    litellm = quiet_litellm()
     try:
         name, provider, _, _ = litellm.get_llm_provider(model)
         return frozenset(litellm.get_supported_openai_params(name, custom_llm_provider=provider) or ())
@@ -317,7 +317,7 @@ def _checked_address(api_base: str | None) -> str | None:
 
 
 def _provider(model: str, api_base: str | None) -> str:
-    litellm = _litellm()
+    litellm = quiet_litellm()
     try:
         name, provider, _, _ = litellm.get_llm_provider(model)
     except Exception as error:
@@ -341,7 +341,9 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
     if api_key:
         return api_key
     missing = [
-        name for name in _litellm().validate_environment(model).get("missing_keys", []) if name.endswith("_API_KEY")
+        name
+        for name in quiet_litellm().validate_environment(model).get("missing_keys", [])
+        if name.endswith("_API_KEY")
     ]
     if not missing:
         return None

@@ -127,18 +127,18 @@ def estimate(
 
 def counter(model: str) -> Callable[[str], int]:
     """Counts tokens as a model does, as far as LiteLLM knows its tokenizer here; otherwise as gpt-3.5-turbo does."""
-    from keqa.lms.build import _litellm
+    from keqa.lms.build import quiet_litellm
 
-    litellm = _litellm()
+    litellm = quiet_litellm()
     return lambda words: int(litellm.token_counter(model=model, text=words))
 
 
 def price(model: str, spent: Spent) -> float | None:
     """US dollars by the price map that comes with LiteLLM; None where it does not know the model."""
-    from keqa.lms.build import _litellm
+    from keqa.lms.build import quiet_litellm
 
     try:
-        known = _litellm().get_model_info(model)
+        known = quiet_litellm().get_model_info(model)
     # LiteLLM raises a plain Exception for a model that it has no entry for.
     except Exception:
         return None

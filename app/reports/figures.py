@@ -7,12 +7,12 @@ from itertools import groupby
 
 from keqa.metrics.rejection import risk_coverage
 from keqa.programs.gates import Golds
+from keqa.programs.references import plain
 from keqa.programs.votes import leader
 from keqa.reports.curves import Figure, Panel, Series
 from keqa.reports.entries import KEQA, Entry, Group, groups_of
 from keqa.reports.gates import gate_rows, ranked
 from keqa.reports.measures import measure
-from keqa.reports.quizzes import plain
 from keqa.reports.sweeps import sweep
 
 __all__ = ["figures_of", "gate_figure", "probabilities", "risk", "scores_over_alpha", "scores_over_top_k"]

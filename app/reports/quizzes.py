@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from keqa.metrics.answers import exact_match
 from keqa.programs.gates import Golds
 from keqa.programs.records import QuizRecord
+from keqa.programs.references import plain
 from keqa.programs.votes import leader
 from keqa.reports.entries import Entry, Group
 from keqa.runs.lines import RunLine
 
-__all__ = ["Checked", "checked_quizzes", "golds_of_runs", "plain"]
+__all__ = ["Checked", "checked_quizzes", "golds_of_runs"]
 
 TESTBED = "testbed"
 
@@ -49,11 +50,6 @@ class Checked:
         if self.quiz.certainty is not None:
             return self.quiz.certainty
         return self.quiz.consistency if self.quiz.threshold is not None else None
-
-
-def plain(quiz: str) -> str:
-    """A quiz's text, by which it is found again: spaces and case do not matter."""
-    return " ".join(quiz.split()).casefold()
 
 
 def golds_of_runs(entry: Entry) -> Golds | None:

@@ -14,7 +14,7 @@ from keqa.data.loading import sampled
 from keqa.data.own import Problem
 from keqa.data.rows import json_lines
 from keqa.errors import InputError
-from keqa.programs.references import parse, resolve
+from keqa.programs.references import parse, plain, resolve
 from keqa.retrievers.readers.common import plain_suffix
 
 __all__ = ["Questions", "golds_of", "of_name", "of_testbed"]
@@ -100,12 +100,12 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
     golds: dict[str, tuple[str, ...]] = {}
     for item in examples:
         example = as_example(item)
-        golds[_plain(example.question)] = example.answers
+        golds[plain(example.question)] = example.answers
         answers = {number: answer for number, answer in enumerate(example.quiz_answers, start=1)}
         for quiz in parse(example.quizzes):
             text = resolve(quiz, answers) if answers else None
             if text is not None:
-                golds[_plain(text)] = (answers[quiz.index],)
+                golds[plain(text)] = (answers[quiz.index],)
     return _Golds(golds)
 
 
@@ -116,11 +116,7 @@ class _Golds:
         self._golds = golds
 
     def __call__(self, quiz: str) -> tuple[str, ...]:
-        return self._golds.get(_plain(quiz), ("",))
-
-
-def _plain(quiz: str) -> str:
-    return " ".join(quiz.split()).casefold()
+        return self._golds.get(plain(quiz), ("",))
 
 
 class _First:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.programs.references import Quiz, check, parse, references, resolvable, resolve
+from keqa.programs.references import Quiz, check, parse, plain, references, resolvable, resolve
 
 
 def test_1_is_not_found_in_10():
@@ -22,6 +22,10 @@ def test_an_answer_that_looks_like_a_reference_stays_what_it_is():
 
 def test_full_width_and_spaced_references_are_references():
     assert references("＃1 的妻子是谁? # 2 of#3") == (1, 2, 3)
+
+
+def test_a_quiz_is_found_again_whatever_its_spaces_and_case():
+    assert plain("  Who\n is  ANN? ") == plain("who is Ann?") == "who is ann?"
 
 
 def test_a_missing_answer_leaves_nothing_to_ask():
