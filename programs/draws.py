@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.ledger import Event
 from keqa.programs.records import Degradation
+from keqa.redaction import without_secrets
 
 __all__ = ["DrawStore", "SharedDraws", "SharedExamination"]
 
@@ -157,7 +158,7 @@ class SharedDraws:
             if self._store is None or any(may_pass(note.cause) for note in counted.degradations):
                 self._made[key] = kept
             else:
-                self._store.put(f"draws:{key}", asdict(kept))
+                self._store.put(f"draws:{key}", asdict(replace(kept, notes=_clean(kept.notes, examination))))
             kept.give(found)
         finally:
             session.degradations += counted.degradations
@@ -227,6 +228,12 @@ class _Counted(Session):
         finally:
             sums[0] += meter.prompt
             sums[1] += meter.completion
+
+
+def _clean(notes: list[dict[str, Any]], examination: Examination) -> list[dict[str, Any]]:
+    """Notes as they may be stored: a server's error may have brought an address or a key into a message."""
+    lms = [predictor.lm or dspy.settings.lm for predictor in examination.predictors()]
+    return [{**note, "message": without_secrets(note["message"], lms)} for note in notes]
 
 
 def _prompt(predictor: dspy.Predict) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import dspy
 import pytest
-from dspy.lm15 import ServerError
+from dspy.lm15 import InvalidRequestError, ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.optimize.journal import Journal
@@ -238,6 +238,30 @@ def test_what_went_wrong_is_told_to_each_and_what_may_pass_is_kept_here_only(nor
         assert [(note.stage, note.cause, note.quiz) for note in record.degradations] == [("examine", cause, 1)]
         assert [sample.error for sample in record.quizzes[0].samples].count(cause) == 1
     assert engine.count["AnswerQuiz"] == 5
+
+
+def test_what_is_stored_of_a_failure_holds_no_key_and_no_address(norway, tmp_path):
+    drawn = []
+
+    def reply(name, inputs, config):
+        if name == "AnswerQuiz":
+            drawn.append(name)
+            if len(drawn) == 2:
+                raise InvalidRequestError("sk-of-mine-1234 may not ask this of https://box.example/v1")
+        return {"answer": "https://oslo.example/town"}
+
+    program, _ = norway(reply, workers=1)
+    # It is not asked here, since the draws are equal.
+    program.examination.same.lm = dspy.LM("openai/judge", api_key="sk-of-mine-1234")
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        draws = SharedDraws(store=journal)
+        draws.sharing(program)(QUIZ)
+        record = draws.sharing(program)(QUIZ).record
+    (note,) = record.degradations
+    assert note.message.endswith("] <secret> may not ask this of <address>")
+    assert "sk-of-mine" not in (tmp_path / "draws.jsonl").read_text()
+    # What was drawn stays as it is.
+    assert record.answer == "https://oslo.example/town"
 
 
 def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):
