@@ -193,6 +193,11 @@ class SharedExamination(Examination):
             self.confidence.set_lm(like.quiz.lm)
         self._draws = Shared(draws)
 
+    @property
+    def largest(self) -> int:
+        """So many draws are made at least; see `SharedDraws`."""
+        return self._draws.value.largest
+
     async def draw_all(self, session: Session, found: Assessment) -> None:
         """Make all draws and cluster them."""
         await super()._draw(session, found, found.tries)
@@ -203,7 +208,7 @@ class SharedExamination(Examination):
 
     def key(self, found: Assessment) -> str:
         """What the draws of a quiz depend on; no address and no secret is in it."""
-        asked = [found.quiz, found.answer_type, found.choices, max(found.tries, self._draws.value.largest)]
+        asked = [found.quiz, found.answer_type, found.choices, max(found.tries, self.largest)]
         drawn = [self.temperature, self.top_p, self.seed, self.probabilities]
         written = json.dumps([asked, drawn, _prompt(self.quiz), _prompt(self.same)], sort_keys=True, default=str)
         return blake2b(written.encode(), digest_size=16).hexdigest()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+from keqa.programs.draws import SharedExamination
 from keqa.programs.keqa import KEQA
 from keqa.programs.settings import settings_of
 from keqa.programs.stage import Stage
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from keqa.programs.program import Program
     from keqa.runs.lines import RunHeader
 
-__all__ = ["describe", "differences", "fingerprint_of"]
+__all__ = ["UNTOLD", "describe", "differences", "fingerprint_of"]
+
+UNTOLD = "not told"
+"""Stands for an argument that a program was set up with and has not kept."""
 
 _DECODING = ("temperature", "top_p", "max_tokens", "stop", "seed")
 # They bring the same answers sooner or later.
@@ -74,12 +78,14 @@ def differences(before: RunHeader, now: RunHeader) -> list[str]:
 def _settings(program: Program) -> dict[str, Any]:
     if isinstance(program, KEQA):
         found = settings_of(program)
-        gate = program.examination.gate
-        found["examination"] = type(program.examination).__name__
-        found["gate"] = found["gate"] if isinstance(found["gate"], dict) else gate.name
+        examination = program.examination
+        found["examination"] = type(examination).__name__
+        found["gate"] = found["gate"] if isinstance(found["gate"], dict) else examination.gate.name
+        if isinstance(examination, SharedExamination):
+            found["draws"] = {"probabilities": examination.probabilities, "largest": examination.largest}
     else:
         # A baseline keeps what it was set up with under the names of its constructor's arguments.
-        found = {name: getattr(program, name, None) for name in arguments_of(type(program))}
+        found = {name: getattr(program, name, UNTOLD) for name in arguments_of(type(program))}
     return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER}
 
 

@@ -41,6 +41,7 @@ class ClosedBook(Program):
         """
         super().__init__(lms, workers, max_question_chars)
         self.answer = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.reason = reason
         self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:

@@ -106,6 +106,7 @@ class Rowen(Program):
         self.language, self.cross_model, self.reason = language, cross_model, reason
         self.cross_model_weight = as_fraction(cross_model_weight)
         self.min_consistency = as_fraction(min_consistency)
+        self.rephrasings, self.temperature, self.seed = rephrasings, temperature, seed
         self.top_k = top_k
         self._retriever = Shared(retriever)
         self.bind_lms(lms)

@@ -79,6 +79,7 @@ class SelfRAG(Program):
         self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
         self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.reflection = Reflection(weights, self.bound)
+        self.relevance_weight, self.support_weight, self.usefulness_weight = weights
         self.top_k, self.reason = top_k, reason
         self._retriever = Shared(retriever)
         self.bind_lms(lms)

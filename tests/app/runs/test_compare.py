@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import Roles
+from keqa.programs.draws import SharedDraws
 from keqa.runs.cache import CallCache
 from keqa.runs.compare import compare, run_path
-from keqa.runs.configuration import describe
+from keqa.runs.configuration import UNTOLD, describe
 from keqa.runs.lines import read_run
 from keqa.runs.making import Parts, make
-from keqa.runs.methods import parse_spec
+from keqa.runs.methods import METHODS, arguments_of, load_class, parse_spec
 from keqa.runs.questions import Questions
 
 TOWNS = [
@@ -121,6 +123,41 @@ def test_a_configuration_holds_no_key_and_no_address(retriever):
     assert told["models"]["task"]["model"] == "openai/m"
     assert "box.example" not in str(told)
     assert "sk-of-mine" not in str(told)
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"cot-few-shot", "keqa-no-reference", "keqa-random-reference"}))
+def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
+    parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={}, share=Fraction(1, 2))
+    program = make(parse_spec(name), parts)
+    arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
+    told = describe(program)["settings"]
+    assert arguments <= set(told)
+    assert UNTOLD not in told.values()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("rowen:rephrasings=3", "rephrasings", 3),
+        ("rowen:temperature=0.5", "temperature", 0.5),
+        ("rowen:seed=7", "seed", 7),
+        ("self-rag:relevance_weight=2", "relevance_weight", 2),
+        ("self-rag:support_weight=2", "support_weight", 2),
+        ("self-rag:usefulness_weight=2", "usefulness_weight", 2),
+    ],
+)
+def test_another_setting_is_another_configuration(retriever, text, name, value):
+    assert describe(make(parse_spec(text), Parts(retriever("x"), None)))["settings"][name] == value
+
+
+@pytest.mark.parametrize("other", [{"probabilities": True}, {"largest": 9}])
+def test_a_configuration_tells_other_shared_draws_apart(retriever, other):
+    parts = Parts(retriever("x"), None)
+    one, two = (
+        describe(make(parse_spec("gate-votes"), replace(parts, draws=SharedDraws(**given)))) for given in ({}, other)
+    )
+    assert one["settings"]["draws"] == {"probabilities": False, "largest": 0}
+    assert two["settings"]["draws"] == {"probabilities": False, "largest": 0, **other}
 
 
 def test_a_configuration_tells_other_prompts_and_demonstrations_apart(retriever):
