@@ -10,6 +10,7 @@ __all__ = [
     "MissingExtraError",
     "RetrievalError",
     "StageError",
+    "StorageError",
 ]
 
 
@@ -23,6 +24,13 @@ class InputError(KeqaError):
 
 class ConfigurationError(KeqaError):
     """A setting that cannot work: an unknown model string, a missing key, contradictory options."""
+
+
+class StorageError(InputError, ConfigurationError):
+    """What keeps finished work cannot be read or written.
+
+    It is no fault of one question, so it ends a batch as a wrong setting does.
+    """
 
 
 class MissingExtraError(KeqaError):

@@ -12,14 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import InputError, StorageError
 
-__all__ = ["Journal", "JournalError"]
-
-
-class JournalError(InputError, ConfigurationError):
-    """A journal cannot be written: no fault of one question, so it ends a batch as a wrong setting does."""
-
+__all__ = ["Journal"]
 
 _MAGIC = b'{"keqa_journal": 1, '
 
@@ -115,14 +110,14 @@ class Journal:
         Raises:
             TypeError: The value is not JSON.
             ValueError: The value holds a number that JSON has not, or the journal is closed.
-            JournalError: The file cannot be written. What was kept before stays.
+            StorageError: The file cannot be written. What was kept before stays.
         """
         line = _line({"key": key, "value": dict(value)})
         with self._lock:
             try:
                 _append(self._stream, line)
             except OSError as error:
-                raise JournalError(f"{self.path} cannot be written: {error.strerror or error}") from error
+                raise StorageError(f"{self.path} cannot be written: {error.strerror or error}") from error
             # As it would be read from the file: nothing that the caller changes later gets in.
             self._entries[key] = json.loads(line)["value"]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import dspy
 
-from keqa.errors import InputError
+from keqa.errors import InputError, StorageError
 
 __all__ = ["CallCache"]
 
@@ -73,7 +73,11 @@ class CallCache:
     # the meter of the call, as they are what the answer takes.
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
-        """The answer to a request as DSPy reads it, or None."""
+        """The answer to a request as DSPy reads it, or None.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
         if self.path is None or not _settled(request):
             return None
         kept = self._read(_key(request, ignored_args_for_cache_key))
@@ -93,7 +97,11 @@ class CallCache:
         ignored_args_for_cache_key: Sequence[str] = (),
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep the answer to a request."""
+        """Keep the answer to a request.
+
+        Raises:
+            StorageError: The file cannot be written. What was kept before stays.
+        """
         if self.path is not None and _settled(request):
             kept = _as_kept(value)
             if kept is not None:
@@ -104,17 +112,19 @@ class CallCache:
         return Draws(self)
 
     def _read(self, key: str) -> Any:
-        with self._lock:
-            row = self._file.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
+        row = self._execute("read", "SELECT value FROM calls WHERE key = ?", (key,))
         return None if row is None else json.loads(row[0])
 
     def _write(self, key: str, value: Any) -> None:
-        text = json.dumps(value)
+        self._execute("written", "INSERT OR REPLACE INTO calls VALUES (?, ?)", (key, json.dumps(value)))
+
+    def _execute(self, what: str, statement: str, values: tuple[str, ...]) -> Any:
         with self._lock:
             try:
-                self._file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?)", (key, text))
+                return self._file.execute(statement, values).fetchone()
             except sqlite3.Error as error:
-                raise InputError(f"{self.path} cannot be written: {error}") from error
+                # A full disk or a lock that stays is met by every question, and must not be taken for a failed call.
+                raise StorageError(f"{self.path} cannot be {what}: {error}") from error
 
     def close(self) -> None:
         """Close the file, so that it can be opened again."""

@@ -7,7 +7,7 @@ import dspy
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
-from keqa.errors import InputError
+from keqa.errors import InputError, StorageError
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.keqa import KEQA
@@ -162,6 +162,28 @@ def test_another_file_is_refused(tmp_path):
     (tmp_path / "calls.sqlite").write_text("my notes, which are longer than a header of a hundred bytes" * 10)
     with pytest.raises(InputError, match="cannot be used as a cache of calls"):
         CallCache(tmp_path / "calls.sqlite")
+
+
+def test_a_file_that_cannot_be_written_ends_the_run_and_fails_no_question(roles, cache, tmp_path):
+    # As on a disk that is full.
+    cache._file.execute("PRAGMA query_only = 1")
+    with pytest.raises(StorageError, match=r"calls\.sqlite cannot be written"):
+        evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
+    assert read_run(tmp_path / "run.jsonl").lines == []
+
+
+def test_a_file_that_cannot_be_read_ends_the_run_and_fails_no_question(roles, cache, numbered, tmp_path):
+    cache._file.execute("DROP TABLE calls")
+    with pytest.raises(StorageError, match=r"calls\.sqlite cannot be read"):
+        evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
+    assert read_run(tmp_path / "run.jsonl").lines == []
+    assert numbered.count == 0
+
+
+def test_an_examination_does_not_take_it_for_a_failed_draw(roles, cache):
+    cache._file.execute("PRAGMA query_only = 1")
+    with cache.installed(), pytest.raises(StorageError):
+        KEQA(None, lms=roles, decompose=False)("Who?")
 
 
 def test_no_key_is_in_the_file(numbered, tmp_path):
