@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,7 @@ def _estimated(plan: _Plan) -> Grid:
     from keqa.cli.given import open_retriever
     from keqa.reports.estimate import estimate
     from keqa.reports.estimate_table import estimates
-    from keqa.reports.experiments import SETTINGS
+    from keqa.reports.experiments import settings_for
 
     found = []
     with status().status("rehearsing…") as shown:
@@ -126,7 +127,8 @@ def _estimated(plan: _Plan) -> Grid:
             questions = list(plan.questions[one.dataset].examples)
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
-                found.append(estimate(one.dataset, spec, questions, retriever, SETTINGS, plan.program, model))
+                settings = settings_for(spec.method)
+                found.append(estimate(one.dataset, spec, questions, retriever, settings, plan.program, model))
     return estimates(found)
 
 
@@ -149,8 +151,7 @@ def _run(plan: _Plan, one: Experiment) -> Iterator[Path]:
     """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
     from keqa.cli.console import status
     from keqa.cli.running import Asking, Models, rows_of
-    from keqa.reports.experiments import SETTINGS, needs_probabilities
-    from keqa.runs.methods import takes
+    from keqa.reports.experiments import needs_probabilities, settings_for
 
     models = Models(plan.lm, api_base=plan.api_base) if one.lm is None else Models(plan.others[one.lm])
     asking = Asking(
@@ -162,10 +163,12 @@ def _run(plan: _Plan, one: Experiment) -> Iterator[Path]:
         in_flight=plan.in_flight,
     )
 
-    def ended(specs: list[Spec]) -> list[Path]:
-        known = {name for spec in specs for name in takes(spec.method)}
-        settings = {name: value for name, value in SETTINGS.items() if name in known}
-        return [row.path for row in rows_of(specs, replace(asking, settings=settings))] if specs else []
+    def ended(specs: list[Spec]) -> Iterator[Path]:
+        # Neighbours with the same settings are run together, and the order stays that of the tables.
+        for _, alike in groupby(specs, key=lambda spec: settings_for(spec.method)):
+            together = list(alike)
+            settings = settings_for(together[0].method)
+            yield from (row.path for row in rows_of(together, replace(asking, settings=settings)))
 
     yield from ended([spec for spec in one.specs if not needs_probabilities(spec)])
     for spec in filter(needs_probabilities, one.specs):

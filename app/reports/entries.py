@@ -33,6 +33,7 @@ class Entry:
         title: What stands in the first column.
         kind: ``baseline``, ``keqa``, ``ablation`` or ``gate``; see `keqa.runs.methods`.
         facets: What it was set up with, on the first data set.
+        compiled: Whether it was made from a compiled program, whose demonstrations are in its prompts.
         base: What its answers depend on besides, so that points of one curve have the same.
         lines: By question.
         expected: The questions it was to answer.
@@ -43,6 +44,7 @@ class Entry:
     title: str
     kind: str
     facets: Facets
+    compiled: bool
     base: str
     lines: dict[Identity, RunLine] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
@@ -176,6 +178,13 @@ def _mixed(first: RunLine, its_header: RunHeader, line: RunLine, header: RunHead
     )
 
 
+def _compiled(header: RunHeader, can_be: bool) -> bool:
+    """Whether a run shows a compiled program: its utility reference, or the command that it was run with."""
+    words = header.command.split()
+    told = any(word in ("--program", "-p") or word.startswith("--program=") for word in words)
+    return can_be and (told or header.configuration.get("reference") is not None)
+
+
 def _entry(header: RunHeader) -> Entry:
     configuration = header.configuration
     known = METHODS.get(header.method)
@@ -186,5 +195,6 @@ def _entry(header: RunHeader) -> Entry:
         title=title_of(header.method, header.label),
         kind=known.kind if known is not None else "ablation" if own else "baseline",
         facets=facets_of(header),
+        compiled=_compiled(header, own or (known is not None and known.learned is not None)),
         base=f"{configuration.get('prompts')} {configuration.get('reference')}",
     )

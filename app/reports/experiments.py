@@ -9,15 +9,19 @@ from typing import Any
 from keqa.errors import InputError
 from keqa.reports.beside import DENSE
 from keqa.reports.published import DATASETS, TABLE_1
-from keqa.runs.methods import Spec, parse_spec
+from keqa.runs.methods import Method, Spec, parse_spec, takes
 
-__all__ = ["SAMPLE", "SETTINGS", "Experiment", "experiments", "needs_probabilities", "needs_program"]
+__all__ = ["SAMPLE", "SETTINGS", "Experiment", "experiments", "needs_probabilities", "needs_program", "settings_for"]
 
 SAMPLE = 500
 """Questions of each data set (section 4.1)."""
 
 SETTINGS: dict[str, Any] = {"tries": 5, "threshold": "0.8", "top_k": 10}
 """N_c, \u03b1 and top-k (section 4.1); the 8 demonstrations are the default of a utility reference."""
+
+# Those that search once, or read at the end, as KEQA does; each of the others searches step by step for a few passages,
+# as many as its own paper says.
+_TOP_K_TOO = ("rag", "rag-cot", "rowen", "slimplm")
 
 _ANALYSED = ("nq", "strategyqa")
 """The data sets of Tables 2 to 5 and Figures 3 to 5."""
@@ -77,6 +81,12 @@ def experiments(
             yield Experiment(dataset, _called(DENSE), dense=True)
         for number, model in enumerate(others if dataset in _ANALYSED else ()):
             yield Experiment(dataset, _called(model.rpartition("/")[2]), lm=number)
+
+
+def settings_for(method: Method) -> dict[str, Any]:
+    """What of section 4.1 a method is set up with: top-k are the candidates that KEQA picks from."""
+    known = takes(method) - (set() if method.kind != "baseline" or method.name in _TOP_K_TOO else {"top_k"})
+    return {name: value for name, value in SETTINGS.items() if name in known}
 
 
 def needs_program() -> tuple[str, ...]:

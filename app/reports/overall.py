@@ -169,6 +169,8 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
         "question; sent are the calls that no cache answered. KEQA's lead is over all questions, with its 95 % paired "
         "bootstrap interval; p of the paired t-test on F1, and of McNemar's test on EM."
     )
+    if any(entry.compiled and entry.own for entry in entries) and not all(entry.compiled for entry in entries):
+        yield _compiled(entries)
     if any(not entry.comparable for entry in entries):
         most = f"{float(NOT_COMPARABLE_ABOVE):.0%}".replace("%", " %")
         yield f"Not comparable: more than {most} of the outputs did not parse, so it is the prompts that were measured."
@@ -179,6 +181,15 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
     else:
         behind = [told for score in scores if (told := _behind(score, entries, ranked, keqa))]
         yield f"KEQA is not the best in {'; '.join(behind)}." if behind else "KEQA is the best in every column."
+
+
+def _compiled(entries: Sequence[Entry]) -> str:
+    """Which rows have demonstrations in their prompts, and which have none."""
+    shown = ", ".join(entry.title for entry in entries if entry.compiled)
+    return (
+        f"Made from a compiled program, with the demonstrations in it: {shown}. The prompts of the other rows hold no "
+        "demonstrations: a part of a lead over them may be due to these."
+    )
 
 
 def _behind(score: _Score, entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:

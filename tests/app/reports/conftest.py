@@ -109,6 +109,7 @@ def make_run(
     index: str | None = None,
     model: str | None = None,
     prompts: str = "p",
+    command: str = "",
     **settings: Any,
 ) -> Run:
     """A run whose configuration is written as `keqa.runs.configuration.describe` writes it."""
@@ -127,6 +128,7 @@ def make_run(
         ids=list(ids or [line.id for line in lines]),
         configuration=configuration,
         fingerprint="0",
+        command=command,
     )
     return Run(header, list(lines))
 

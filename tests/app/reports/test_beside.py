@@ -1,7 +1,8 @@
 from keqa.reports.beside import beside_the_paper
 from keqa.reports.entries import entries_of
-from keqa.reports.experiments import experiments
+from keqa.reports.experiments import experiments, settings_for
 from keqa.reports.published import TABLE_1, TABLE_5
+from keqa.runs.methods import METHODS
 
 
 def rows(grid):
@@ -58,3 +59,11 @@ def test_the_papers_experiments():
     assert [spec.label for spec in planned[2].specs] == ["keqa-gpt-4o", "rag-gpt-4o"]
     without = next(experiments(["hotpotqa"], program=False, dense=False))
     assert len(without.specs) == 14
+
+
+def test_the_candidates_to_pick_from_are_for_keqa_and_what_searches_like_it():
+    given = {name for name, method in METHODS.items() if "top_k" in settings_for(method)}
+    baselines = {name for name in given if METHODS[name].kind == "baseline"}
+    assert baselines == {"rag", "rag-cot", "rowen", "slimplm"}
+    assert given - baselines == {name for name, method in METHODS.items() if method.kind != "baseline"}
+    assert settings_for(METHODS["keqa"]) == {"tries": 5, "threshold": "0.8", "top_k": 10}

@@ -141,6 +141,20 @@ def test_without_keqa_nothing_is_compared(scored):
     assert grid.notes[-1] == "KEQA was not run: there is nothing to compare with."
 
 
+def test_demonstrations_that_the_baselines_have_not_are_told(scored):
+    command = "keqa compare keqa rag cot-few-shot --program compiled"
+    methods = ("rag", "cot-few-shot", "keqa", "keqa-no-ukp")
+    notes = overall(entries_of([scored(method, (1, 0), command=command) for method in methods])).notes
+    assert (
+        "Made from a compiled program, with the demonstrations in it: CoT, few-shot, KEQA, KEQA w/o UKP. The prompts "
+        "of the other rows hold no demonstrations: a part of a lead over them may be due to these."
+    ) in notes
+    plain = overall(entries_of([scored(method, (1, 0)) for method in ("rag", "keqa")])).notes
+    assert not any("compiled" in note for note in plain)
+    alone = overall(entries_of([scored("keqa", (1, 0), command=command)])).notes
+    assert not any("compiled" in note for note in alone)
+
+
 def test_two_runs_of_one_label_are_refused(scored):
     with pytest.raises(InputError, match="two runs 'keqa' on mine"):
         entries_of([scored("keqa", (1,)), scored("keqa", (0,))])
