@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,12 +22,28 @@ import dspy
 
 from keqa.errors import InputError, StorageError
 
-__all__ = ["CallCache"]
+__all__ = ["CallCache", "anew"]
 
 _FORMAT = "keqa-calls-1"
 _REPLIES = ("ModelResponse", "TextCompletionResponse")
 # They tell how a call is sent, not what is asked; synchronous and awaited calls ask the same.
 _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
+
+_anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
+
+
+@contextmanager
+def anew() -> Iterator[None]:
+    """Within this context every call is made, and what it gets takes the place of what was kept.
+
+    A question that failed with a reply that cannot be read would get the same from the cache again. Draws that gates
+    share stay as they are: no failed draw fails a question, and other gates have decided on them.
+    """
+    token = _anew.set(True)
+    try:
+        yield
+    finally:
+        _anew.reset(token)
 
 
 class CallCache:
@@ -78,7 +95,7 @@ class CallCache:
         Raises:
             StorageError: The file cannot be read.
         """
-        if self.path is None or not _settled(request):
+        if self.path is None or _anew.get() or not _settled(request):
             return None
         kept = self._read(_key(request, ignored_args_for_cache_key))
         if kept is None:

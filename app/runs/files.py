@@ -133,6 +133,10 @@ class RunFile:
         """Whether a question needs not to be asked any more."""
         return name in self._places and name not in self._open_again
 
+    def again(self, name: str) -> bool:
+        """Whether a question has failed before and is asked again."""
+        return name in self._open_again
+
     def add(self, line: RunLine) -> None:
         """Keep a question's line; a kill does not take it any more. Safe to call from many threads.
 

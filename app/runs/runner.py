@@ -17,6 +17,7 @@ from keqa.data.example import Example, as_example
 from keqa.errors import InputError
 from keqa.programs.program import Program
 from keqa.runs.asking import ask
+from keqa.runs.cache import anew
 from keqa.runs.configuration import describe, fingerprint_of
 from keqa.runs.files import RunFile
 from keqa.runs.lines import RunHeader, RunLine, content_of
@@ -70,7 +71,8 @@ def evaluate(
         configuration: What the answers depend on beyond `keqa.runs.configuration.describe`, as JSON.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once; their calls share the program's bound.
-        retry_failed: Ask the failed questions of an earlier run again, and only those and what is left.
+        retry_failed: Ask the failed questions of an earlier run again, and only those and what is left. `cache` does
+            not answer them, for it may hold the reply that they failed with.
         cache: Answers calls that were made before; DSPy's own where None.
         progress: Called after each question, one call at a time.
 
@@ -103,7 +105,9 @@ def evaluate(
     tally = Tally(len(asked))
     with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
         del asked
-        waiting = ((example, kind) for example, kind in _questions(items) if example.id not in file)
+        waiting = (
+            (example, kind, file.again(example.id)) for example, kind in _questions(items) if example.id not in file
+        )
         with nullcontext() if cache is None else cache.installed(), _flat_memory():
             for line in _answered(program, waiting, in_flight):
                 file.add(line)
@@ -135,7 +139,12 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def _answered(program: Program, waiting: Iterator[tuple[Example, str]], in_flight: int) -> Iterator[RunLine]:
+def _asked(program: Program, example: Example, kind: str, again: bool) -> RunLine:
+    with anew() if again else nullcontext():
+        return ask(program, example, kind)
+
+
+def _answered(program: Program, waiting: Iterator[tuple[Example, str, bool]], in_flight: int) -> Iterator[RunLine]:
     """Ask side by side and yield each line as its question ends.
 
     After an error that no question would escape, nothing more is asked, and what is in work still ends and is yielded.
@@ -146,8 +155,8 @@ def _answered(program: Program, waiting: Iterator[tuple[Example, str]], in_fligh
         running: set[Future[RunLine]] = set()
         while True:
             if fatal is None:
-                for example, kind in islice(waiting, in_flight - len(running)):
-                    running.add(pool.submit(contextvars.copy_context().run, ask, program, example, kind))
+                for question in islice(waiting, in_flight - len(running)):
+                    running.add(pool.submit(contextvars.copy_context().run, _asked, program, *question))
             if not running:
                 break
             try:

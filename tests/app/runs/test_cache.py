@@ -142,6 +142,32 @@ def test_no_failure_is_kept(roles, cache, numbered, tmp_path):
     assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
 
 
+def test_a_question_that_is_asked_again_does_not_get_the_reply_that_it_failed_with(roles, cache, numbered, tmp_path):
+    answers = numbered.reply
+    numbered.reply = lambda messages, n, body: ["no format"] if "Town1" in str(messages) else answers(messages, n, body)
+    run = {"out": tmp_path / "run.jsonl", "cache": cache}
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run).failed == 1
+    numbered.reply, before = answers, numbered.count
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
+    assert numbered.count == before + 1
+    # What it gets now takes the place of what was kept.
+    assert evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "other.jsonl", cache=cache).failed == 0
+    assert numbered.count == before + 1
+
+
+def test_a_question_that_was_never_asked_is_answered_from_it_beside_one_that_is_asked_again(
+    roles, cache, numbered, tmp_path
+):
+    answers = numbered.reply
+    evaluate(ClosedBook(lms=roles), TOWNS[:1], out=tmp_path / "other.jsonl", cache=cache)
+    numbered.reply = lambda messages, n, body: ["no format"]
+    run = {"out": tmp_path / "run.jsonl", "cache": cache}
+    assert evaluate(ClosedBook(lms=roles), TOWNS[1:], **run).failed == 2
+    numbered.reply, before = answers, numbered.count
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
+    assert numbered.count == before + 2
+
+
 def test_dspys_own_cache_is_back_afterwards(cache):
     before = dspy.cache
     with suppress(RuntimeError), cache.installed():
