@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-from keqa.errors import InputError
-from keqa.metrics.costs import quiz_retrieval_ratio
+from keqa.errors import ConfigurationError, InputError
 from keqa.programs.draws import SharedDraws
 from keqa.programs.program import Program
 from keqa.runs.cache import CallCache
-from keqa.runs.lines import iter_lines
+from keqa.runs.configuration import describe, differences
+from keqa.runs.files import empty
+from keqa.runs.lines import iter_lines, read_header
 from keqa.runs.making import Parts, given, make
 from keqa.runs.methods import Spec
 from keqa.runs.questions import Questions, golds_of
@@ -64,7 +66,8 @@ def compare(
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.runs.runner.evaluate`.
 
-    The gates among them share their draws. A random gate comes last, and retrieves as often as KEQA did.
+    The gates among them share their draws. A random gate comes last, and retrieves as often as KEQA did;
+    where that has changed since it was asked, it is asked anew.
 
     Args:
         specs: The methods, each with a label of its own.
@@ -95,6 +98,9 @@ def compare(
 
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
+        configuration = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
+        if spec in later:
+            _forget_other_ratio(path, spec, questions, {**describe(program), **configuration})
         tally = evaluate(
             program,
             questions.examples,
@@ -104,7 +110,7 @@ def compare(
             dataset=questions.dataset,
             split=questions.split,
             seed=questions.seed,
-            configuration={"arguments": {name: str(value) for name, value in given(spec, parts).items()}},
+            configuration=configuration,
             command=command,
             in_flight=in_flight,
             retry_failed=retry_failed,
@@ -137,7 +143,31 @@ def _waits(spec: Spec, specs: Sequence[Spec]) -> bool:
 
 
 def _ratio(specs: Sequence[Spec], places: dict[str, Path]) -> Fraction:
-    """The share of quizzes that KEQA retrieved for, by the votes on shared draws where they were counted."""
+    """The share of quizzes that KEQA held for unknown, by the votes on shared draws where they were counted.
+
+    What was searched for without a verdict, as a question that falls back is, the random gate searches for as well.
+    """
     named = {spec.method.name: spec.label for spec in reversed(specs)}
     label = next(named[name] for name in _MATCHED if name in named)
-    return quiz_retrieval_ratio(line.record for line in iter_lines(places[label]) if line.record is not None)
+    quizzes = (quiz for line in iter_lines(places[label]) if line.record is not None for quiz in line.record.quizzes)
+    verdicts = [quiz.known for quiz in quizzes if quiz.known is not None]
+    if not verdicts:
+        raise ConfigurationError(
+            f"{places[label]} holds no verdict on a quiz, so there is no ratio to match: give gate-random:threshold=0.4"
+        )
+    return Fraction(verdicts.count(False), len(verdicts))
+
+
+def _forget_other_ratio(path: Path, spec: Spec, questions: Questions, configuration: dict[str, Any]) -> None:
+    """Begin a random gate's file anew where it differs in nothing but the ratio, as it does with more questions."""
+    if not path.exists():
+        return
+    try:
+        before = read_header(path)
+    except InputError:
+        # It was killed at its first line, or is no run file: `evaluate` tells them apart.
+        return
+    asked = {"dataset": questions.dataset, "split": questions.split, "seed": questions.seed}
+    now = before.model_copy(update={"method": spec.method.name, **asked, "configuration": configuration})
+    if [told.partition(" ")[0] for told in differences(before, now)] == ["settings.gate.threshold"]:
+        empty(path)

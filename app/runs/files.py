@@ -15,7 +15,7 @@ from keqa.retrievers.layout import sync_folder
 from keqa.runs.configuration import differences
 from keqa.runs.lines import RunHeader, RunLine, header_line, places, read_header, run_line
 
-__all__ = ["RunFile"]
+__all__ = ["RunFile", "empty"]
 
 _MAGIC = b'{"header": '
 
@@ -217,6 +217,19 @@ class RunFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def empty(path: Path) -> None:
+    """Take everything out of a run file, so that it is begun anew.
+
+    Raises:
+        InputError: It is in use, or cannot be written.
+    """
+    try:
+        with _held(path) as stream:
+            stream.truncate(0)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _held(path: Path) -> FileIO:

@@ -21,6 +21,8 @@ TOWNS = [
     for n in range(4)
 ]
 
+CIRCULAR = {"quizzes": '["Who governs the town of #2?", "Where does #1 live?"]'}
+
 
 def governs(name, inputs, config):
     """Knows the mayors of two towns, guesses those of the others, and reads all from passages."""
@@ -43,11 +45,12 @@ def asking(scripted, retriever, tmp_path):
     lm.model = "scripted/mayors"
     parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
 
-    def run(*names, **kwargs):
+    def run(*names, count=4, settings=None, **kwargs):
         with CallCache(tmp_path / "calls.sqlite") as cache:
             specs = [parse_spec(name) for name in names]
-            questions = Questions("towns", "dev", 0, TOWNS)
-            return list(compare(specs, questions, parts, folder=tmp_path, cache=cache, **kwargs))
+            questions = Questions("towns", "dev", 0, TOWNS[:count])
+            given = replace(parts, settings=settings or {})
+            return list(compare(specs, questions, given, folder=tmp_path, cache=cache, **kwargs))
 
     return run, engine
 
@@ -95,6 +98,65 @@ def test_the_random_gate_retrieves_as_often_as_keqa_did(asking):
     assert [row.spec.label for row in rows] == ["keqa", "gate-random"]
     gate = read_run(rows[1].path).header.configuration["settings"]["gate"]
     assert Fraction(gate["threshold"]) == Fraction(1, 2)
+
+
+def matched(path):
+    return read_run(path).header.configuration["settings"]["gate"]["threshold"]
+
+
+@pytest.mark.parametrize("name", ["keqa", "gate-votes"])
+def test_the_ratio_is_that_of_the_verdicts(asking, name):
+    run, engine = asking
+
+    def circular(name, inputs, config):
+        # Of the last town no quiz can be asked, so the question is searched for without a verdict.
+        if name == "DecomposeQuestion" and "Town3" in inputs["question"]:
+            return CIRCULAR
+        return governs(name, inputs, config)
+
+    engine.reply = circular
+    rows = run("gate-random", name)
+    assert [line.record.answer_source for line in read_run(rows[0].path).lines][3] == "fallback"
+    assert matched(rows[1].path) == "1/3"
+
+
+def test_a_random_gate_begins_anew_at_another_ratio(asking, tmp_path):
+    run, _ = asking
+    assert matched(run("gate-random", "keqa", count=3)[1].path) == "1/3"
+    rows = run("gate-random", "keqa")
+    assert matched(rows[1].path) == "1/2"
+    assert [row.tally.asked for row in rows] == [1, 4]
+    before = (tmp_path / "gate-random.jsonl").read_bytes()
+    assert [row.tally.asked for row in run("gate-random", "keqa")] == [0, 0]
+    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
+
+
+def test_a_random_gate_that_is_at_work_elsewhere_is_left_alone(asking, tmp_path):
+    run, _ = asking
+    run("gate-random", "keqa", count=3)
+    before = (tmp_path / "gate-random.jsonl").read_bytes()
+    with (tmp_path / "gate-random.jsonl").open("rb") as other:
+        fcntl = pytest.importorskip("fcntl")
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="in use by another run"):
+            run("gate-random", "keqa")
+    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
+
+
+def test_a_random_gate_of_other_settings_is_refused(asking, tmp_path):
+    run, _ = asking
+    run("gate-random", "keqa", count=3)
+    before = (tmp_path / "gate-random.jsonl").read_bytes()
+    with pytest.raises(InputError, match=r"begun with another configuration.*settings\.top_k was 10, now 5"):
+        run("gate-random", "gate-votes", settings={"top_k": 5})
+    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
+
+
+def test_a_ratio_of_no_verdict(asking):
+    run, engine = asking
+    engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
+    with pytest.raises(ConfigurationError, match=r"gate-random:threshold=0\.4"):
+        run("gate-random", "keqa")
 
 
 def test_two_rows_of_one_label(asking):
