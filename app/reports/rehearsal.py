@@ -1,8 +1,9 @@
 """What an experiment will cost, before it is run: its programs over a few of its questions, with a stand-in for the LM.
 
 The prompts, the passages in them and the order of calls are the real ones; only the replies are not. Once the stand-in
-knows everything, so that all its draws agree, and once nothing, so that every gate retrieves and every loop goes on to
-its end: what a real LM costs lies between.
+knows everything, so that all its draws agree and its first thought concludes, and once nothing, so that every gate
+retrieves, no sentence or query comes again, and every loop goes on to its end: what a real LM costs lies between, as
+long as it decomposes into no more quizzes than the stand-in.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["stand_in"]
 
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
 _SENTENCE = "a sentence of the length that a language model gives to its reasons when it is asked to explain itself "
-_LONG = ("reasoning", "explanation", "thought")
+_LONG = ("reasoning", "explanation", "thought", "next_thought")
+_SAME = "one and the same answer"
 
 
 def stand_in(knows: bool, tokens: Callable[[str], int]) -> dspy.LM:
@@ -76,19 +78,32 @@ class _Engine:
 
     def _value(self, name: str, kind: str) -> str:
         if kind.startswith("list"):
-            return json.dumps(["What is the first thing that the question asks for?", "What is known of #1?"])
+            return json.dumps(self._items(name))
         if kind.startswith("dict"):
             return json.dumps({"query": "What does the question ask for?"})
         if kind.startswith("Literal"):
             options: Sequence[Any] = ast.literal_eval(kind.removeprefix("Literal"))
             return str(options[-1 if self._knows else 0])
         if kind == "bool":
-            return str(self._knows)
+            # Who knows does not ask for passages.
+            return str(self._knows != (name == "retrieve"))
         if name == "confidence" or kind in ("int", "float"):
             return "1" if self._knows else "0"
         if name in _LONG:
-            return _SENTENCE * 2
-        return "one and the same answer" if self._knows else f"answer number {next(self._count)}"
+            # A method that thinks sentence by sentence stops where one concludes, or comes again.
+            ending = f"so the answer is {_SAME}." if self._knows else f"number {next(self._count)}."
+            return f"{_SENTENCE * 2}{ending}"
+        return self._answer()
+
+    def _answer(self) -> str:
+        return _SAME if self._knows else f"answer number {next(self._count)}"
+
+    def _items(self, name: str) -> list[str]:
+        """Two of them; the answers of a plan are such as its queries have by themselves."""
+        if name == "answers":
+            return [self._answer(), self._answer()]
+        items = ("What is the first thing that the question asks for{}?", "What is known of #1{}?")
+        return [item.format("" if self._knows else f", number {next(self._count)}") for item in items]
 
     def _logprobs(self, reply: str) -> tuple[lm15.TokenLogprob, ...]:
         score = math.log(0.99 if self._knows else 0.01)

@@ -31,6 +31,27 @@ def test_calls_are_those_of_the_program(rehearse):
     assert keqa.most.read > keqa.least.read > 0
 
 
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        # A sentence that concludes, or eight that do not; an answer.
+        ("ircot", 2, 8 + 1),
+        # The conclusion itself, or eight sentences, each again with passages; an answer.
+        ("flare", 1, 2 * 8 + 1),
+        # A plan, two queries read and found right, and the summary; or five plans, each with a wrong answer.
+        ("searchain", 1 + 2 + 1, 5 * (1 + 1 + 1) + 1),
+        # No passage is asked for; or an answer and three critiques for each of two.
+        ("self-rag", 1 + 1, 1 + 2 * (1 + 3)),
+        # Seven searches, or none.
+        ("react", 1 + 1, 7 + 1),
+    ],
+)
+def test_the_most_is_every_step_that_a_method_may_take(rehearse, name, least, most):
+    bounds = rehearse(name).bounds
+    assert (bounds.least.calls / 40, bounds.most.calls / 40) == (least, most)
+    assert bounds.most == bounds.unknown
+
+
 @pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.kind == "baseline" and not one.learned])
 def test_every_existing_method_can_be_rehearsed(rehearse, name):
     found = rehearse(name).bounds
