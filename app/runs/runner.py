@@ -155,8 +155,9 @@ def _answered(program: Program, waiting: Iterator[tuple[Example, str, bool]], in
         running: set[Future[RunLine]] = set()
         while True:
             if fatal is None:
-                for question in islice(waiting, in_flight - len(running)):
-                    running.add(pool.submit(contextvars.copy_context().run, _asked, program, *question))
+                for example, kind, again in islice(waiting, in_flight - len(running)):
+                    context = contextvars.copy_context()
+                    running.add(pool.submit(context.run, _asked, program, example, kind, again))
             if not running:
                 break
             try:
