@@ -11,7 +11,15 @@ import dspy
 
 from keqa.errors import ConfigurationError
 
-__all__ = ["LOGPROBS", "answer_probability", "output_tokens", "probabilities_of", "tokens_of", "word_probabilities"]
+__all__ = [
+    "LOGPROBS",
+    "NoProbabilitiesError",
+    "answer_probability",
+    "output_tokens",
+    "probabilities_of",
+    "tokens_of",
+    "word_probabilities",
+]
 
 LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 """What a request has to say; LMs in this process and LiteLLM's providers understand it alike."""
@@ -19,6 +27,10 @@ LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 # Tokenizers that keep spaces within tokens may lose those of a marker when each token is decoded by itself.
 _MARKER = r"\[\[\s*##\s*{name}\s*##\s*\]\]"
 _NEXT = re.compile(r"\[\[\s*##")
+
+
+class NoProbabilitiesError(ConfigurationError):
+    """A language model gives no token probabilities, which a method or gate needs."""
 
 
 def output_tokens(tokens: Sequence[tuple[str, float]], name: str = "answer") -> list[tuple[str, float]]:
@@ -99,7 +111,7 @@ def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> lis
         model: For the message.
 
     Raises:
-        ConfigurationError: The LM gave no log probabilities.
+        NoProbabilitiesError: The LM gave no log probabilities.
     """
     needed = ("the gate 'token probability'", "a gate that reads answers only")
     return [answer_probability(tokens) for tokens in tokens_of(prediction, count, model, *needed)]
@@ -118,11 +130,11 @@ def tokens_of(
         instead: What to take where there are none, for the message.
 
     Raises:
-        ConfigurationError: The LM gave no log probabilities.
+        NoProbabilitiesError: The LM gave no log probabilities.
     """
     found = [_tokens(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):
-        raise ConfigurationError(
+        raise NoProbabilitiesError(
             f"{model} gives no token probabilities, which {who} needs. Models in this process and OpenAI-compatible "
             f"servers such as vLLM give them; with others take {instead}."
         )

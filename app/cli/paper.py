@@ -76,30 +76,31 @@ def reproduce_paper(
         ConfigurationError: A key, model or setting is wrong.
     """
     from keqa.cli.console import results, status
-    from keqa.reports.experiments import SAMPLE, experiments, needs_program
+    from keqa.reports.experiments import SAMPLE, check_labels, experiments, needs_program
     from keqa.reports.published import DATASETS
     from keqa.reports.render import Rendered
     from keqa.runs.questions import of_name
 
     if lm is None or index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
+    others = list(dict.fromkeys(other_lm))
     named = {one.partition(":")[0]: one for one in data or DATASETS}
-    planned = list(
-        experiments(list(named), program=program is not None, dense=dense_index is not None, others=other_lm)
-    )
+    planned = list(experiments(list(named), program=program is not None, dense=dense_index is not None, others=others))
     questions = {name: of_name(source, sample=sample or SAMPLE) for name, source in named.items()}
     plan = _Plan(
         planned,
         questions,
         lm,
         api_base,
-        list(other_lm),
+        others,
         index,
         dense_index,
         program,
         in_flight,
         out or Path("runs") / "paper",
     )
+    check_labels(planned, plan.out)
+    _check_models(plan)
     if program is None:
         left_out = ", ".join(needs_program())
         status().print(f"left out, for they need --program: {left_out}", style="yellow", markup=False, soft_wrap=True)
@@ -109,6 +110,25 @@ def reproduce_paper(
         return
     for grid in grids:
         results().print(Rendered(grid))
+
+
+def _check_models(plan: _Plan) -> None:
+    """Build every language model, so that a wrong one is told before the first question.
+
+    Raises:
+        ConfigurationError: A string names nothing usable, or a key or an address is missing.
+    """
+    from keqa.lms import build_lm
+
+    build_lm(plan.lm, api_base=plan.api_base)
+    for model in plan.others:
+        try:
+            build_lm(model)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"--other-lm {model}: {error} (--api-base is the address of --lm; another model's is read from the "
+                "environment, such as HOSTED_VLLM_API_BASE.)"
+            ) from error
 
 
 def _estimated(plan: _Plan) -> Grid:
@@ -175,7 +195,19 @@ def _run(plan: _Plan, one: Experiment) -> Iterator[Path]:
         try:
             yield from ended([spec])
         except ConfigurationError as error:
+            if not _tells_no_probabilities(error):
+                raise
             status().print(f"{spec.label} is left out: {error}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _tells_no_probabilities(error: ConfigurationError) -> bool:
+    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
+    from dspy.utils.exceptions import LMUnsupportedFeatureError
+
+    from keqa.programs.probabilities import NoProbabilitiesError
+
+    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
+    return refused or isinstance(error, NoProbabilitiesError)
 
 
 def _rows(grid: Grid) -> list[dict[str, Any]]:

@@ -56,7 +56,11 @@ def reproduce(
     ] = None,
     other_lm: Annotated[
         list[str] | None,
-        typer.Option(help="Another language model, for Table 4; once for each.", rich_help_panel=_PAPER),
+        typer.Option(
+            help="Another language model, for Table 4; once for each. The address of its server is read from the "
+            "environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
+            rich_help_panel=_PAPER,
+        ),
     ] = None,
     data: Annotated[
         list[str] | None,

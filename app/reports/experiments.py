@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
 from keqa.reports.beside import DENSE
 from keqa.reports.published import DATASETS, TABLE_1
+from keqa.runs.compare import run_path
 from keqa.runs.methods import Method, Spec, parse_spec, takes
 
-__all__ = ["SAMPLE", "SETTINGS", "Experiment", "experiments", "needs_probabilities", "needs_program", "settings_for"]
+__all__ = [
+    "SAMPLE",
+    "SETTINGS",
+    "Experiment",
+    "check_labels",
+    "experiments",
+    "needs_probabilities",
+    "needs_program",
+    "settings_for",
+]
 
 SAMPLE = 500
 """Questions of each data set (section 4.1)."""
@@ -32,6 +45,7 @@ _TOP_K = (5, 10, 15, 20)
 _COMPARED = ("keqa", "rag")
 _OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
 _LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
+_UNUSUAL = re.compile(r"[^\w.+=@-]+")
 _PROBABLE = ("flare", "gate-probability")
 
 
@@ -69,6 +83,7 @@ def experiments(
     for dataset in datasets:
         if dataset not in DATASETS:
             raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
+    endings = _endings(others)
     for dataset in datasets:
         names = [name for name in _OVERALL if program or name not in _LEARNED]
         if dataset in _ANALYSED:
@@ -79,8 +94,21 @@ def experiments(
         yield Experiment(dataset, tuple(map(parse_spec, names)))
         if dataset in _ANALYSED and dense:
             yield Experiment(dataset, _called(DENSE), dense=True)
-        for number, model in enumerate(others if dataset in _ANALYSED else ()):
-            yield Experiment(dataset, _called(model.rpartition("/")[2]), lm=number)
+        for number, ending in enumerate(endings if dataset in _ANALYSED else ()):
+            yield Experiment(dataset, _called(ending), lm=number)
+
+
+def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
+    """Refuse experiments whose run files could not be written side by side.
+
+    Raises:
+        InputError: A label cannot name a file, or names two.
+    """
+    for dataset in dict.fromkeys(one.dataset for one in planned):
+        labels = [spec.label for one in planned if one.dataset == dataset for spec in one.specs]
+        for label, count in Counter(str(run_path(folder / dataset, label)).casefold() for label in labels).items():
+            if count > 1:
+                raise InputError(f"two runs would be written to {label}: leave out the --other-lm that is called so")
 
 
 def settings_for(method: Method) -> dict[str, Any]:
@@ -97,6 +125,20 @@ def needs_program() -> tuple[str, ...]:
 def needs_probabilities(spec: Spec) -> bool:
     """Whether a method takes token probabilities, which not every language model gives."""
     return spec.method.name in _PROBABLE
+
+
+def _endings(models: Sequence[str]) -> list[str]:
+    """What tells the labels of language models apart: the last part of the name, or all of it where that is taken."""
+    found: list[str] = []
+    taken = {DENSE}
+    for model in models:
+        whole = _UNUSUAL.sub("-", model)
+        numbered = (f"{whole}-{number}" for number in range(2, len(models) + 2))
+        candidates = [_UNUSUAL.sub("-", model.rpartition("/")[2]), whole, *numbered]
+        ending = next(one for one in candidates if one and one.casefold() not in taken)
+        taken.add(ending.casefold())
+        found.append(ending)
+    return found
 
 
 def _called(ending: str) -> tuple[Spec, ...]:

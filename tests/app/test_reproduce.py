@@ -1,6 +1,9 @@
 import json
 
 import pytest
+from servers.openai_server import markers
+
+from keqa.errors import ConfigurationError
 
 QUESTIONS = [
     {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
@@ -111,3 +114,59 @@ def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monk
     assert 0 < rows[""]["US dollars least"] < rows[""]["US dollars most"]
     assert "left out, for they need --program: cot-few-shot" in ended.err
     assert server.count == 0
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_wrong_language_model_is_told_before_the_first_question(keqa_command, papers, server, monkeypatch, more):
+    monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
+    monkeypatch.delenv("HOSTED_VLLM_BASE_URL", raising=False)
+    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--other-lm", "hosted_vllm/mine"]
+    ended = keqa_command("reproduce", "paper", *lm, *papers, *more)
+    assert ended.code == 2
+    assert "--other-lm hosted_vllm/mine" in ended.err
+    assert "HOSTED_VLLM_API_BASE" in ended.err
+    assert server.count == 0
+    assert keqa_command("reproduce", "paper", "--lm", "nobody/knows", *papers, *more).code == 2
+
+
+def test_a_method_without_token_probabilities_is_left_out(keqa_command, papers, server, monkeypatch, tmp_path):
+    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("rag", "flare"))
+    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    answers = server.reply
+
+    def reply(messages, n, body):
+        return (
+            [markers(thought="So the answer is Oslo.")] * n
+            if "thoughts" in str(messages)
+            else answers(messages, n, body)
+        )
+
+    server.reply = reply
+    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs"]
+    ended = keqa_command("reproduce", "paper", *lm, *papers, "--json")
+    assert ended.code == 0, ended.err
+    assert "flare is left out: openai/scripted gives no token probabilities" in ended.err
+    assert [row["method"] for row in json.loads(ended.out)["table1"]] == ["Always retrieve"]
+
+
+def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
+    keqa_command, papers, server, monkeypatch, tmp_path
+):
+    from keqa.cli import running
+
+    rows_of = running.rows_of
+
+    def refused(specs, asking):
+        if specs[0].label == "flare":
+            raise ConfigurationError("LMAuthError: the key is wrong")
+        return rows_of(specs, asking)
+
+    monkeypatch.setattr(running, "rows_of", refused)
+    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("rag", "flare"))
+    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs"]
+    ended = keqa_command("reproduce", "paper", *lm, *papers)
+    assert ended.code == 2
+    assert "the key is wrong" in ended.err
+    assert "left out: " not in ended.err.replace("left out, for", "")
+    assert (tmp_path / "runs" / "nq" / "rag.jsonl").exists()

@@ -1,6 +1,9 @@
+import pytest
+
+from keqa.errors import InputError
 from keqa.reports.beside import beside_the_paper
 from keqa.reports.entries import entries_of
-from keqa.reports.experiments import experiments, settings_for
+from keqa.reports.experiments import check_labels, experiments, settings_for
 from keqa.reports.published import TABLE_1, TABLE_5
 from keqa.runs.methods import METHODS
 
@@ -67,3 +70,24 @@ def test_the_candidates_to_pick_from_are_for_keqa_and_what_searches_like_it():
     assert baselines == {"rag", "rag-cot", "rowen", "slimplm"}
     assert given - baselines == {name for name, method in METHODS.items() if method.kind != "baseline"}
     assert settings_for(METHODS["keqa"]) == {"tries": 5, "threshold": "0.8", "top_k": 10}
+
+
+def test_models_of_any_name_have_labels_of_their_own_that_name_files(tmp_path):
+    others = ["ollama_chat/qwen3:8b", "a/same", "b/same", "b/s:ame", "b/s*ame", "x/dense", "c/SAME"]
+    planned = list(experiments(["nq"], program=False, dense=True, others=others))
+    assert [one.specs[0].label for one in planned if one.lm is not None] == [
+        "keqa-qwen3-8b",
+        "keqa-same",
+        "keqa-b-same",
+        "keqa-s-ame",
+        "keqa-b-s-ame",
+        "keqa-x-dense",
+        "keqa-c-SAME",
+    ]
+    check_labels(planned, tmp_path)
+
+
+def test_a_model_that_is_called_like_an_ablation_is_refused(tmp_path):
+    planned = list(experiments(["nq"], program=False, dense=False, others=["mine/no-qke"]))
+    with pytest.raises(InputError, match=r"two runs would be written to .*keqa-no-qke.jsonl"):
+        check_labels(planned, tmp_path)
