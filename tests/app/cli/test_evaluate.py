@@ -73,11 +73,12 @@ def test_another_setting_is_refused_and_told(evaluate, server):
 
 def test_failures_are_told_and_asked_again(evaluate, server):
     answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
-    ended = evaluate("rag", "--no-cache")
+    ended = evaluate("rag")
     assert ended.code == 0
     assert "rag: 2 failed (AdapterParseError 2); --retry-failed asks them again" in ended.err
     server.reply = answers
-    found = json.loads(evaluate("rag", "--no-cache", "--retry-failed", "--json").out)
+    # What they failed with is in the cache, and is not what they get again.
+    found = json.loads(evaluate("rag", "--retry-failed", "--json").out)
     assert (found["asked"], found["failed"]) == (2, 0)
 
 
@@ -87,6 +88,7 @@ def test_failures_are_told_and_asked_again(evaluate, server):
         ("ragtime", [], "'ragtime' is no method. There are closed-book, cot"),
         ("closed-book", ["--top-k", 3], "--top-k means nothing to closed-book"),
         ("rag", ["--threshold", ".8"], "--threshold means nothing to rag"),
+        ("gate-certainty", ["--threshold", ".8"], "--threshold means nothing to gate-certainty"),
         ("keqa", ["--threshold", "1.5"], "above 0 and at most 1"),
         ("keqa", ["--testbed"], "give either --questions"),
         ("keqa", ["--label", "a/b"], "cannot name a file"),
