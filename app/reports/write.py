@@ -32,7 +32,7 @@ def table(runs: Sequence[Run]) -> Rendered:
         runs: As `keqa.runs.lines.read_run` reads them, finished or not.
 
     Raises:
-        InputError: There is no run, or two have one label.
+        InputError: There is no run, two have one label, or two hold different questions under one id.
     """
     return Rendered(overall(main_rows(_entries(runs))))
 
@@ -44,7 +44,7 @@ def tables(runs: Sequence[Run]) -> list[Grid]:
         runs: As `keqa.runs.lines.read_run` reads them.
 
     Raises:
-        InputError: There is no run, or two have one label.
+        InputError: There is no run, two have one label, or two hold different questions under one id.
     """
     entries, golds = _entries(runs), _golds()
     rows = main_rows(entries)
@@ -66,7 +66,7 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         runs: As `keqa.runs.lines.read_run` reads them.
 
     Raises:
-        InputError: There is no run, or two have one label.
+        InputError: There is no run, two have one label, or two hold different questions under one id.
     """
     return figures_of(_entries(runs), _golds())
 
@@ -85,7 +85,7 @@ def write(folder: Path | str, runs: Sequence[Run], *, plots: bool | None = None)
         The files.
 
     Raises:
-        InputError: There is no run, two have one label, or a file cannot be written.
+        InputError: There is no run, two do not go together (see `tables`), or a file cannot be written.
         MissingExtraError: Figures are asked for, and matplotlib is not installed. Everything else is written by then.
     """
     folder = Path(folder)
