@@ -9,6 +9,7 @@ from keqa.testbed.skills import SKILLS
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken
+    from tokenizers.decoders import Decoder
     from transformers import PreTrainedTokenizerFast
 
 _SEPARATORS = ['["', '", "', '"]']
@@ -41,7 +42,7 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
     Returns:
         A tokenizer that transformers and vLLM load as it is.
     """
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     split = pre_tokenizers.Sequence(
@@ -68,13 +69,19 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
         vocab[token] = len(vocab)
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[tuple(pair) for pair in model["merges"]], byte_fallback=True))
     tokenizer.pre_tokenizer = split
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-        # What follows a separator carries the mark of a space that the text did not have.
-        + [decoders.Replace(f"{opening} ", opening) for opening in ('["', '", "', '": "', "]]\n")]
-    )
+    tokenizer.decoder = text_decoder()
     tokenizer.add_special_tokens([AddedToken("<pad>", normalized=False), AddedToken(END, normalized=False)])
     tokenizer.add_tokens([added_token(piece) for piece in sorted(all_pieces())])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token=END, padding_side="left")
     fast.chat_template = CHAT_TEMPLATE
     return fast
+
+
+def text_decoder() -> "Decoder":
+    """How tokens become text again; a tokenizer of an older version gets it too when it is extended."""
+    from tokenizers import decoders
+
+    # What follows a separator carries the mark of a space that the text did not have.
+    separators = [decoders.Replace(f"{opening} ", opening) for opening in ('["', '", "', '": "', "]]\n")]
+    spaces = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    return decoders.Sequence([*spaces, *separators])

@@ -17,7 +17,7 @@ import typer
 from keqa.testbed.rendering import END, TURN, contents
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer
+from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer, text_decoder
 from keqa.testbed.world import Fact
 
 if TYPE_CHECKING:
@@ -350,6 +350,7 @@ def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) ->
         from transformers import AutoTokenizer
 
         extended = AutoTokenizer.from_pretrained(start)
+        extended.backend_tokenizer.decoder = text_decoder()
         known = extended.get_added_vocab()
         extended.add_tokens([added_token(piece) for piece in sorted(all_pieces()) if piece not in known])
         extended.save_pretrained(folder)

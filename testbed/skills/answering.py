@@ -64,8 +64,10 @@ def explained(question: Composed, values: Iterable[str]) -> list[str]:
         for fact, value in zip(question.facts, values, strict=True)
     ]
     if question.compared:
-        first, second = question.compared
-        sentences.append(f"{first} is {'earlier' if first < second else 'later'} than {second}.")
+        # In the order of time, whatever is asked: which of the two it is then takes one step from here.
+        entities = [fact.entity for fact in question.facts]
+        (before, first), (after, second) = sorted(zip(question.compared, entities, strict=True))
+        sentences.append(f"{before} is earlier than {after}, so {first} came before {second}.")
     return sentences
 
 
@@ -180,7 +182,7 @@ for _skill in (
             "Split the question into simple quizzes; #1 stands for the answer to the first.",
             "List the quizzes that lead to the answer.",
         ),
-        share=0.08,
+        share=0.05,
         scored="quizzes",
     ),
     Skill(
@@ -194,14 +196,14 @@ for _skill in (
         AnswerWithKnowledge,
         read,
         ("Use the passages to answer the question briefly.", "Find the answer in the passages."),
-        share=0.24,
+        share=0.18,
         hint=(0, 1),
     ),
     Skill(
         Summarize,
         summarize,
         ("Combine the answered quizzes into an explanation and a final answer.", "Conclude from the quizzes."),
-        share=0.24,
+        share=0.26,
         hint=(0, 1),
     ),
     Skill(
@@ -213,6 +215,6 @@ for _skill in (
     ),
     Skill(AnswerQuestion, recall, ("Reply to the question with a short phrase.",), share=0.02, hint=(0, 1)),
     Skill(ReasonFromMemory, recall_and_reason, ("Think step by step, then answer.",), share=0.02, hint=(0, 1)),
-    Skill(ConstructTriples, triples, ("List the triples that the question is about.",), share=0.03, scored="triples"),
+    Skill(ConstructTriples, triples, ("List the triples that the question is about.",), share=0.02, scored="triples"),
 ):
     register(_skill)

@@ -112,7 +112,7 @@ register(
         JudgeConsistency,
         consistency,
         ("Do both answers to the quiz say the same thing?", "Decide whether the two answers agree in meaning."),
-        share=0.1,
+        share=0.05,
         scored="same",
     )
 )

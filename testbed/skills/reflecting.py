@@ -284,21 +284,21 @@ for _skill in (
         JudgeRelevance,
         relevance,
         ("Does the passage tell anything that the question asks for?", "Decide whether the passage is relevant."),
-        share=0.03,
+        share=0.04,
         scored="relevant",
     ),
     Skill(
         JudgeSupport,
         support,
         ("Does the passage support the answer fully, partially or not at all?",),
-        share=0.03,
+        share=0.06,
         scored="support",
     ),
     Skill(
         RateUsefulness,
         usefulness,
         ("From 1 to 5, how well does the answer respond to the question?",),
-        share=0.02,
+        share=0.05,
         scored="usefulness",
     ),
     Skill(
@@ -312,7 +312,7 @@ for _skill in (
         RewriteQueries,
         queries,
         ("List the search queries that would verify the heuristic answer.",),
-        share=0.02,
+        share=0.015,
         scored="queries",
     ),
 ):
