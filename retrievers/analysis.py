@@ -110,11 +110,20 @@ def query_terms(query: str, language: Language) -> list[str]:
     Any text is a query: nothing in it is an operator. Stop words are dropped unless nothing else is left ("The
     Who"). The result is empty only where the query has neither letters nor digits.
     """
-    plain, stemming = _query_analyzers(language)
-    text = clean_text(query)
-    words: Sequence[str] = plain.analyze(text)
     # The two analyzers differ in their last filter only, which changes terms but neither adds nor drops one.
-    terms: Sequence[str] = stemming.analyze(text)
-    stop = ENGLISH if language == "en" else ENGLISH | CHINESE
+    words = plain_words(query, language)
+    terms: Sequence[str] = _query_analyzers(language)[1].analyze(clean_text(query))
+    stop = stop_words(language)
     kept = [term for word, term in zip(words, terms, strict=True) if word not in stop]
     return list(dict.fromkeys(kept or terms))[:MAX_QUERY_TERMS]
+
+
+def plain_words(query: str, language: Language) -> Sequence[str]:
+    """Return the words of a query in lower case, as they are before stop words are dropped and the rest is stemmed."""
+    words: Sequence[str] = _query_analyzers(language)[0].analyze(clean_text(query))
+    return words
+
+
+def stop_words(language: Language) -> frozenset[str]:
+    """Return the function words that a query of a language drops."""
+    return ENGLISH if language == "en" else ENGLISH | CHINESE
