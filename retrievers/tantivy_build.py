@@ -9,8 +9,7 @@ import json
 import logging
 import os
 import uuid
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from keqa.retrievers.analysis import (
     settings_for,
 )
 from keqa.retrievers.base import Passage
+from keqa.retrievers.intake import Intake, Notice, cleaned
 from keqa.retrievers.layout import (
     BUILDING,
     DATA_PREFIX,
@@ -56,12 +56,8 @@ _PROGRESS_EVERY = 1000
 _WRITER_HEAP = 512_000_000
 _WRITER_THREADS = 2
 _UPDATE_HEAP = 64_000_000
-# The engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be deleted.
-_LONGEST_ID = 1000
 # Above this share of passages in Chinese, an index that was taken for English finds too little.
 _TELL_CHINESE_SHARE = 0.01
-
-Notice = Callable[[str], None]
 
 
 def build_index(
@@ -161,9 +157,6 @@ class _Build:
         self._settings = settings
         self._progress = progress or (lambda count: None)
         self._tell = tell
-        self._ids = _SeenIds()
-        self._hash = SourceHash()
-        self._renamed = 0
         self._chinese = 0
 
     def run(self, passages: Iterable[Passage], sources: tuple[str, ...], name: str) -> Manifest:
@@ -172,7 +165,8 @@ class _Build:
         marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
         write_atomically(self._folder / BUILDING, json.dumps(marker) + "\n")
         data.mkdir()
-        count = self._index(passages, data)
+        intake = Intake(passages)
+        count = self._index(intake, data)
         if count == 0:
             raise InputError("there are no passages to index: the corpus is empty")
         manifest = Manifest(
@@ -180,8 +174,8 @@ class _Build:
             name=name,
             analyzer=self._settings,
             passages=count,
-            renamed=self._renamed,
-            source_hash=self._hash.hexdigest(),
+            renamed=intake.renamed,
+            source_hash=intake.source_hash.hexdigest(),
             sources=sources,
             created=started,
             data=data.name,
@@ -189,10 +183,11 @@ class _Build:
         )
         write_atomically(self._folder / MANIFEST, manifest.to_json())
         (self._folder / NEXT_MANIFEST).unlink(missing_ok=True)
-        self._say_what_was_odd(count)
+        intake.tell(self._tell)
+        self._tell_of_chinese(count)
         return manifest
 
-    def _index(self, passages: Iterable[Passage], data: Path) -> int:
+    def _index(self, intake: Intake, data: Path) -> int:
         from tantivy import Index
 
         with engine_errors(f"the index in {self._folder} could not be begun"):
@@ -201,9 +196,14 @@ class _Build:
             register(index, self._settings)
         count = 0
         with writing(index, self._folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
-            for passage in self._ready(passages):
-                with engine_errors(f"passage {passage.id!r} could not be indexed"):
+            for passage in intake:
+                self._chinese += is_chinese(passage.text)
+                try:
                     writer.add_document(make_document(passage, schema))
+                except BaseException:
+                    # Only now: to be ready for an error costs as much as the hash of a passage.
+                    with engine_errors(f"passage {passage.id!r} could not be indexed"):
+                        raise
                 count += 1
                 if count % _PROGRESS_EVERY == 0:
                     self._progress(count)
@@ -217,78 +217,12 @@ class _Build:
         self._progress(count)
         return count
 
-    def _ready(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        for given in passages:
-            passage = _cleaned(given)
-            unique = self._ids.unique(passage.id)
-            if unique != passage.id:
-                self._renamed += 1
-                passage = dataclasses.replace(passage, id=unique)
-            self._chinese += is_chinese(passage.text)
-            self._hash.add(passage)
-            yield passage
-
-    def _say_what_was_odd(self, count: int) -> None:
-        if self._renamed:
-            self._tell(f"{self._renamed} passages had an id that was taken and got a suffix such as ~2")
+    def _tell_of_chinese(self, count: int) -> None:
         if self._settings.language == "en" and self._chinese > _TELL_CHINESE_SHARE * count:
             self._tell(
                 f"{self._chinese} of {count} passages are in Chinese, in an index for English: "
                 "build it with language zh, which serves both"
             )
-
-
-class _SeenIds:
-    """The ids so far, as 64-bit hashes in a flat table: 21 million of them take 270 MB, a set of text 2 GB.
-
-    Two different ids with the same hash (one chance in 80,000 at 21 million) cost one of them a suffix, nothing else.
-    """
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._table = array("Q", bytes(8 * 1024))
-
-    def unique(self, passage_id: str) -> str:
-        """Return the id, or the id with the first suffix that makes it new, and remember it."""
-        candidate = passage_id
-        for number in itertools.count(2):
-            if self._add(hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
-                return candidate
-            candidate = f"{passage_id}~{number}"
-        raise AssertionError("unreachable")
-
-    def _add(self, key: int) -> bool:
-        if not _insert(self._table, key):
-            return False
-        self._size += 1
-        if self._size * 3 > len(self._table) * 2:
-            larger = array("Q", bytes(16 * len(self._table)))
-            for old in self._table:
-                if old:
-                    _insert(larger, old)
-            self._table = larger
-        return True
-
-
-def _insert(table: array[int], key: int) -> bool:
-    """Insert a key into an open-addressing table whose length is a power of two; False if it is there."""
-    mask = len(table) - 1
-    slot = key & mask
-    while table[slot]:
-        if table[slot] == key:
-            return False
-        slot = (slot + 1) & mask
-    table[slot] = key
-    return True
-
-
-def _cleaned(passage: Passage) -> Passage:
-    clean = Passage(clean_text(passage.id).strip(), clean_text(passage.title).strip(), clean_text(passage.text).strip())
-    if not clean.id:
-        raise InputError(f"a passage has no id (title {clean.title!r}, text {clean.text[:60]!r})")
-    if len(clean.id) > _LONGEST_ID:
-        raise InputError(f"a passage has an id of {len(clean.id)} characters, {_LONGEST_ID} at most: {clean.id[:60]}…")
-    return clean
 
 
 def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> Manifest:
@@ -308,7 +242,7 @@ def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool
     """
     new: dict[str, Passage] = {}
     for given in passages:
-        passage = _cleaned(given)
+        passage = cleaned(given)
         if passage.id in new:
             raise InputError(f"passage id {passage.id!r} is given twice")
         new[passage.id] = passage

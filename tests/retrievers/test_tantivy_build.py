@@ -8,7 +8,6 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage, add_passages, build_index, delete_passages, open_index
-from keqa.retrievers.tantivy_build import _SeenIds
 
 MANY = 3000
 
@@ -40,12 +39,6 @@ def test_repeated_ids_get_a_suffix(tmp_path):
     manifest = build_index(given, tmp_path / "i", notice=notices.append)
     assert (manifest.passages, manifest.renamed) == (4, 3)
     assert ids(tmp_path / "i") == ["7", "7~2", "7~2~2", "7~3"]
-
-
-def test_seen_ids_grow():
-    seen = _SeenIds()
-    assert [seen.unique(str(n)) for n in range(20_000)] == [str(n) for n in range(20_000)]
-    assert seen.unique("19999") == "19999~2"
 
 
 @pytest.mark.parametrize(

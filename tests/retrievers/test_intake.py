@@ -1,0 +1,42 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.errors import InputError
+from keqa.retrievers import Passage
+from keqa.retrievers.intake import Intake, SeenIds, cleaned
+
+
+def test_seen_ids_grow():
+    seen = SeenIds()
+    assert [seen.unique(str(n)) for n in range(20_000)] == [str(n) for n in range(20_000)]
+    assert seen.unique("19999") == "19999~2"
+
+
+@given(st.lists(st.sampled_from(["a", "a~2", "a~2~2", "b"]), max_size=30))
+def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
+    intake = Intake(Passage(one, "", "text") for one in ids)
+    out = [passage.id for passage in intake]
+    assert len(set(out)) == len(out) == intake.count == len(ids)
+    assert intake.renamed == sum(new != old for new, old in zip(out, ids, strict=True))
+    assert out == ids or intake.renamed
+
+
+def test_the_same_passages_have_the_same_hash_however_dirty():
+    left, right = Intake([Passage("a", " Title", "text\x00")]), Intake([Passage("a ", "Title", "text")])
+    assert list(left) == list(right)
+    assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != Intake([]).source_hash.hexdigest()
+
+
+def test_renamed_passages_are_told():
+    told = []
+    intake = Intake([Passage("a", "", ""), Passage("a", "", "")])
+    intake.tell(told.append)
+    assert [passage.id for passage in intake] == ["a", "a~2"]
+    intake.tell(told.append)
+    assert told == ["1 passages had an id that was taken and got a suffix such as ~2"]
+
+
+def test_a_passage_needs_an_id():
+    with pytest.raises(InputError, match="has no id"):
+        cleaned(Passage(" \x00", "T", "x"))
