@@ -1,0 +1,34 @@
+"""An index in Elasticsearch, for corpora and users that outgrow one machine.
+
+::
+
+    from keqa.retrievers import read_corpus
+    from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index
+
+    load_index(read_corpus(["psgs_w100.tsv"]), "elasticsearch://localhost:9200/wikipedia")
+    retriever = ElasticsearchRetriever.open("elasticsearch://localhost:9200/wikipedia")
+
+The address is ``elasticsearch://host:port/name``; several nodes are separated by commas
+(``elasticsearch://one:9200,two:9200/name``), and a cluster that speaks TLS is ``elasticsearch+https://host:port/name``.
+Without a port it is 9200.
+
+Credentials never stand in the address. They come from the environment:
+
+=============================  =================================================================
+``ELASTICSEARCH_API_KEY``      an API key, encoded or as ``id:key``
+``ELASTICSEARCH_USERNAME``     together with ``ELASTICSEARCH_PASSWORD``, where there is no API key
+``ELASTICSEARCH_CA_CERTS``     file of the certificate authority that signed the cluster's certificate
+``ELASTICSEARCH_FINGERPRINT``  SHA-256 fingerprint of the certificate, in the place of such a file
+=============================  =================================================================
+
+To search, they must allow ``read`` and ``view_index_metadata`` on the index; to load it, ``manage``, ``write`` and
+``read`` on ``name`` and ``name-*``.
+"""
+
+from __future__ import annotations
+
+from keqa.retrievers.elasticsearch.address import index_address, is_address
+from keqa.retrievers.elasticsearch.loading import load_index
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever, IndexFacts
+
+__all__ = ["ElasticsearchRetriever", "IndexFacts", "index_address", "is_address", "load_index"]

@@ -1,0 +1,142 @@
+"""Where an index is: ``elasticsearch://host:port/name``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from keqa.errors import InputError
+
+PORT = 9200
+SHAPE = "elasticsearch://host:9200/name, or elasticsearch+https://host:9200/name where the cluster speaks TLS"
+
+_SCHEMES = {"elasticsearch": "http", "elasticsearch+http": "http", "elasticsearch+https": "https"}
+_NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{1,5}))?")
+_NOT_IN_NAMES = re.compile(r'[\\/*?"<>|,#:\s]')
+# The longest name that Elasticsearch takes, less what the names of single loads have behind it.
+_LONGEST_NAME = 255 - 24
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an index is.
+
+    Attributes:
+        scheme: ``"http"`` or ``"https"``.
+        nodes: Host and port of each node that is named.
+        prefix: Path before the index, for a cluster behind a proxy; ``""`` or ``"/path"``.
+        name: Name of the index.
+    """
+
+    scheme: str
+    nodes: tuple[tuple[str, int], ...]
+    prefix: str
+    name: str
+
+    @property
+    def urls(self) -> list[str]:
+        """The address of each node, as the client takes it."""
+        return [f"{self.scheme}://{host}:{port}{self.prefix}" for host, port in self.nodes]
+
+    @property
+    def cluster(self) -> str:
+        """The nodes, as messages name them."""
+        return ", ".join(self.urls)
+
+    def __str__(self) -> str:
+        """The address in full, with every port."""
+        nodes = ",".join(f"{host}:{port}" for host, port in self.nodes)
+        scheme = "elasticsearch+https" if self.scheme == "https" else "elasticsearch"
+        return f"{scheme}://{nodes}{self.prefix}/{self.name}"
+
+
+def is_address(text: str) -> bool:
+    """Tell whether an index is named by an address in Elasticsearch rather than by its folder."""
+    return text.partition("://")[0].lower() in _SCHEMES and "://" in text
+
+
+def parse_address(text: str) -> Address:
+    """Read an address.
+
+    Raises:
+        InputError: It is none, it holds credentials, or no index can have such a name.
+    """
+    scheme, _, rest = text.strip().partition("://")
+    _refuse_secrets(rest)
+    if not is_address(text.strip()):
+        raise InputError(f"{text!r} is not the address of an index in Elasticsearch: write {SHAPE}")
+    nodes, _, path = rest.partition("/")
+    prefix, _, name = path.strip("/").rpartition("/")
+    if not name:
+        raise InputError(f"{text!r} names no index: write {SHAPE}")
+    check_name(name)
+    return Address(
+        _SCHEMES[scheme.lower()],
+        tuple(_node(node.strip(), text) for node in nodes.split(",")),
+        f"/{prefix}" if prefix else "",
+        name,
+    )
+
+
+def index_address(url: str, name: str) -> str:
+    """Return the address of an index from the URL of its cluster, as other tools take it, and its name.
+
+    Args:
+        url: ``http://host:9200``, ``https://host:9200``, or several of one kind, separated by commas.
+        name: Name of the index.
+
+    Raises:
+        InputError: The URL is none or holds credentials, or no index can have such a name.
+    """
+    schemes, rests = set(), []
+    for one in url.split(","):
+        before, found, after = one.strip().rpartition("://")
+        _refuse_secrets(after)
+        if found:
+            schemes.add(
+                before.lower() if before.lower().startswith("elasticsearch") else f"elasticsearch+{before}".lower()
+            )
+        rests.append(after)
+    if len(schemes) != 1 or not schemes <= set(_SCHEMES):
+        raise InputError(f"{url!r} is not the URL of a cluster: write http://host:9200 or https://host:9200")
+    prefixes = {rest.partition("/")[2].strip("/") for rest in rests}
+    if len(prefixes) != 1:
+        raise InputError(f"the nodes of {url!r} must have the same path")
+    check_name(name)
+    nodes = ",".join(rest.partition("/")[0] for rest in rests)
+    parts = [nodes, *prefixes, name]
+    return str(parse_address(f"{schemes.pop()}://{'/'.join(part for part in parts if part)}"))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no index can have.
+
+    Raises:
+        InputError: The name breaks one of Elasticsearch's rules.
+    """
+    if not name or name != name.lower() or _NOT_IN_NAMES.search(name) or name[0] in "-_+.":
+        raise InputError(
+            f"{name!r} cannot be the name of an index in Elasticsearch: use small letters, digits, - and _, "
+            "a letter or digit first"
+        )
+    if len(name.encode()) > _LONGEST_NAME:
+        raise InputError(f"the name {name[:40]!r}… of the index is too long: {_LONGEST_NAME} bytes at most")
+
+
+def _refuse_secrets(rest: str) -> None:
+    """Refuse what may hold a password or a key; the message must not repeat it."""
+    if "@" in rest or "?" in rest or "#" in rest:
+        raise InputError(
+            "the address of a cluster holds neither credentials nor options. Set ELASTICSEARCH_API_KEY, or "
+            f"ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD, in the environment, and write {SHAPE}"
+        )
+
+
+def _node(text: str, address: str) -> tuple[str, int]:
+    found = _NODE.fullmatch(text)
+    if not found:
+        raise InputError(f"{text!r} in {address!r} is not a host, or a host and its port")
+    port = int(found[2] or PORT)
+    if not 0 < port < 65536:
+        raise InputError(f"there is no port {port}: see {address!r}")
+    return found[1], port

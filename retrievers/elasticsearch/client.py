@@ -1,0 +1,192 @@
+"""The connection to a cluster: credentials from the environment, and errors in words that tell what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, RetrievalError
+from keqa.retrievers.elasticsearch.address import Address
+
+if TYPE_CHECKING:
+    from elasticsearch import ApiError, Elasticsearch
+
+API_KEY = "ELASTICSEARCH_API_KEY"
+USERNAME = "ELASTICSEARCH_USERNAME"
+PASSWORD = "ELASTICSEARCH_PASSWORD"
+CA_CERTS = "ELASTICSEARCH_CA_CERTS"
+FINGERPRINT = "ELASTICSEARCH_FINGERPRINT"
+
+_TIMEOUT = 30
+_RETRIES = 4
+
+
+def connect(address: Address) -> Elasticsearch:
+    """Connect to a cluster and make sure that the client and the server understand each other.
+
+    Raises:
+        ConfigurationError: Credentials, certificate or version do not fit.
+        MissingExtraError: The client is not installed.
+        RetrievalError: The cluster cannot be reached.
+    """
+    try:
+        from elasticsearch import AuthorizationException, Elasticsearch, __version__
+    except ImportError as error:
+        raise MissingExtraError("elasticsearch", f"The index {address}") from error
+    client = Elasticsearch(
+        address.urls,
+        request_timeout=_TIMEOUT,
+        # A node that is lost or slow is left out for a while and the request goes to another.
+        max_retries=_RETRIES + len(address.nodes),
+        retry_on_timeout=True,
+        **_credentials(),
+        **_trust(address),
+    )
+    with server_errors(address, "the cluster could not be asked for its version"):
+        try:
+            version = str(client.info()["version"]["number"])
+        except AuthorizationException:
+            # A key that may read an index need not be allowed to ask about the cluster.
+            return client
+        _check_version(version, __version__, address)
+    return client
+
+
+def _check_version(server: str, client: tuple[int, ...], address: Address) -> None:
+    major = int(server.partition(".")[0])
+    if major not in (client[0], client[0] + 1):
+        raise ConfigurationError(_wrong_client(address, client, f"is version {server}", major))
+
+
+def _wrong_client(address: Address, client: tuple[int, ...], what: str, major: int) -> str:
+    text = f"the server at {address.cluster} {what}, which the installed client {client[0]}.{client[1]} cannot talk to"
+    if major < 8:
+        return f"{text}: KEQA needs Elasticsearch 8 or newer"
+    return f"{text}. Install the client of its version: pip install 'elasticsearch>={major},<{major + 1}'"
+
+
+def _credentials() -> dict[str, Any]:
+    key, user, password = (os.environ.get(name) or None for name in (API_KEY, USERNAME, PASSWORD))
+    if key and (user or password):
+        raise ConfigurationError(f"set either {API_KEY}, or {USERNAME} and {PASSWORD}, not both")
+    if bool(user) != bool(password):
+        missing, given = (PASSWORD, USERNAME) if user else (USERNAME, PASSWORD)
+        raise ConfigurationError(f"{given} is set and {missing} is not: Elasticsearch asks for both")
+    if key:
+        identifier, found, secret = key.partition(":")
+        return {"api_key": (identifier, secret) if found else key}
+    return {"basic_auth": (user, password)} if user else {}
+
+
+def _trust(address: Address) -> dict[str, Any]:
+    if address.scheme == "http":
+        return {}
+    certificates, fingerprint = os.environ.get(CA_CERTS), os.environ.get(FINGERPRINT)
+    if certificates and not Path(certificates).is_file():
+        raise ConfigurationError(f"{CA_CERTS} names no file: {certificates}")
+    trust = {"ca_certs": certificates, "ssl_assert_fingerprint": fingerprint}
+    return {name: value for name, value in trust.items() if value}
+
+
+@contextmanager
+def server_errors(address: Address, what: str) -> Iterator[None]:
+    """Turn what the client raises into errors for the user.
+
+    Args:
+        address: The index that was worked on.
+        what: What failed, as the beginning of a sentence.
+
+    Raises:
+        ConfigurationError: Credentials, certificate or version do not fit.
+        RetrievalError: Anything else.
+    """
+    from elasticsearch import ApiError, TransportError, UnsupportedProductError
+
+    try:
+        yield
+    except KeqaError:
+        raise
+    except UnsupportedProductError as error:
+        raise ConfigurationError(
+            f"what answers at {address.cluster} is not Elasticsearch (OpenSearch and other forks are not supported)"
+        ) from error
+    except ApiError as error:
+        raise _refused(address, what, error) from error
+    except TransportError as error:
+        raise _unreached(address, what, error) from error
+
+
+def reason(error: ApiError) -> str:
+    """What the server gave as the reason of an error."""
+    return problem(error.body) or str(error.message)
+
+
+def problem(body: object) -> str:
+    """The reason in the body of an error, or in one answer of several; empty where it has none."""
+    found = body.get("error", body) if isinstance(body, dict) else None
+    if isinstance(found, dict):
+        cause = found.get("caused_by")
+        texts = [str(part["reason"]) for part in (found, cause) if isinstance(part, dict) and part.get("reason")]
+        return ": ".join(dict.fromkeys(texts)) or str(found.get("type", ""))
+    return found if isinstance(found, str) else ""
+
+
+def blocked(name: str, text: str) -> RetrievalError:
+    """The error of an index that refuses to be written to."""
+    return RetrievalError(
+        f"the index {name} is read-only and cannot be written to: {text}. Elasticsearch sets such a block itself when "
+        "a disk is nearly full; free space, or lift the block (index.blocks), and run the same again"
+    )
+
+
+def _refused(address: Address, what: str, error: ApiError) -> KeqaError:
+    import elasticsearch
+
+    text, status = reason(error), error.status_code
+    if "cluster_block_exception" in str(error.body) and status in (403, 429):
+        return blocked(address.name, text)
+    if status == 401:
+        return ConfigurationError(_unauthenticated(address))
+    if status == 403:
+        return ConfigurationError(f"{what}: the credentials for {address.cluster} do not allow it ({text})")
+    if status in (400, 406) and ("media_type_header" in str(error.body) or "compatible-with" in text):
+        older = max(elasticsearch.__version__[0] - 1, 7)
+        return ConfigurationError(_wrong_client(address, elasticsearch.__version__, "is older", older))
+    if status == 404 and "no such index" in text:
+        return RetrievalError(f"{what}: there is no such index at {address.cluster} ({text})")
+    return RetrievalError(f"{what}: {address.cluster} answered {status} ({text})")
+
+
+def _unauthenticated(address: Address) -> str:
+    given = " and ".join(name for name in (API_KEY, USERNAME, PASSWORD) if os.environ.get(name))
+    if given:
+        return f"{address.cluster} does not accept the credentials in {given}"
+    return f"{address.cluster} asks for credentials: set {API_KEY}, or {USERNAME} and {PASSWORD}, in the environment"
+
+
+def _unreached(address: Address, what: str, error: Exception) -> KeqaError:
+    from elastic_transport import TlsError
+    from elasticsearch import ConnectionTimeout, SerializationError
+
+    if isinstance(error, TlsError):
+        hint = (
+            f"name the file of the authority that signed it in {CA_CERTS}, or its SHA-256 fingerprint in {FINGERPRINT}"
+        )
+        return ConfigurationError(f"the certificate of {address.cluster} is not trusted: {hint} ({_short(error)})")
+    if isinstance(error, SerializationError):
+        return RetrievalError(f"{what}: what answers at {address.cluster} does not speak as Elasticsearch does")
+    if isinstance(error, ConnectionTimeout):
+        return RetrievalError(f"{what}: {address.cluster} did not answer in time")
+    hint = "" if address.scheme == "https" else "; where the cluster speaks TLS, write elasticsearch+https://"
+    return RetrievalError(
+        f"{what}: {address.cluster} cannot be reached ({_short(error)}). Check the address, its port, and that the "
+        f"server runs{hint}"
+    )
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."

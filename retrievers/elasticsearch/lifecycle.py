@@ -1,0 +1,243 @@
+"""The states of an index in a cluster, told by the ``_meta`` of its mapping.
+
+::
+
+    wikipedia                      alias of the finished index: what users name
+    wikipedia-3f2a91c04b7d         an index; ``_meta.keqa`` is its manifest or, until then, the record of its load
+    wikipedia-3f2a91c04b7d-load    alias that the load writes through
+
+The one step that publishes an index is the switch of the alias, so a loader killed at any moment leaves either the
+index as it was or the new one, complete. A load writes through an alias of its own because Elasticsearch creates an
+index that is written to and not there: what is left of a load must not bring back the index that another removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.elasticsearch.address import Address
+from keqa.retrievers.elasticsearch.client import server_errors
+from keqa.retrievers.elasticsearch.mapping import field_mappings
+from keqa.retrievers.manifest import Manifest
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+_META: Final = "keqa"
+_LOAD: Final = "keqa-load"
+_INDEX: Final = "keqa-index"
+# Copies are made in the background all the same; this is how long publishing waits for them.
+_WAIT_FOR_COPIES: Final = "60s"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The record of a load that is not finished.
+
+    Attributes:
+        name: Name that the index will have.
+        data: The index that is loaded.
+        owner: Who loads it now; another process takes over by writing its own.
+        started: When it was begun, in UTC.
+        plan: Language and settings; a load goes on only with the same.
+        head: Hash of the first passages, by which another corpus is told.
+        passages: So many, from the beginning of the corpus, are in it for certain.
+        source_hash: Hash of these.
+    """
+
+    name: str
+    data: str
+    owner: str
+    started: str
+    plan: dict[str, Any]
+    head: str
+    passages: int = 0
+    source_hash: str = ""
+
+    @property
+    def alias(self) -> str:
+        """What the load writes through."""
+        return f"{self.data}-load"
+
+
+def data_name(name: str) -> str:
+    """Return a new name for the index behind a name."""
+    return f"{name}-{uuid.uuid4().hex[:12]}"
+
+
+class Indexes:
+    """The indexes of one name in a cluster."""
+
+    def __init__(self, client: Elasticsearch, address: Address) -> None:
+        """Look at the cluster through a client."""
+        self._client = client
+        self._address = address
+
+    def found(self, pattern: str) -> dict[str, dict[str, Any]]:
+        """Return the indexes behind a name, an alias or a pattern, with their settings, mappings and aliases."""
+        from elasticsearch import NotFoundError
+
+        with server_errors(self._address, f"the index {pattern} could not be looked up"):
+            try:
+                return dict(self._client.indices.get(index=pattern))
+            except NotFoundError:
+                return {}
+
+    def refuse_foreign(self) -> None:
+        """Make sure that the name is free, or an index that KEQA made.
+
+        Raises:
+            InputError: Something else has the name.
+        """
+        name = self._address.name
+        for data, state in self.found(name).items():
+            if data == name or _meta(state).get("format") != _INDEX:
+                raise InputError(
+                    f"{name} at {self._address.cluster} is an index that KEQA did not make; it is left alone. "
+                    "Choose another name"
+                )
+
+    def unfinished(self) -> Load | None:
+        """Return the load of this name that is under way or was interrupted."""
+        loads = [load for state in self._own().values() if (load := _load(state)) is not None]
+        return max(loads, key=lambda load: load.started, default=None)
+
+    def begin(self, load: Load, settings: dict[str, Any]) -> None:
+        """Create the index of a load."""
+        with server_errors(self._address, f"the index {load.data} could not be created"):
+            self._client.indices.create(
+                index=load.data,
+                settings=settings,
+                mappings={**field_mappings(), "_meta": {_META: _record(load)}},
+                aliases={load.alias: {"is_write_index": True}},
+            )
+
+    def note(self, load: Load, *, owner: str) -> None:
+        """Write down how far a load is, or who goes on with it.
+
+        Args:
+            load: The new record.
+            owner: Who must own the load until now.
+
+        Raises:
+            RetrievalError: Another process has taken over.
+        """
+        state = self.found(load.data).get(load.data)
+        before = _load(state) if state else None
+        if before is None or before.owner != owner:
+            raise taken_over(load.name)
+        self._describe(load.data, _record(load))
+
+    def publish(self, load: Load, manifest: Manifest, replicas: int | None) -> bool:
+        """Make a loaded and verified index the one that its name stands for.
+
+        Returns:
+            Whether all its copies are there already.
+        """
+        self.note(load, owner=load.owner)
+        copies: dict[str, Any] = (
+            {"auto_expand_replicas": "0-1"} if replicas is None else {"number_of_replicas": replicas}
+        )
+        with server_errors(self._address, f"the index {load.data} could not be finished"):
+            settings = {**copies, "refresh_interval": None, "blocks.write": True}
+            self._client.indices.put_settings(index=load.data, settings=settings)
+            health = (
+                self._client.options(request_timeout=90, max_retries=0).cluster.health(
+                    index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES
+                )
+                if replicas != 0
+                else {"timed_out": False}
+            )
+        self._describe(load.data, json.loads(manifest.to_json()))
+        removed = [
+            {"remove": {"index": data, "alias": load.name, "must_exist": True}} for data in self.found(load.name)
+        ]
+        with server_errors(self._address, f"the index {load.data} could not be published"):
+            self._client.indices.update_aliases(
+                actions=[
+                    *removed,
+                    {"add": {"index": load.data, "alias": load.name}},
+                    {"remove": {"index": load.data, "alias": load.alias}},
+                ]
+            )
+        return not health["timed_out"]
+
+    def remove_others(self, keep: str | None) -> list[str]:
+        """Remove what earlier loads of this name left, finished or not.
+
+        Returns:
+            What was left alone, because something else refers to it.
+        """
+        left = []
+        for data, state in self._own().items():
+            if data == keep:
+                continue
+            if set(state.get("aliases", {})) - {f"{data}-load"}:
+                left.append(data)
+            else:
+                self.remove(data)
+        return left
+
+    def remove(self, data: str) -> None:
+        """Remove one index."""
+        with server_errors(self._address, f"the index {data} could not be removed"):
+            self._client.indices.delete(index=data, ignore_unavailable=True)
+
+    def _own(self) -> dict[str, dict[str, Any]]:
+        """The indexes that loads of this name made; a pattern alone would also find those of longer names."""
+        name = self._address.name
+        return {data: state for data, state in self.found(f"{name}-*").items() if _meta(state).get("name") == name}
+
+    def _describe(self, data: str, record: dict[str, Any]) -> None:
+        with server_errors(self._address, f"the state of the index {data} could not be written"):
+            self._client.indices.put_mapping(index=data, meta={_META: record})
+
+
+def taken_over(name: str) -> RetrievalError:
+    """The error of a load that another process goes on with, or has removed."""
+    return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can go on")
+
+
+def manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
+    """Return the manifest of a finished index.
+
+    Args:
+        data: The index.
+        state: What :meth:`Indexes.found` gives for it.
+        where: What to call it in messages.
+
+    Raises:
+        RetrievalError: The index is not finished, was not made by KEQA, or this version cannot read it.
+    """
+    meta = _meta(state)
+    if meta.get("format") == _LOAD:
+        raise RetrievalError(f"{where} is not finished: its load is still running, or was interrupted")
+    if meta.get("format") != _INDEX:
+        raise RetrievalError(f"{where} was not made by KEQA: its mapping holds no manifest")
+    # An index that was cloned or restored has another name than when it was built.
+    return dataclasses.replace(Manifest.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
+
+
+def _record(load: Load) -> dict[str, Any]:
+    return {"format": _LOAD, **dataclasses.asdict(load)}
+
+
+def _meta(state: dict[str, Any]) -> dict[str, Any]:
+    meta = state.get("mappings", {}).get("_meta", {}).get(_META)
+    return meta if isinstance(meta, dict) else {}
+
+
+def _load(state: dict[str, Any]) -> Load | None:
+    values = dict(_meta(state))
+    if values.pop("format", None) != _LOAD:
+        return None
+    try:
+        return Load(**values)
+    except TypeError:
+        # Of another version: nothing can go on with it.
+        return None
