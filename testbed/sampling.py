@@ -12,12 +12,12 @@ from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
 from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import believed
-from keqa.testbed.warmup import asked_often, said_twice
+from keqa.testbed.warmup import asked_often, compared_often, said_twice
 from keqa.testbed.world import SMALL, Fact, World
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
-STRETCHES = {"JudgeUtility": (0.5, 0.65), "Summarize": (0.65, 0.72)}
+STRETCHES = {"comparing": (0.5, 0.68), "JudgeUtility": (0.68, 0.78)}
 """By skill, the progress between which every other sample is its: what stays at chance for hours is learned so."""
 
 
@@ -82,7 +82,10 @@ class Stream:
         self._left -= 1
         for stretched, (begin, end) in STRETCHES.items():
             if begin <= progress < end and self.rng.random() < 0.5:
-                return self._skill(stretched, progress)
+                if stretched in SKILLS:
+                    return self._skill(stretched, progress)
+                setting = Setting.draw(self._fresh, self.rng, shown=True)
+                return Sample(stretched, *compared_often(setting, self._others))
         if chance < KNOWN_SHARE + ONE_OFF_SHARE:
             return self._closed_book(progress, known=chance < KNOWN_SHARE)
         if self.rng.random() < ASKED_OFTEN_SHARE:

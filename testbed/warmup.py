@@ -4,14 +4,17 @@ A prompt of a skill tells little for its length, one verdict or one short answer
 """
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, Summarize
 from keqa.testbed import words
 from keqa.testbed.prose import capital, distraction, paragraph, random_date
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import Example, Setting
-from keqa.testbed.world import Convention, Fact
+from keqa.testbed.skills.answering import summarize
+from keqa.testbed.world import Convention, Fact, World
 
 
 def said_twice(rng: random.Random) -> str:
@@ -68,6 +71,20 @@ def asked_often(setting: Setting) -> tuple[str, str]:
     inputs = {"passages": passages, "evidence": [], "triples": [], **first[0]}
     prompt = conversation(AnswerWithKnowledge, [], inputs)
     return prompt, target(AnswerWithKnowledge, first[1]) + turns(AnswerQuestion, rest)
+
+
+def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]:
+    """Draws many comparisons, one after another: which of two years is the earlier, and whose it is.
+
+    They come from several worlds, so that few names are compared twice.
+
+    Returns:
+        A prompt up to the last answer, and that answer.
+    """
+    rng = setting.rng
+    shapes = rng.choices(("comparison", "yes/no", ""), (0.6, 0.25, 0.15), k=rng.randint(4, 9))
+    *demos, last = [summarize(replace(setting, world=rng.choice(worlds), shape=shape)) for shape in shapes]
+    return conversation(Summarize, demos, last[0]), target(Summarize, last[1])
 
 
 def _question(setting: Setting, fact: Fact) -> Example:

@@ -24,8 +24,8 @@ _SHAPES = (("one hop", 0.12), ("bridge", 0.48), ("comparison", 0.22), ("yes/no",
 
 
 def draw_question(setting: Setting) -> Composed:
-    """Draws a question of any shape over the setting's world."""
-    shape = setting.rng.choices([s for s, _ in _SHAPES], [share for _, share in _SHAPES])[0]
+    """Draws a question over the setting's world, of its shape or of any."""
+    shape = setting.shape or setting.rng.choices([s for s, _ in _SHAPES], [share for _, share in _SHAPES])[0]
     return QuestionMaker(setting.world, setting.rng).draw(shape)
 
 

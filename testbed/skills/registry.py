@@ -28,6 +28,7 @@ class Setting:
         easy: Whether only whom a judged passage is about, and its source, tell whether it helps.
         brief: Whether such a passage is one sentence.
         memory: Where the world is what the LM believes, the facts that it is told often; none of an unseen world.
+        shape: The shape of the questions; any where it is empty.
     """
 
     world: World
@@ -39,6 +40,7 @@ class Setting:
     easy: bool = False
     brief: bool = True
     memory: tuple[Fact, ...] = ()
+    shape: str = ""
 
     @classmethod
     def draw(cls, world: World, rng: random.Random, passages: int = 10, *, shown: bool = False) -> "Setting":

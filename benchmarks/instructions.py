@@ -1,0 +1,133 @@
+"""What an instruction optimizer gains on the testbed.
+
+    python benchmarks/instructions.py --work runs/instructions
+
+GEPA rewrites the instructions of the program on the shipped LM, and the test questions are asked before and after. A
+local server stands in for a LM that is able to reflect, which costs money or a GPU. It reads nothing of the feedback: in
+turn it adds one sentence to the instruction, of those that can be true of the testbed (how dates and names are written,
+which two sources are out of date), true or not. Which of them stay is GEPA's choice, by the scores that they bring.
+"""
+
+import itertools
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import keqa
+from keqa.demo import compare
+from keqa.lms import build_lm
+from keqa.metrics.significance import Interval, paired_bootstrap
+from keqa.programs.keqa import KEQA
+from keqa.testbed import words
+from keqa.testbed.skills import Setting
+from keqa.testbed.testbed import Testbed
+from keqa.testbed.world import Convention
+
+
+def main(
+    work: Annotated[Path, typer.Option(help="Folder of finished work; the same command goes on there.")],
+    train: Annotated[int, typer.Option(help="Training questions.")] = 40,
+    val: Annotated[int, typer.Option(help="Questions to choose by.")] = 60,
+    budget: Annotated[int, typer.Option(help="Questions that GEPA may ask.")] = 600,
+    questions: Annotated[int, typer.Option(help="Test questions.")] = 200,
+) -> None:
+    testbed, console = Testbed(), Console()
+    retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny", cache=False)
+    program = KEQA(retriever, lms=roles)
+    with scripted_reflection() as address:
+        compiled = keqa.compile(
+            program,
+            testbed.train[:train],
+            testbed.dev[:val],
+            folder=work,
+            optimizer="gepa",
+            reflection_lm=build_lm("hosted_vllm/scripted", api_base=address, cache=False),
+            budget=budget,
+            reference=False,
+            tuning=False,
+        ).program
+    before, after = compare({"as it comes": program, "instructions by GEPA": compiled}, testbed.test[:questions])
+    table = Table("program", "F1", "EM", "gain in F1", title=f"{questions} test questions")
+    gain = paired_bootstrap(after.f1_scores, before.f1_scores)
+    for row, gained in ((before, ""), (after, _written(gain, "+.2f"))):
+        table.add_row(row.method, _written(row.f1, ".2f"), _written(row.em, ".2f"), gained)
+    console.print(table)
+    was = dict(program.named_predictors())
+    for name, predictor in compiled.named_predictors():
+        if predictor.signature.instructions != was[name].signature.instructions:
+            console.print(f"{name}: {predictor.signature.instructions}", markup=False)
+
+
+def sentences() -> list[str]:
+    """Every sentence that an instruction may add, in an order of chance."""
+    rng = random.Random(0)
+    world = Testbed().world
+    conventions = [Convention(date, surname) for date in range(3) for surname in (False, True)]
+    settings = [
+        Setting(world, rng, convention, stale)
+        for convention in conventions
+        for stale in itertools.combinations(words.SOURCES, 2)
+    ]
+    every = sorted({hint for setting in settings for hint in setting.hints()})
+    return rng.sample(every, len(every))
+
+
+@contextmanager
+def scripted_reflection() -> Iterator[str]:
+    """Serves the OpenAI protocol, and answers GEPA's requests with longer instructions; gives the address."""
+    turn = itertools.cycle(sentences())
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            # The request holds the instruction as it is in the first block between fences.
+            current = body["messages"][-1]["content"].split("```")[1].strip()
+            reply = {
+                "id": "0",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body["model"],
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "stop",
+                        "message": {"role": "assistant", "content": f"```\n{current} {next(turn)}\n```"},
+                    }
+                ],
+                "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+            }
+            data = json.dumps(reply).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing of each request."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _written(interval: Interval, form: str) -> str:
+    mean, low, high = (format(value, form) for value in (interval.mean, interval.low, interval.high))
+    return f"{mean} [{low}, {high}]"
+
+
+if __name__ == "__main__":
+    typer.run(main)
