@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from keqa.appending import append, held
 from keqa.errors import InputError, StorageError
 
 __all__ = ["Journal"]
@@ -51,10 +50,8 @@ class Journal:
         header = _line({"keqa_journal": 1, "fingerprint": dict(fingerprint)})
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Append mode keeps a second writer, were there one, from overwriting; reading needs the plus.
-            stream = FileIO(path, "a+")
+            stream = held(path, "another compilation", "choose another folder")
             try:
-                _hold(stream, path)
                 stream.seek(0)
                 entries = cls._read(path, stream, header)
             except BaseException:
@@ -71,7 +68,7 @@ class Journal:
         first, found, rest = data.partition(b"\n")
         if not found and (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
             stream.truncate(0)
-            _append(stream, header)
+            append(stream, header, sync=True)
             return {}
         _compare(path, first, header)
         entries: dict[str, dict[str, Any]] = {}
@@ -115,7 +112,7 @@ class Journal:
         line = _line({"key": key, "value": dict(value)})
         with self._lock:
             try:
-                _append(self._stream, line)
+                append(self._stream, line, sync=True)
             except OSError as error:
                 raise StorageError(f"{self.path} cannot be written: {error.strerror or error}") from error
             # As it would be read from the file: nothing that the caller changes later gets in.
@@ -145,35 +142,6 @@ class Journal:
 def _line(value: Mapping[str, Any]) -> bytes:
     # Escaped to ASCII, so that no character in it can pass for a line break and any text can be written.
     return json.dumps(value, allow_nan=False).encode("ascii") + b"\n"
-
-
-def _append(stream: FileIO, line: bytes) -> None:
-    """Write a line as a whole or not at all."""
-    end = stream.seek(0, os.SEEK_END)
-    try:
-        if stream.write(line) != len(line):
-            raise OSError("the disk is full")
-        os.fsync(stream.fileno())
-    except OSError:
-        with suppress(OSError):
-            stream.truncate(end)
-        raise
-
-
-def _hold(stream: FileIO, path: Path) -> None:
-    """Keep other processes from writing the same journal; the system lets go of it when this process ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock; there it is for the user to start one compilation at a time.
-        return
-    try:
-        fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise InputError(
-            f"{path} is in use by another compilation; wait for its end, or choose another folder"
-        ) from error
-    except OSError:  # A file system without locks.
-        return
 
 
 def _compare(path: Path, first: bytes, header: bytes) -> None:

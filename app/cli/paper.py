@@ -158,7 +158,7 @@ def _measured(plan: _Plan) -> list[Grid]:
     from keqa.reports import tables, write
     from keqa.reports.beside import beside_the_paper
     from keqa.reports.entries import entries_of
-    from keqa.runs.lines import read_run
+    from keqa.runs.reading import read_run
 
     paths = [path for one in plan.experiments for path in _run(plan, one)]
     runs = [read_run(path) for path in paths]

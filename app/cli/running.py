@@ -1,7 +1,8 @@
-"""Running methods from the command line: what the options name, a bar for each method, and a table at the end."""
+"""Running methods from the command line: what the options name, and a bar for each method."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from keqa.cli.run_options import RunOptions
     from keqa.runs.compare import Row
     from keqa.runs.methods import Spec
     from keqa.runs.questions import Questions
     from keqa.runs.tally import Tally
 
-__all__ = ["Asking", "Models", "figures", "questions_of", "rows_of", "run_table", "settings_of", "told_failures"]
+__all__ = ["Asking", "Models", "questions_of", "rows_of", "settings_of"]
 
 _TOLD = 5
 
@@ -54,22 +54,39 @@ class Asking:
     folder: Path
     index: Path | None = None
     program: Path | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     in_flight: int = 8
     retry_failed: bool = False
     cached: bool = True
 
+    @classmethod
+    def of(cls, options: RunOptions) -> Asking:
+        """What the options name.
 
-def questions_of(
-    testbed: bool,
-    name: str | None,
-    data: Path | None,
-    split: str | None,
-    sample: int | None,
-    seed: int,
-    limit: int | None,
-    index: Path | None,
-) -> Questions:
+        Raises:
+            InputError: They contradict each other, or there are no such questions.
+        """
+        return cls(
+            questions_of(options),
+            Models(
+                options.lm,
+                options.consistency_lm,
+                options.utility_lm,
+                options.api_base,
+                options.consistency_api_base,
+                options.utility_api_base,
+            ),
+            options.out,
+            options.index,
+            options.program,
+            settings_of(options),
+            options.in_flight,
+            options.retry_failed,
+            not options.no_cache,
+        )
+
+
+def questions_of(options: RunOptions) -> Questions:
     """The questions that the options name; what of the data cannot be used is told.
 
     Raises:
@@ -77,32 +94,38 @@ def questions_of(
     """
     from keqa.runs.questions import of_name, of_testbed
 
-    if testbed == (name is not None):
+    if options.testbed == (options.questions is not None):
         raise InputError("give either --questions, a file or the name of a benchmark, or --testbed")
-    if not testbed:
-        found = of_name(str(name), data, split=split, sample=sample, seed=seed, limit=limit)
+    if not options.testbed:
+        found = of_name(
+            str(options.questions),
+            options.data,
+            split=options.split,
+            sample=options.sample,
+            seed=options.seed,
+            limit=options.limit,
+        )
         _tell(found.problems)
         return found
-    for flag, value in (("index", index), ("data", data), ("sample", sample), ("seed", seed or None)):
+    own = {"index": options.index, "data": options.data, "sample": options.sample, "seed": options.seed or None}
+    for flag, value in own.items():
         if value is not None:
             raise InputError(f"--testbed has its own index and order of questions: leave out --{flag}")
-    return of_testbed(split or "test", limit)
+    return of_testbed(options.split or "test", options.limit)
 
 
-def settings_of(
-    tries: int | None, threshold: str | None, temperature: float | None, top_k: int | None, no_decompose: bool
-) -> dict[str, Any]:
+def settings_of(options: RunOptions) -> dict[str, Any]:
     """The settings that were given."""
     from keqa.programs.gates import as_fraction
 
-    if threshold is not None:
-        as_fraction(threshold)
-    given = {"tries": tries, "threshold": threshold, "temperature": temperature, "top_k": top_k}
-    found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return found | ({"decompose": False} if no_decompose else {})
+    if options.threshold is not None:
+        as_fraction(options.threshold)
+    given = {name: getattr(options, name) for name in ("tries", "threshold", "temperature", "top_k")}
+    found = {name: value for name, value in given.items() if value is not None}
+    return found | ({"decompose": False} if options.no_decompose else {})
 
 
-def rows_of(specs: list[Spec], asking: Asking) -> list[Row]:
+def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
     """Ask every question of every method, with a bar for each.
 
     Raises:
@@ -153,64 +176,7 @@ def standing(tally: Tally) -> str:
     return ", ".join(parts)
 
 
-def run_table(rows: list[Row]) -> Table:
-    """The runs side by side: scores, and costs of a question."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("run", overflow="fold")
-    for name in ("F1", "EM", "ACC", "failed", "retr.", "LM calls", "made", "tokens"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        tally = row.tally
-        scores = [tally.mean(name) for name in ("f1", "em", "accuracy")]
-        table.add_row(
-            row.spec.label,
-            *("" if score is None else f"{score:.3f}" for score in scores),
-            str(tally.failed),
-            f"{tally.a_question(tally.retrievals):.2f}",
-            f"{tally.a_question(tally.requests):.1f}",
-            f"{tally.a_question(tally.calls):.1f}",
-            f"{tally.a_question(tally.tokens):.0f}",
-        )
-    table.caption = "retrievals, LM calls and tokens are for one question; made: those that no cache answered"
-    table.caption_justify = "left"
-    return table
-
-
-def told_failures(rows: list[Row]) -> list[str]:
-    """What failed, by the kind of error, and what to do about it."""
-    told = []
-    for row in rows:
-        if row.tally.failed:
-            causes = ", ".join(f"{cause} {count}" for cause, count in row.tally.causes.most_common())
-            told.append(f"{row.spec.label}: {row.tally.failed} failed ({causes}); --retry-failed asks them again")
-    return told
-
-
-def figures(rows: list[Row]) -> list[dict[str, Any]]:
-    """The same as JSON."""
-    return [
-        {
-            "method": row.spec.method.name,
-            "label": row.spec.label,
-            "file": str(row.path),
-            "questions": row.tally.questions,
-            "asked": row.tally.asked,
-            "failed": row.tally.failed,
-            "causes": dict(row.tally.causes),
-            "scores": {name: row.tally.mean(name) for name in row.tally.scored},
-            "lm_requests": row.tally.requests,
-            "lm_calls": row.tally.calls,
-            "tokens": row.tally.tokens,
-            "retrievals": row.tally.retrievals,
-        }
-        for row in rows
-    ]
-
-
-def _tell(problems: list[str]) -> None:
+def _tell(problems: Sequence[str]) -> None:
     """Name what of the data is passed over, the first few in full."""
     from keqa.cli.console import status
 

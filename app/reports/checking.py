@@ -15,7 +15,7 @@ from typing import Any
 from keqa.errors import InputError
 from keqa.reports.expectations import FOLDER, Case, Expected
 from keqa.reports.measures import measure
-from keqa.runs.lines import iter_lines
+from keqa.runs.reading import iter_lines
 
 __all__ = ["Checked", "check", "find"]
 

@@ -29,7 +29,7 @@ def table(runs: Sequence[Run]) -> Rendered:
     """Table 1 for a rich console: every method on every kind of question, with costs and significance.
 
     Args:
-        runs: As `keqa.runs.lines.read_run` reads them, finished or not.
+        runs: As `keqa.runs.reading.read_run` reads them, finished or not.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -41,7 +41,7 @@ def tables(runs: Sequence[Run]) -> list[Grid]:
     """The tables of the KEQA paper, and that of gates, as far as the runs have their rows.
 
     Args:
-        runs: As `keqa.runs.lines.read_run` reads them.
+        runs: As `keqa.runs.reading.read_run` reads them.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -63,7 +63,7 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     """Figures 3 to 5 of the KEQA paper, and those of gates, as far as the runs have their points.
 
     Args:
-        runs: As `keqa.runs.lines.read_run` reads them.
+        runs: As `keqa.runs.reading.read_run` reads them.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -78,7 +78,7 @@ def write(folder: Path | str, runs: Sequence[Run], *, plots: bool | None = None)
 
     Args:
         folder: Where to; it is made where it is not there.
-        runs: As `keqa.runs.lines.read_run` reads them.
+        runs: As `keqa.runs.reading.read_run` reads them.
         plots: Whether to draw the figures; where None, if matplotlib is installed.
 
     Returns:

@@ -7,13 +7,11 @@ samples never become equal by being one. Answers are kept as JSON in an SQLite f
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,29 +19,10 @@ from typing import Any
 import dspy
 
 from keqa.errors import InputError, StorageError
+from keqa.runs.anew import is_asked_anew, standing_in
+from keqa.runs.calls import as_dspy_reads, as_kept, key_of, settled
 
-__all__ = ["CallCache", "anew"]
-
-_FORMAT = "keqa-calls-1"
-_REPLIES = ("ModelResponse", "TextCompletionResponse")
-# They tell how a call is sent, not what is asked; synchronous and awaited calls ask the same.
-_NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
-
-_anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
-
-
-@contextmanager
-def anew() -> Iterator[None]:
-    """Within this context every call is made, and what it gets takes the place of what was kept.
-
-    A question that failed with a reply that cannot be read would get the same from the cache again. Draws that gates
-    share stay as they are: no failed draw fails a question, and other gates have decided on them.
-    """
-    token = _anew.set(True)
-    try:
-        yield
-    finally:
-        _anew.reset(token)
+__all__ = ["CallCache", "Draws"]
 
 
 class CallCache:
@@ -75,16 +54,8 @@ class CallCache:
     @contextmanager
     def installed(self) -> Iterator[CallCache]:
         """Within this context it is DSPy's cache, for all threads of the process."""
-        before = vars(dspy).get("cache")
-        dspy.cache = self
-        try:
+        with standing_in(self):
             yield self
-        finally:
-            if before is None:
-                # DSPy makes its own when it is next read.
-                del dspy.cache
-            else:
-                dspy.cache = before
 
     # DSPy's side. A hit tells of no usage, so that it is counted as a call answered by a cache; its tokens are told to
     # the meter of the call, as they are what the answer takes.
@@ -95,9 +66,9 @@ class CallCache:
         Raises:
             StorageError: The file cannot be read.
         """
-        if self.path is None or _anew.get() or not _settled(request):
+        if self.path is None or is_asked_anew() or not settled(request):
             return None
-        kept = self._read(_key(request, ignored_args_for_cache_key))
+        kept = self._read(key_of(request, ignored_args_for_cache_key))
         if kept is None:
             self.misses += 1
             return None
@@ -105,7 +76,7 @@ class CallCache:
         replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
         if replayed is not None:
             replayed(kept["usage"])
-        return _as_dspy_reads(kept)
+        return as_dspy_reads(kept)
 
     def put(
         self,
@@ -119,10 +90,10 @@ class CallCache:
         Raises:
             StorageError: The file cannot be written. What was kept before stays.
         """
-        if self.path is not None and _settled(request):
-            kept = _as_kept(value)
+        if self.path is not None and settled(request):
+            kept = as_kept(value)
             if kept is not None:
-                self._write(_key(request, ignored_args_for_cache_key), kept)
+                self._write(key_of(request, ignored_args_for_cache_key), kept)
 
     def draws(self) -> Draws:
         """The same file as a place where gates keep the draws that they share."""
@@ -185,44 +156,3 @@ def _opened(path: Path | str) -> sqlite3.Connection:
     except (sqlite3.Error, OSError) as error:
         raise InputError(f"{path} cannot be used as a cache of calls: {error}; name another, or delete it") from error
     return file
-
-
-def _settled(request: dict[str, Any]) -> bool:
-    """Whether the same answer may be given again: at temperature 0, or to a draw with an identity."""
-    config = (request.get("request") or {}).get("config") or {}
-    temperature = request.get("temperature", config.get("temperature"))
-    return temperature == 0 or request.get("rollout_id") is not None
-
-
-def _key(request: dict[str, Any], ignored: Sequence[str]) -> str:
-    asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
-    text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _written(value: Any) -> Any:
-    """What JSON has no form for, such as the model class of a structured reply."""
-    schema = getattr(value, "model_json_schema", None) if isinstance(value, type) else None
-    if schema is not None:
-        return schema()
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if dump is not None and not isinstance(value, type) else repr(value)
-
-
-def _as_kept(value: Any) -> dict[str, Any] | None:
-    """An answer as JSON: DSPy's own record, or the reply of a client library; None where it is neither."""
-    if isinstance(value, dict):
-        return {"record": value, "usage": value.get("usage") or {}}
-    kind = type(value).__name__
-    if kind not in _REPLIES:
-        return None
-    reply = value.model_dump(mode="json")
-    return {"reply": reply, "kind": kind, "usage": reply.get("usage") or {}}
-
-
-def _as_dspy_reads(kept: dict[str, Any]) -> Any:
-    if "record" in kept:
-        return {**kept["record"], "usage": {}}
-    import litellm
-
-    return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})

@@ -14,10 +14,10 @@ from keqa.programs.program import Program
 from keqa.runs.cache import CallCache
 from keqa.runs.configuration import describe, differences
 from keqa.runs.files import empty
-from keqa.runs.lines import iter_lines, read_header
 from keqa.runs.making import Parts, given, make
 from keqa.runs.methods import Spec
 from keqa.runs.questions import Questions, golds_of
+from keqa.runs.reading import iter_lines, read_header
 from keqa.runs.runner import evaluate
 from keqa.runs.tally import Tally
 
@@ -72,7 +72,8 @@ def compare(
     Args:
         specs: The methods, each with a label of its own.
         questions: What to ask.
-        parts: What the methods are made from; shared draws, gold answers and the random gate's share are found here.
+        parts: What the methods are made from; shared draws, gold answers and the random gate's share are found here,
+            and the settings of the questions are theirs.
         folder: Where the run files go, named for the labels.
         cache: Shared by all.
         command: How to run it again, without addresses.
@@ -126,7 +127,8 @@ def compare(
 
 
 def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache) -> Parts:
-    """What the gates need."""
+    """What the gates need, and what the questions ask of single methods."""
+    parts = replace(parts, own={**questions.settings, **parts.own})
     gates = {spec.method.gate for spec in specs} - {None}
     if gates and parts.draws is None:
         draws = SharedDraws(probabilities="ProbabilityGate" in gates, store=cache.draws())

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
+from keqa.appending import append, held
 from keqa.errors import InputError
 from keqa.retrievers.layout import sync_folder
 from keqa.runs.configuration import differences
-from keqa.runs.lines import RunHeader, RunLine, header_line, places, read_header, run_line
+from keqa.runs.lines import RunHeader, RunLine, header_line, run_line
+from keqa.runs.reading import places, read_header
 
 __all__ = ["RunFile", "empty"]
 
@@ -77,7 +78,7 @@ class RunFile:
             if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
                 raise InputError(f"{self.path} is no run file; name another folder or label")
             self._stream.truncate(0)
-            self._append(header_line(self.header))
+            append(self._stream, header_line(self.header))
             return
         before = read_header(self.path)
         self._compare(before)
@@ -146,7 +147,7 @@ class RunFile:
         data = run_line(line)
         with self._lock:
             try:
-                start = self._append(data)
+                start = append(self._stream, data)
             except OSError as error:
                 raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from error
             self._places[line.id] = range(start, start + len(data))
@@ -194,18 +195,6 @@ class RunFile:
         sync_folder(self.path.parent)
         self._stream, self._places = _held(self.path), moved
 
-    def _append(self, data: bytes) -> int:
-        """Write at the end, all or nothing, and tell where."""
-        end = self._stream.seek(0, os.SEEK_END)
-        try:
-            if self._stream.write(data) != len(data):
-                raise OSError("the disk is full")
-        except OSError:
-            with suppress(OSError):
-                self._stream.truncate(end)
-            raise
-        return end
-
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._stream.close()
@@ -233,16 +222,4 @@ def empty(path: Path) -> None:
 
 
 def _held(path: Path) -> FileIO:
-    """Open a file for this process alone; the system lets go of it when the process ends."""
-    stream = FileIO(path, "a+")
-    try:
-        import fcntl
-
-        fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        stream.close()
-        raise InputError(f"{path} is in use by another run; wait for its end, or name another label") from error
-    except (ImportError, OSError):
-        # Windows, or a file system without locks: there it is for the user to start one run at a time.
-        pass
-    return stream
+    return held(path, "another run", "name another label")

@@ -6,21 +6,19 @@
       {"header": {"format": 1, "method": "keqa", "label": "keqa", "dataset": "testbed", "ids": [...], ...}}
       {"id": "test-0", "question": "...", "answer": "...", "scores": {...}, "record": {...}, "error": null, ...}
 
-Everything that compares methods reads these files alone. Lines are in the order in which questions finished while a run
-is on, and in the order of the header's ids once it has ended.
+Everything that compares methods reads these files alone, with `keqa.runs.reading`. Lines are in the order in which
+questions finished while a run is on, and in the order of the header's ids once it has ended.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from keqa.errors import InputError
 from keqa.programs.records import AnswerType, Failure, QuestionRecord
 
 __all__ = [
@@ -30,17 +28,11 @@ __all__ = [
     "RunLine",
     "content_of",
     "header_line",
-    "iter_lines",
-    "places",
-    "read_header",
-    "read_run",
     "run_line",
 ]
 
 FORMAT = 1
 """Version of the layout of a run file."""
-
-_LONGEST_TOLD = 3
 
 
 class _Written(BaseModel):
@@ -153,87 +145,6 @@ def run_line(line: RunLine) -> bytes:
     return _line(line.model_dump(mode="json"))
 
 
-def read_header(path: Path | str) -> RunHeader:
-    """Read the first line of a run file.
-
-    Raises:
-        InputError: There is no such file, it is no run file, or another version wrote it.
-    """
-    path = Path(path)
-    try:
-        with path.open("rb") as stream:
-            first = stream.readline()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        value = json.loads(first)["header"]
-        version = value["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no run file: its first line holds no header") from error
-    if version != FORMAT:
-        raise InputError(
-            f"{path} has format {version!r}, this version of KEQA reads {FORMAT}; use the version that wrote it"
-        )
-    try:
-        return RunHeader.model_validate(value)
-    except ValidationError as error:
-        raise InputError(f"{path}, line 1: the header is damaged: {_told(error)}") from error
-
-
-def iter_lines(path: Path | str) -> Iterator[RunLine]:
-    """Read the lines of a run file one by one.
-
-    A last line without an end was cut off by a kill, and is left out. Where a question was asked again, the later line
-    is yielded as well as the earlier one; a finished file holds the later one alone.
-
-    Raises:
-        InputError: The file cannot be read, or a line is damaged.
-    """
-    for _, line in places(path):
-        yield line
-
-
-def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
-    """Read the lines of a run file with their places, as ranges of bytes; see `iter_lines`.
-
-    Raises:
-        InputError: The file cannot be read, or a line is damaged.
-    """
-    path = Path(path)
-    try:
-        with path.open("rb") as stream:
-            start = len(stream.readline())
-            for number, line in enumerate(stream, start=2):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    yield range(start, start + len(line)), RunLine.model_validate_json(line)
-                except ValidationError as error:
-                    raise InputError(
-                        f"{path}, line {number}: the line is damaged ({_told(error)}); delete it, and the run asks "
-                        "its question again"
-                    ) from error
-                start += len(line)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def read_run(path: Path | str) -> Run:
-    """Read a run file, finished or not.
-
-    Raises:
-        InputError: The file cannot be read or is no run file, or a line is damaged.
-    """
-    header = read_header(path)
-    return Run(header, list({line.id: line for line in iter_lines(path)}.values()))
-
-
 def _line(value: Any) -> bytes:
     # A language model may reply with half a surrogate pair, which no reader of the file would take.
     return json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-def _told(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_input=False)
-    told = [f"{'.'.join(map(str, problem['loc'])) or 'line'}: {problem['msg']}" for problem in problems]
-    return "; ".join(told[:_LONGEST_TOLD])

@@ -35,6 +35,7 @@ class Parts:
         draws: Shared by the gates.
         golds: For the oracle gate.
         share: For the random gate: the share of quizzes to retrieve for.
+        own: By a method's name, arguments for that one alone that take the place of its defaults.
     """
 
     retriever: Retriever | None
@@ -44,6 +45,7 @@ class Parts:
     draws: SharedDraws | None = None
     golds: Golds | None = None
     share: Any = None
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def make(spec: Spec, parts: Parts) -> Program:
@@ -76,7 +78,8 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
     unknown = sorted(set(own) - known)
     if unknown:
         raise InputError(f"{spec.label}: {spec.method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
-    return {**{name: value for name, value in parts.settings.items() if name in known}, **own, **spec.method.fixed}
+    settings = {**parts.own.get(spec.method.name, {}), **parts.settings}
+    return {**{name: value for name, value in settings.items() if name in known}, **own, **spec.method.fixed}
 
 
 def _baseline_program(spec: Spec, parts: Parts) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,11 @@ __all__ = ["Questions", "golds_of", "of_name", "of_testbed"]
 
 _LINES = (".jsonl", ".ndjson")
 
+_TESTBED: Mapping[str, Mapping[str, Any]] = {
+    # So many the language model that ships was trained to read at once; IRCoT's own limit is 15.
+    "ircot": {"max_passages": 8},
+}
+
 
 @dataclass(frozen=True)
 class Questions:
@@ -32,6 +37,8 @@ class Questions:
         seed: Of the sample.
         examples: Can be gone through more than once.
         problems: What of the data cannot be used, and why.
+        settings: By a method's name, the arguments that it is given for these questions unless others are asked for;
+            see `keqa.runs.making.Parts`. They are told in the run's header.
     """
 
     dataset: str
@@ -39,6 +46,7 @@ class Questions:
     seed: int
     examples: Iterable[Any]
     problems: list[str] = field(default_factory=list)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def of_testbed(split: str = "test", limit: int | None = None) -> Questions:
@@ -54,7 +62,7 @@ def of_testbed(split: str = "test", limit: int | None = None) -> Questions:
     found = getattr(Testbed(), split)
     if limit is not None and not 1 <= limit <= len(found):
         raise InputError(f"the testbed's split {split} has {len(found)} questions; ask for 1 to {len(found)} of them")
-    return Questions("testbed", split, 0, found[:limit])
+    return Questions("testbed", split, 0, found[:limit], settings=_TESTBED)
 
 
 def of_name(

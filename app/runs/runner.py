@@ -16,8 +16,8 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from keqa.data.example import Example, as_example
 from keqa.errors import InputError
 from keqa.programs.program import Program
+from keqa.runs.anew import anew, dspys_own
 from keqa.runs.asking import ask
-from keqa.runs.cache import anew
 from keqa.runs.configuration import describe, fingerprint_of
 from keqa.runs.files import RunFile
 from keqa.runs.lines import RunHeader, RunLine, content_of
@@ -71,13 +71,13 @@ def evaluate(
         configuration: What the answers depend on beyond `keqa.runs.configuration.describe`, as JSON.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once; their calls share the program's bound.
-        retry_failed: Ask the failed questions of an earlier run again, and only those and what is left. `cache` does
-            not answer them, for it may hold the reply that they failed with.
+        retry_failed: Ask the failed questions of an earlier run again, and only those and what is left. No cache
+            answers them, for it may hold the reply that they failed with.
         cache: Answers calls that were made before; DSPy's own where None.
         progress: Called after each question, one call at a time.
 
     Returns:
-        The sums over all lines of the file. `keqa.runs.lines.read_run` reads the lines.
+        The sums over all lines of the file. `keqa.runs.reading.read_run` reads the lines.
 
     Raises:
         InputError: A question cannot be used, two have one id, or the file is that of another run.
@@ -108,7 +108,7 @@ def evaluate(
         waiting = (
             (example, kind, file.again(example.id)) for example, kind in _questions(items) if example.id not in file
         )
-        with nullcontext() if cache is None else cache.installed(), _flat_memory():
+        with dspys_own() if cache is None else cache.installed(), _flat_memory():
             for line in _answered(program, waiting, in_flight):
                 file.add(line)
                 tally.add(line)

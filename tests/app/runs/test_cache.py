@@ -12,7 +12,7 @@ from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.runs.cache import CallCache
-from keqa.runs.lines import read_run
+from keqa.runs.reading import read_run
 from keqa.runs.runner import evaluate
 
 TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
@@ -219,3 +219,24 @@ def test_no_key_is_in_the_file(numbered, tmp_path):
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"sk-a-secret" not in content
     assert b"127.0.0.1" not in content
+
+
+def test_a_question_that_is_asked_again_does_not_get_its_reply_from_dspys_own_cache(numbered, tmp_path):
+    # As for a user who runs a program of a script's, with DSPy's cache on.
+    from dspy.clients.cache import Cache
+
+    from keqa.runs.anew import standing_in
+
+    roles = build_roles("openai/scripted", api_base=numbered.api_base, num_retries=0, cache=True)
+    answers, numbered.reply = numbered.reply, lambda messages, n, body: ["no format"] * n
+    own = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=None)
+    with standing_in(own):
+        run = {"program": ClosedBook(lms=roles), "examples": TOWNS, "out": tmp_path / "run.jsonl"}
+        assert evaluate(**run).failed == 3
+        numbered.reply = answers
+        assert evaluate(**run, retry_failed=True).failed == 0
+        before = numbered.count
+        assert evaluate(**{**run, "out": tmp_path / "other.jsonl"}).failed == 0
+        assert dspy.cache is own
+    # What they got then has taken the place of what they failed with.
+    assert numbered.count == before == 6

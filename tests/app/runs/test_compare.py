@@ -11,10 +11,10 @@ from keqa.programs.draws import SharedDraws
 from keqa.runs.cache import CallCache
 from keqa.runs.compare import compare, run_path
 from keqa.runs.configuration import UNTOLD, describe
-from keqa.runs.lines import read_run
 from keqa.runs.making import Parts, make
 from keqa.runs.methods import METHODS, arguments_of, load_class, parse_spec
 from keqa.runs.questions import Questions
+from keqa.runs.reading import read_run
 
 TOWNS = [
     {"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}", "quizzes": [f"Who governs Town{n}?"]}

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from keqa.errors import InputError
 from keqa.programs.records import Failure
 from keqa.runs.files import RunFile
-from keqa.runs.lines import RunHeader, RunLine, content_of, header_line, read_run, run_line
+from keqa.runs.lines import RunHeader, RunLine, content_of, header_line, run_line
+from keqa.runs.reading import read_run
 
 IDS = ["a", "b", "c"]
 ASKED = {name: content_of(f"Who {name}?", [name], "short") for name in IDS}

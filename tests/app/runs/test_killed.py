@@ -12,7 +12,7 @@ import pytest
 from servers.openai_server import OpenAIServer, markers
 from servers.process import start
 
-from keqa.runs.lines import iter_lines, read_run
+from keqa.runs.reading import iter_lines, read_run
 
 QUESTIONS, MOMENTS, IN_FLIGHT = 300, 10, 4
 

@@ -6,7 +6,8 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.runs.lines import RunHeader, RunLine, header_line, iter_lines, read_header, read_run, run_line
+from keqa.runs.lines import RunHeader, RunLine, header_line, run_line
+from keqa.runs.reading import iter_lines, read_header, read_run
 
 HEADER = RunHeader(
     method="keqa", label="mine", dataset="towns", ids=["a", "b"], configuration={"top_k": 5}, fingerprint="f"

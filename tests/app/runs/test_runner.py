@@ -8,8 +8,8 @@ from dspy import lm15
 from dspy.clients import base_lm
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.runs.lines import read_run
 from keqa.runs.questions import of_name
+from keqa.runs.reading import read_run
 from keqa.runs.runner import evaluate
 
 

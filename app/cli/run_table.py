@@ -1,0 +1,71 @@
+"""What ``keqa evaluate`` and ``keqa compare`` say of runs that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keqa.reports.render import Rendered
+    from keqa.runs.compare import Row
+
+__all__ = ["figures", "run_table", "told_failures"]
+
+
+def run_table(rows: Sequence[Row]) -> Rendered:
+    """The runs side by side: scores, and costs of a question."""
+    from keqa.reports.grid import Cell, Column, Grid, number, text
+    from keqa.reports.grid import Row as GridRow
+    from keqa.reports.render import Rendered
+
+    names = ("F1", "EM", "ACC", "failed", "retrievals", "LM calls", "sent", "tokens")
+    shown = []
+    for row in rows:
+        tally = row.tally
+        shown.append(
+            GridRow(
+                (
+                    text(row.spec.label),
+                    *(number(tally.mean(name)) for name in ("f1", "em", "accuracy")),
+                    Cell(tally.failed, str(tally.failed)),
+                    number(tally.a_question(tally.retrievals), 2),
+                    number(tally.a_question(tally.requests), 1),
+                    number(tally.a_question(tally.calls), 1),
+                    number(tally.a_question(tally.tokens), 0),
+                )
+            )
+        )
+    columns = (Column("run", right=False), *map(Column, names))
+    note = "Retrievals, LM calls and tokens are for one question; sent are the calls that no cache answered."
+    return Rendered(Grid("runs", "", columns, tuple(shown), (note,)))
+
+
+def told_failures(rows: Sequence[Row]) -> list[str]:
+    """What failed, by the kind of error, and what to do about it."""
+    told = []
+    for row in rows:
+        if row.tally.failed:
+            causes = ", ".join(f"{cause} {count}" for cause, count in row.tally.causes.most_common())
+            told.append(f"{row.spec.label}: {row.tally.failed} failed ({causes}); --retry-failed asks them again")
+    return told
+
+
+def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The same as JSON."""
+    return [
+        {
+            "method": row.spec.method.name,
+            "label": row.spec.label,
+            "file": str(row.path),
+            "questions": row.tally.questions,
+            "asked": row.tally.asked,
+            "failed": row.tally.failed,
+            "causes": dict(row.tally.causes),
+            "scores": {name: row.tally.mean(name) for name in row.tally.scored},
+            "lm_requests": row.tally.requests,
+            "lm_calls": row.tally.calls,
+            "tokens": row.tally.tokens,
+            "retrievals": row.tally.retrievals,
+        }
+        for row in rows
+    ]

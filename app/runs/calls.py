@@ -1,0 +1,63 @@
+"""One call to a language model: whether its answer may be given again, under which key, and how it is kept as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["as_dspy_reads", "as_kept", "key_of", "settled"]
+
+_FORMAT = "keqa-calls-1"
+_REPLIES = ("ModelResponse", "TextCompletionResponse")
+# They tell how a call is sent, not what is asked; synchronous and awaited calls ask the same.
+_NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
+
+
+def settled(request: dict[str, Any]) -> bool:
+    """Whether the same answer may be given again: at temperature 0, or to a draw with an identity."""
+    config = (request.get("request") or {}).get("config") or {}
+    temperature = request.get("temperature", config.get("temperature"))
+    return temperature == 0 or request.get("rollout_id") is not None
+
+
+def key_of(request: dict[str, Any], ignored: Sequence[str]) -> str:
+    """Under what a request's answer is kept; keys and addresses do not matter to it.
+
+    Args:
+        request: As DSPy hands it to its cache.
+        ignored: Names in it that do not matter, as DSPy tells.
+    """
+    asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
+    text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _written(value: Any) -> Any:
+    """What JSON has no form for, such as the model class of a structured reply."""
+    schema = getattr(value, "model_json_schema", None) if isinstance(value, type) else None
+    if schema is not None:
+        return schema()
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None and not isinstance(value, type) else repr(value)
+
+
+def as_kept(value: Any) -> dict[str, Any] | None:
+    """An answer as JSON: DSPy's own record, or the reply of a client library; None where it is neither."""
+    if isinstance(value, dict):
+        return {"record": value, "usage": value.get("usage") or {}}
+    kind = type(value).__name__
+    if kind not in _REPLIES:
+        return None
+    reply = value.model_dump(mode="json")
+    return {"reply": reply, "kind": kind, "usage": reply.get("usage") or {}}
+
+
+def as_dspy_reads(kept: dict[str, Any]) -> Any:
+    """What `as_kept` kept as an answer again; its usage is left out, for it was not paid again."""
+    if "record" in kept:
+        return {**kept["record"], "usage": {}}
+    import litellm
+
+    return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})
