@@ -38,13 +38,13 @@ def open_encyclopedia(
     """
     from platformdirs import user_cache_path
 
-    from keqa.retrievers import build_index, open_index
+    from keqa.retrievers import TantivyRetriever, build_index
 
     passages = _passages() if passages is None else passages
     content = _fingerprint(passages)
     folder = (cache or user_cache_path("keqa", appauthor=False)) / f"encyclopedia-{content[:16]}"
     try:
-        retriever = open_index(folder)
+        retriever = TantivyRetriever.open(folder)
         if retriever.manifest.source_hash == content:
             return retriever
     except (RetrievalError, OSError):
@@ -53,7 +53,7 @@ def open_encyclopedia(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name="encyclopedia")
-        return open_index(folder)
+        return TantivyRetriever.open(folder)
     except (RetrievalError, InputError, OSError):
         return _open_temporary(passages, progress)
 
@@ -83,9 +83,9 @@ def _fingerprint(passages: Sequence[Passage]) -> str:
 
 
 def _open_temporary(passages: Sequence[Passage], progress: Callable[[int], None] | None) -> TantivyRetriever:
-    from keqa.retrievers import build_index, open_index
+    from keqa.retrievers import TantivyRetriever, build_index
 
     parent = Path(tempfile.mkdtemp(prefix="keqa-"))
     atexit.register(shutil.rmtree, parent, ignore_errors=True)
     build_index(passages, parent / "encyclopedia", language="en", progress=progress, name="encyclopedia")
-    return open_index(parent / "encyclopedia")
+    return TantivyRetriever.open(parent / "encyclopedia")

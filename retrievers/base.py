@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from keqa.errors import InputError
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -55,3 +57,14 @@ class Retriever(Protocol):
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query, in the order of the queries."""
         ...
+
+
+def checked_k(k: int) -> int:
+    """Return how many passages are asked for.
+
+    Raises:
+        InputError: It is less than one.
+    """
+    if k < 1:
+        raise InputError(f"at least one passage must be asked for, not {k}")
+    return k

@@ -88,7 +88,7 @@ class SeenIds:
             return False
         self._size += 1
         if self._size * 3 > len(self._table) * 2:
-            larger = array("Q", bytes(16 * len(self._table)))
+            larger = array("Q", [0]) * (2 * len(self._table))
             for old in self._table:
                 if old:
                     _insert(larger, old)
@@ -114,9 +114,12 @@ def cleaned(passage: Passage) -> Passage:
     Raises:
         InputError: It has no id, or one that is too long.
     """
-    clean = Passage(clean_text(passage.id).strip(), clean_text(passage.title).strip(), clean_text(passage.text).strip())
-    if not clean.id:
-        raise InputError(f"a passage has no id (title {clean.title!r}, text {clean.text[:60]!r})")
-    if len(clean.id) > _LONGEST_ID:
-        raise InputError(f"a passage has an id of {len(clean.id)} characters, {_LONGEST_ID} at most: {clean.id[:60]}…")
-    return clean
+    own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
+    text = clean_text(passage.text).strip()
+    if not own:
+        raise InputError(f"a passage has no id (title {title!r}, text {text[:60]!r})")
+    if len(own) > _LONGEST_ID:
+        raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
+    # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
+    same = own is passage.id and title is passage.title and text is passage.text
+    return passage if same else Passage(own, title, text)

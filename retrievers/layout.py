@@ -40,14 +40,35 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest | None:
     Raises:
         RetrievalError: The file cannot be read or is no manifest.
     """
+    text = read_text(folder, name)
+    return None if text is None else Manifest.from_json(text, str(folder / name))
+
+
+def read_text(folder: Path, name: str = MANIFEST) -> str | None:
+    """Return the text of a manifest of any engine, or None where there is no such file.
+
+    Raises:
+        RetrievalError: The file cannot be read.
+    """
     path = folder / name
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise RetrievalError(f"{path} cannot be read: {error}") from error
-    return Manifest.from_json(text, str(path))
+
+
+def no_index(folder: Path) -> RetrievalError:
+    """Why a folder without a manifest cannot be opened."""
+    if (folder / BUILDING).exists():
+        return RetrievalError(
+            f"the index in {folder} is not finished: its build is still running, or was interrupted. "
+            "Run `keqa index` again to build it"
+        )
+    if not folder.exists():
+        return RetrievalError(f"there is no index at {folder}. Build one with `keqa index SOURCE --out {folder}`")
+    return RetrievalError(f"{folder} is not an index: it has no manifest.json")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -101,14 +122,14 @@ def _is_ours(folder: Path) -> bool:
     return False
 
 
-def remove_stale(folder: Path, keep: str | None) -> None:
-    """Remove the data folders that no manifest names.
+def remove_stale(folder: Path, *keep: str | None) -> None:
+    """Remove the data folders but those that are named: the one of the manifest, and one that a build goes on with.
 
     They are renamed first. The engine takes some missing files for empty ones, so a reader that opens a folder must
     be able to tell that nothing was removed meanwhile: the folder still has its name.
     """
     for entry in list(folder.iterdir()):
-        if entry.name.startswith(DATA_PREFIX) and entry.name != keep and entry.is_dir():
+        if entry.name.startswith(DATA_PREFIX) and entry.name not in keep and entry.is_dir():
             with suppress(OSError):
                 entry = entry.rename(entry.with_name(f"{_REMOVED_PREFIX}{entry.name}"))
         if entry.name.startswith(_REMOVED_PREFIX):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, register
 from keqa.retrievers.base import Passage
-from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, read_manifest
+from keqa.retrievers.layout import NEXT_MANIFEST, no_index, read_manifest
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def open_checked(folder: Path) -> Opened:
     for attempt in range(_ATTEMPTS):
         manifest = read_manifest(folder)
         if manifest is None:
-            raise _not_an_index(folder)
+            raise no_index(folder)
         try:
             return _open(folder, manifest)
         except RetrievalError as error:
@@ -143,14 +143,3 @@ def _open(folder: Path, manifest: Manifest) -> Opened:
             f"it holds {found}. Build it again"
         )
     return Opened(manifest, index, index.schema)
-
-
-def _not_an_index(folder: Path) -> RetrievalError:
-    if (folder / BUILDING).exists():
-        return RetrievalError(
-            f"the index in {folder} is not finished: its build is still running, or was interrupted. "
-            "Run `keqa index` again to build it"
-        )
-    if not folder.exists():
-        return RetrievalError(f"there is no index at {folder}. Build one with `keqa index SOURCE --out {folder}`")
-    return RetrievalError(f"{folder} is not an index: it has no manifest.json")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +19,7 @@ from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
+from servers import elasticsearch
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
@@ -168,3 +171,31 @@ def memory_cache() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def _no_cache() -> None:
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+
+
+@pytest.fixture(scope="session")
+def elasticsearch_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Elasticsearch: the user's own, of which only indexes with a random name are touched, or a test server."""
+    if url := os.environ.get("ES_URL"):
+        yield url
+        return
+    if reason := elasticsearch.why_missing():
+        pytest.skip(reason)
+    cluster = elasticsearch.Cluster(tmp_path_factory.mktemp("elasticsearch"))
+    yield cluster.urls[0]
+    cluster.stop()
+
+
+@pytest.fixture
+def elasticsearch_address(elasticsearch_url: str) -> Iterator[str]:
+    """The address of an index that is not there; whatever a test makes of it is removed."""
+    from keqa.retrievers.elasticsearch.address import index_address, parse_address
+    from keqa.retrievers.elasticsearch.client import connect
+
+    address = index_address(elasticsearch_url, f"keqa-test-{uuid.uuid4().hex[:12]}")
+    yield address
+    target = parse_address(address)
+    client = connect(target)
+    for name in client.indices.get(index=f"{target.name}*", expand_wildcards="all"):
+        client.indices.delete(index=name)
+    client.close()

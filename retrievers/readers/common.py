@@ -123,7 +123,8 @@ def record_passages(identifier: str, title: object, text: object) -> Iterator[Pa
     body = clean_text(text).strip()
     if not body:
         return
-    if text_length(body) <= RECORD_WORDS * WORD_LENGTH:
+    # No character counts as more than a word, so most texts need not be measured.
+    if len(body) <= RECORD_WORDS or text_length(body) <= RECORD_WORDS * WORD_LENGTH:
         yield Passage(identifier, heading, body)
         return
     for number, piece in enumerate(split_text(body), start=1):

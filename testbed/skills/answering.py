@@ -64,10 +64,12 @@ def explained(question: Composed, values: Iterable[str]) -> list[str]:
         for fact, value in zip(question.facts, values, strict=True)
     ]
     if question.compared:
-        # In the order of time, whatever is asked: which of the two it is then takes one step from here.
-        entities = [fact.entity for fact in question.facts]
-        (before, first), (after, second) = sorted(zip(question.compared, entities, strict=True))
-        sentences.append(f"{before} is earlier than {after}, so {first} came before {second}.")
+        # By year first, since what follows a year is found by it; then the two in the order of time, whatever is asked.
+        dated = list(zip(question.compared, (fact.entity for fact in question.facts), strict=True))
+        (before, first), (after, second) = sorted(dated)
+        asked = f"earlier is {before}: {first}" if first == question.answer else f"later is {after}: {second}"
+        listed = "; ".join(f"{year}: {entity}" for year, entity in dated)
+        sentences.append(f"{listed}; {before} is earlier than {after}, so the {asked}.")
     return sentences
 
 
