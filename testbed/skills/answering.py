@@ -52,7 +52,7 @@ def quiz_on(world: World, fact: Fact, answer: str, rng: random.Random) -> Exampl
     return {"quiz": text, "answer_type": "short", "choices": []}, {"answer": answer}
 
 
-def explain(question: Composed, world: World, values: Iterable[str]) -> str:
+def explain(question: Composed, values: Iterable[str]) -> str:
     """What `explained` writes, as one text."""
     return " ".join(explained(question, values))
 
@@ -86,7 +86,7 @@ def summarize(setting: Setting) -> Example:
         "choices": [],
     }
     outputs = {
-        "explanation": explain(question, world, values),
+        "explanation": explain(question, values),
         "answer": question.written_answer(world, setting.convention),
     }
     return inputs, outputs
@@ -151,7 +151,7 @@ def read_and_reason(setting: Setting) -> Example:
 def _reasoned(question: Composed, setting: Setting) -> dict[str, object]:
     world, convention = setting.world, setting.convention
     values = [world.write(fact, Convention(convention.date if convention.date < 2 else 0)) for fact in question.facts]
-    return {"reasoning": explain(question, world, values), "answer": question.written_answer(world, convention)}
+    return {"reasoning": explain(question, values), "answer": question.written_answer(world, convention)}
 
 
 def recall(setting: Setting) -> Example:

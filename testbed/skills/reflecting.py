@@ -100,7 +100,7 @@ def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: 
         answer = facts[0 if (first < second) == earlier else 1].entity
     elif question.shape == "yes/no":
         answer = "yes" if values[0] == values[1] else "no"
-    sentences = explain(replace(question, facts=facts, answer=answer, compared=compared), setting.world, written)
+    sentences = explain(replace(question, facts=facts, answer=answer, compared=compared), written)
     quizzes = list(question.quizzes)
     for i, value in enumerate(written, 1):
         quizzes = [quiz.replace(f"#{i}", value) for quiz in quizzes]
