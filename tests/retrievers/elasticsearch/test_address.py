@@ -1,0 +1,123 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.errors import InputError
+from keqa.retrievers.elasticsearch import index_address, is_address
+from keqa.retrievers.elasticsearch.address import Address, parse_address
+
+hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}|\[[0-9a-f:]{2,10}\]", fullmatch=True)
+names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,30}", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "urls", "full"),
+    [
+        ("elasticsearch://here/wiki", ["http://here:9200"], "elasticsearch://here:9200/wiki"),
+        ("elasticsearch+http://here:80/wiki/", ["http://here:80"], "elasticsearch://here:80/wiki"),
+        ("Elasticsearch+HTTPS://es.org:443/w", ["https://es.org:443"], "elasticsearch+https://es.org:443/w"),
+        ("elasticsearch://a,b:9201/w", ["http://a:9200", "http://b:9201"], "elasticsearch://a:9200,b:9201/w"),
+        ("elasticsearch://[::1]:9200/w", ["http://[::1]:9200"], "elasticsearch://[::1]:9200/w"),
+        ("elasticsearch://proxy/to/es/w", ["http://proxy:9200/to/es"], "elasticsearch://proxy:9200/to/es/w"),
+    ],
+)
+def test_addresses_are_read_and_written_in_full(text, urls, full):
+    address = parse_address(text)
+    assert address.urls == urls
+    assert str(address) == full
+    assert parse_address(full) == address
+
+
+@given(
+    st.sampled_from(["http", "https"]),
+    st.lists(st.tuples(hosts, st.integers(1, 65535)), min_size=1, max_size=3),
+    st.sampled_from(["", "/es", "/a/b"]),
+    names,
+)
+def test_what_is_written_is_read_back(scheme, nodes, prefix, name):
+    address = Address(scheme, tuple(nodes), prefix, name)
+    assert parse_address(str(address)) == address
+    assert is_address(str(address))
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_refused(text):
+    for one in (text, f"elasticsearch://{text}", f"elasticsearch://here/{text}"):
+        try:
+            parse_address(one)
+        except InputError:
+            continue
+        assert is_address(one.strip())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("http://here:9200/wiki", "is not the address of an index in Elasticsearch: write elasticsearch://host"),
+        ("wiki", "is not the address"),
+        ("elasticsearch://here:9200", "names no index"),
+        ("elasticsearch://here:9200/", "names no index"),
+        ("elasticsearch://:9200/w", "is not a host"),
+        ("elasticsearch://here:x/w", "is not a host"),
+        ("elasticsearch://here:99999/w", "there is no port 99999"),
+        ("elasticsearch://here/Wiki", "'Wiki' cannot be the name"),
+        ("elasticsearch://here/_all", "cannot be the name"),
+        ("elasticsearch://here/wiki*", "cannot be the name"),
+        ("elasticsearch://here/a,b", "cannot be the name"),
+        ("elasticsearch://here/" + "x" * 240, "too long"),
+    ],
+)
+def test_what_is_no_address_is_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "elasticsearch://elastic:geheim@here:9200/wiki",
+        "https://elastic:geheim@here:9200",
+        "elasticsearch://here/wiki?api_key=geheim",
+        "elasticsearch://here/wiki#geheim",
+    ],
+)
+def test_credentials_in_an_address_are_refused_and_not_repeated(text):
+    for read in (parse_address, lambda url: index_address(url, "wiki")):
+        with pytest.raises(InputError, match="ELASTICSEARCH_API_KEY") as caught:
+            read(text)
+        assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://here:9200", "elasticsearch://here:9200/wiki"),
+        ("https://here", "elasticsearch+https://here:9200/wiki"),
+        ("http://a:1,b:2", "elasticsearch://a:1,b:2/wiki"),
+        ("http://a:1/, http://b:2/", "elasticsearch://a:1,b:2/wiki"),
+        ("https://proxy:443/es/", "elasticsearch+https://proxy:443/es/wiki"),
+        ("elasticsearch+https://here:1", "elasticsearch+https://here:1/wiki"),
+    ],
+)
+def test_urls_of_clusters_become_addresses(url, address):
+    assert index_address(url, "wiki") == address
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("here:9200", "is not the URL of a cluster"),
+        ("ftp://here", "is not the URL of a cluster"),
+        ("http://a:1,https://b:2", "is not the URL of a cluster"),
+        ("http://a:1/x,http://b:2/y", "same path"),
+    ],
+)
+def test_what_is_no_url_is_refused(url, message):
+    with pytest.raises(InputError, match=message):
+        index_address(url, "wiki")
+
+
+def test_folders_are_no_addresses():
+    assert is_address("elasticsearch://here/wiki")
+    assert is_address("elasticsearch+https://here/wiki")
+    assert not any(map(is_address, ["index", "elasticsearch", "./elasticsearch/x", "/a/b", "http://here/x", ""]))

@@ -1,0 +1,186 @@
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+from servers.elasticsearch import AlteringServer, version_reply
+
+VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """No credentials but those of the test."""
+
+    def give(**values):
+        for name in VARIABLES:
+            monkeypatch.delenv(f"ELASTICSEARCH_{name}", raising=False)
+        for name, value in values.items():
+            monkeypatch.setenv(f"ELASTICSEARCH_{name}", value)
+
+    give()
+    return give
+
+
+def failing(status, error, **options):
+    """A server whose every answer is an error."""
+    return AlteringServer(lambda *_: (status, {"error": error, "status": status}), **options)
+
+
+def opening(server):
+    return ElasticsearchRetriever.open(index_address(server.url, "wiki"))
+
+
+def refusal(kind, reason):
+    return {"type": kind, "reason": reason, "root_cause": []}
+
+
+def test_a_missing_client_is_told_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "elasticsearch", None)
+    with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
+        ElasticsearchRetriever.open("elasticsearch://here/wiki")
+
+
+def test_importing_the_package_imports_no_client():
+    code = "import sys, keqa.retrievers.elasticsearch; sys.exit('elasticsearch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_nobody_answers(environment):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(RetrievalError, match=rf"{url} cannot be reached .*where the cluster speaks TLS, write"):
+        ElasticsearchRetriever.open(index_address(url, "wiki"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, r"asks for credentials: set ELASTICSEARCH_API_KEY, or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD"),
+        ({"API_KEY": "geheimer"}, "does not accept the credentials in ELASTICSEARCH_API_KEY$"),
+        (
+            {"USERNAME": "elastic", "PASSWORD": "geheimer"},
+            "does not accept the credentials in ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD$",
+        ),
+    ],
+)
+def test_refused_credentials(environment, given, message):
+    environment(**given)
+    with failing(401, refusal("security_exception", "unable to authenticate")) as server:
+        with pytest.raises(ConfigurationError, match=message) as caught:
+            opening(server)
+        assert "geheimer" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"API_KEY": "a", "USERNAME": "b", "PASSWORD": "c"}, "not both"),
+        ({"USERNAME": "b"}, "ELASTICSEARCH_USERNAME is set and ELASTICSEARCH_PASSWORD is not"),
+        ({"PASSWORD": "b"}, "ELASTICSEARCH_PASSWORD is set and ELASTICSEARCH_USERNAME is not"),
+        ({"CA_CERTS": "/no/such/file.pem"}, "ELASTICSEARCH_CA_CERTS names no file"),
+    ],
+)
+def test_contradictory_settings_are_refused_before_anything_is_sent(environment, given, message):
+    environment(**given)
+    with pytest.raises(ConfigurationError, match=message):
+        ElasticsearchRetriever.open("elasticsearch+https://localhost:1/wiki")
+
+
+def test_an_older_server_is_told():
+    with AlteringServer(lambda *_: version_reply("7.17.0")) as server:
+        with pytest.raises(ConfigurationError, match=r"is version 7\.17\.0.*needs Elasticsearch 8 or newer"):
+            opening(server)
+
+
+def test_a_much_newer_server_is_told():
+    with AlteringServer(lambda *_: version_reply("11.1.0")) as server:
+        with pytest.raises(ConfigurationError, match=r"pip install 'elasticsearch>=11,<12'"):
+            opening(server)
+
+
+def test_a_newer_client_is_told():
+    error = refusal("media_type_header_exception", "Invalid media-type value on headers [Accept]")
+    with failing(400, error) as server, pytest.raises(ConfigurationError, match="cannot talk to"):
+        opening(server)
+
+
+def test_the_next_server_is_accepted():
+    def alter(method, path, body, forward):
+        return version_reply("9.1.0") if path == "/" else (404, {"error": refusal("x", "no such index"), "status": 404})
+
+    with AlteringServer(alter) as server, pytest.raises(RetrievalError, match="there is no index wiki at"):
+        opening(server)
+
+
+@pytest.mark.parametrize("reply", [(200, {"version": {"number": "2.11.0", "distribution": "opensearch"}}), (200, "<p>")])
+def test_what_is_not_elasticsearch_is_told(reply):
+    with AlteringServer(lambda *_: reply, product=False) as server:
+        with pytest.raises((ConfigurationError, RetrievalError), match="is not Elasticsearch|does not speak"):
+            opening(server)
+
+
+def test_other_errors_name_status_and_reason():
+    with failing(500, refusal("boom", "it broke")) as server:
+        with pytest.raises(RetrievalError, match=r"answered 500 \(it broke\)"):
+            opening(server)
+
+
+def test_basic_credentials_are_sent(environment, guarded, address, passages):
+    name = address.rpartition("/")[2]
+    environment(USERNAME="elastic", PASSWORD="geheimer")
+    with guarded(user="elastic:geheimer", reader="bob:geheim2") as url:
+        load_index(passages, index_address(url, name))
+        assert len(ElasticsearchRetriever.open(index_address(url, name)).search("zebra")) == 1
+        environment(USERNAME="elastic", PASSWORD="falsches")
+        with pytest.raises(ConfigurationError, match="does not accept") as caught:
+            ElasticsearchRetriever.open(index_address(url, name))
+        assert "falsches" not in str(caught.value)
+        environment(USERNAME="bob", PASSWORD="geheim2")
+        assert len(ElasticsearchRetriever.open(index_address(url, name)).search("zebra")) == 1
+        with pytest.raises(ConfigurationError, match=r"do not allow it .*unauthorized for user \[bob\]"):
+            load_index(passages, index_address(url, name))
+
+
+@pytest.mark.parametrize("given", ["id:secret", "aWQ6c2VjcmV0"])
+def test_api_keys_are_sent_in_both_forms(environment, guarded, address, passages, given):
+    environment(API_KEY=given)
+    with guarded(api_key="id:secret") as url:
+        load_index(passages, index_address(url, address.rpartition("/")[2]))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate of this test, and is not installed")
+    folder = tmp_path_factory.mktemp("certificate")
+    names = "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1,DNS:localhost"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 {names} -out cert.pem -keyout key.pem"
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    print_ = "openssl x509 -in cert.pem -noout -fingerprint -sha256"
+    printed = subprocess.run(print_.split(), cwd=folder, check=True, capture_output=True, text=True).stdout
+    return folder, printed.strip().rpartition("=")[2]
+
+
+def test_tls_is_spoken_and_the_certificate_checked(environment, guarded, address, passages, certificate):
+    folder, fingerprint = certificate
+    name = address.rpartition("/")[2]
+    with guarded(api_key="id:secret", cert=folder / "cert.pem", key=folder / "key.pem") as url:
+        there = index_address(url, name)
+        environment(API_KEY="id:secret", CA_CERTS=str(folder / "cert.pem"))
+        load_index(passages, there)
+        environment(API_KEY="id:secret", FINGERPRINT=fingerprint)
+        assert len(ElasticsearchRetriever.open(there).search("zebra")) == 1
+        environment(API_KEY="id:secret")
+        with pytest.raises(ConfigurationError, match=r"is not trusted: .*ELASTICSEARCH_CA_CERTS"):
+            ElasticsearchRetriever.open(there)
+        environment(API_KEY="id:secret", FINGERPRINT="AA" + fingerprint[2:])
+        with pytest.raises(ConfigurationError, match="is not trusted"):
+            ElasticsearchRetriever.open(there)
+        with pytest.raises(RetrievalError, match=r"write elasticsearch\+https://"):
+            ElasticsearchRetriever.open(there.replace("+https", ""))
