@@ -228,3 +228,16 @@ def test_a_configuration_tells_other_prompts_and_demonstrations_apart(retriever)
     assert describe(plain) == describe(shown)
     shown.answer.demos = [{"question": "Who?", "answer": "Ann"}]
     assert describe(plain)["prompts"] != describe(shown)["prompts"]
+
+
+def test_questions_may_set_a_method_up_and_the_header_tells(retriever, scripted, tmp_path):
+    lm, _ = scripted(lambda name, inputs, config: {"thought": "So the answer is Ann.", "reasoning": "", "answer": "Ann"})
+    lm.model = "scripted/mayors"
+    parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
+    questions = Questions("towns", "dev", 0, TOWNS[:1], settings={"ircot": {"max_passages": 8}})
+    specs = [parse_spec(name) for name in ("ircot", "ircot:max_passages=2", "closed-book")]
+    with CallCache(None) as cache:
+        rows = list(compare(specs, questions, parts, folder=tmp_path, cache=cache))
+    told = [read_run(row.path).header.configuration for row in rows]
+    assert [one["settings"].get("max_passages") for one in told] == [8, 2, None]
+    assert [one["arguments"] for one in told] == [{"max_passages": "8"}, {"max_passages": "2"}, {}]
