@@ -1,0 +1,171 @@
+"""Questions and passages as vectors whose inner product ranks passages (KEQA, section 4.4: the retriever DPR)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers.base import Passage
+from keqa.retrievers.dense.models import EmbeddingModel, Side, Vectors, open_model
+
+__all__ = ["Encoder", "EncoderSettings"]
+
+SIMILARITIES = ("cosine", "dot")
+
+# Any question will do: it tells whether a model gives the vectors that it gave when an index was built.
+_PROBE = "Who wrote the first program, and for which machine?"
+_SAVED = "probe.npy"
+_SAME = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What an index was encoded with and a question must be; kept in the manifest.
+
+    Attributes:
+        model: Encodes passages.
+        query_model: Encodes questions: the same, or the other of a pair such as DPR's two.
+        passage_prefix: Put before each passage (``"passage: "`` for E5).
+        query_prefix: Put before each question (``"query: "`` for E5).
+        separator: Between the title of a passage and its text (``" [SEP] "`` for DPR).
+        similarity: ``"cosine"``, or ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
+        dimension: Length of the vectors.
+    """
+
+    model: str
+    query_model: str
+    passage_prefix: str
+    query_prefix: str
+    separator: str
+    similarity: str
+    dimension: int
+
+
+class Encoder:
+    """Turns questions into vectors, and passages where it was opened to build an index.
+
+    Attributes:
+        settings: See `EncoderSettings`.
+    """
+
+    def __init__(
+        self, settings: EncoderSettings, for_queries: EmbeddingModel, for_passages: EmbeddingModel | None
+    ) -> None:
+        """Use `choose` for a new index and `open` for one that is there."""
+        self.settings = settings
+        self._for_queries, self._for_passages = for_queries, for_passages
+
+    @classmethod
+    def choose(
+        cls,
+        model: str,
+        *,
+        query_model: str | None = None,
+        passage_prefix: str | None = None,
+        query_prefix: str | None = None,
+        separator: str = ": ",
+        similarity: str | None = None,
+    ) -> Encoder:
+        """Open the models of a new index; the arguments are those of `EncoderSettings`.
+
+        Args:
+            model: Encodes passages.
+            query_model: Encodes questions; ``model`` where None.
+            passage_prefix: What the model itself says where None, as ``query_prefix``.
+            query_prefix: What the model itself says where None.
+            separator: Between title and text.
+            similarity: Where None, the inner product for two models, as DPR (eq. 1) has it; for one, what it says.
+
+        Raises:
+            InputError: There is no such similarity.
+            ConfigurationError: A model cannot be opened, or the two give vectors of different length.
+            MissingExtraError: A package is missing.
+        """
+        if similarity is not None and similarity not in SIMILARITIES:
+            raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
+        for_passages = open_model(model)
+        for_queries = open_model(query_model or model)
+        two = for_queries is not for_passages
+        similarity = similarity or ("dot" if two or for_passages.similarity == "dot" else "cosine")
+        lengths = [one.embed([_PROBE]).shape[1] for one in (for_passages, for_queries)]
+        if lengths[0] != lengths[1]:
+            raise ConfigurationError(
+                f"{model} gives vectors of length {lengths[0]} and {query_model} of {lengths[1]}: they are no pair"
+            )
+        settings = EncoderSettings(
+            model=model,
+            query_model=query_model or model,
+            passage_prefix=for_passages.prefix("document") if passage_prefix is None else passage_prefix,
+            query_prefix=for_queries.prefix("query") if query_prefix is None else query_prefix,
+            separator=separator,
+            similarity=similarity,
+            dimension=lengths[0],
+        )
+        return cls(settings, for_queries, for_passages)
+
+    @classmethod
+    def open(cls, settings: EncoderSettings, data: Path) -> Encoder:
+        """Open the model that questions to an index need, and see that it is the one that the index was built with.
+
+        Args:
+            settings: From the manifest.
+            data: Where `save_probe` was.
+
+        Raises:
+            ConfigurationError: The model cannot be opened.
+            RetrievalError: It is another one.
+            MissingExtraError: A package is missing.
+        """
+        where = data.parent
+        try:
+            probe: Vectors = np.load(data / _SAVED, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise RetrievalError(f"{data / _SAVED} cannot be read: {error}") from error
+        try:
+            encoder = cls(settings, open_model(settings.query_model), None)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"the index in {where} needs the model that it was built with: {error}") from error
+        now = encoder._probe()
+        same = now.shape == probe.shape and float(now @ probe) >= _SAME * float(
+            np.linalg.norm(now) * np.linalg.norm(probe)
+        )
+        if not same:
+            raise RetrievalError(
+                f"the model {settings.query_model!r} is not the one that the index in {where} was built with: it gives "
+                "other vectors. Put that model back, or build the index again"
+            )
+        return encoder
+
+    def save_probe(self, data: Path) -> None:
+        """Write into a data folder what tells this encoder from others."""
+        np.save(data / _SAVED, self._probe(), allow_pickle=False)
+
+    def _probe(self) -> Vectors:
+        row: Vectors = self.queries([_PROBE])[0]
+        return row
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """One row for each question."""
+        return self._embed(self._for_queries, texts, "query", self.settings.query_prefix)
+
+    def passages(self, passages: Sequence[Passage]) -> Vectors:
+        """One row for each passage.
+
+        Raises:
+            ConfigurationError: The encoder was opened for questions.
+        """
+        if self._for_passages is None:
+            raise ConfigurationError("this encoder was opened for questions, and has no model for passages")
+        separator = self.settings.separator
+        texts = [f"{one.title}{separator}{one.text}" if one.title else one.text for one in passages]
+        return self._embed(self._for_passages, texts, "document", self.settings.passage_prefix)
+
+    def _embed(self, model: EmbeddingModel, texts: Sequence[str], side: Side, prefix: str) -> Vectors:
+        rows = model.embed(texts, side=side, prefix=prefix, unit=self.settings.similarity == "cosine")
+        if rows.shape != (len(texts), self.settings.dimension) or not np.isfinite(rows).all():
+            raise RetrievalError(f"the model {model.name!r} gave no usable vectors for {len(texts)} texts")
+        return rows

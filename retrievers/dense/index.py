@@ -1,0 +1,125 @@
+"""The dense retriever: embedding models of sentence-transformers, vectors searched by FAISS."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from keqa.errors import RetrievalError
+from keqa.retrievers.base import Hit, Retriever, checked_k
+from keqa.retrievers.dense.encoding import Encoder
+from keqa.retrievers.dense.manifest import DenseManifest
+from keqa.retrievers.dense.passages import PassageFile
+from keqa.retrievers.dense.vectors import Search, open_search
+from keqa.retrievers.layout import no_index
+from keqa.retrievers.text import clean_text
+
+__all__ = ["DenseRetriever"]
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """An index and the manifest that is true of it."""
+
+    manifest: DenseManifest
+    passages: PassageFile
+    search: Search
+    encoder: Encoder
+
+
+class DenseRetriever(Retriever):
+    """Passages by the likeness of their vectors to a question's.
+
+    Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
+    """
+
+    def __init__(self, folder: Path, opened: _Opened) -> None:
+        """Take over an opened index; use :meth:`open`."""
+        self._folder = folder
+        self._opened = opened
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path | str) -> DenseRetriever:
+        """Open a finished index and the model that encodes questions.
+
+        Raises:
+            RetrievalError: There is no finished index, it is truncated or broken, this version cannot read it, or the
+                model is not the one that it was built with.
+            ConfigurationError: The model cannot be opened.
+            MissingExtraError: A package is missing.
+        """
+        folder = Path(path)
+        return cls(folder, _open(folder))
+
+    @property
+    def manifest(self) -> DenseManifest:
+        """What the index says about itself."""
+        return self._opened.manifest
+
+    def reload(self) -> DenseManifest:
+        """See the index as it is now; searches under way finish on the old one."""
+        with self._lock:
+            self._opened = _open(self._folder)
+        return self._opened.manifest
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Return at most ``k`` passages, best first.
+
+        Raises:
+            InputError: ``k`` is less than 1.
+            RetrievalError: The index or the model failed.
+        """
+        return self.search_many([query], k)[0]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query; the queries are encoded and compared together.
+
+        A query without a letter or digit finds nothing.
+        """
+        opened, wanted = self._opened, checked_k(k)
+        texts = [clean_text(query) for query in queries]
+        places = [place for place, text in enumerate(texts) if any(map(str.isalnum, text))]
+        found: list[list[Hit]] = [[] for _ in texts]
+        if not places:
+            return found
+        try:
+            vectors = opened.encoder.queries([texts[place] for place in places])
+            scores, rows = opened.search(vectors, min(wanted, opened.manifest.passages))
+        except (RuntimeError, ValueError, OSError) as error:
+            raise RetrievalError(f"searching the index in {self._folder} failed: {error}") from error
+        for place, some_scores, some_rows in zip(places, scores.tolist(), rows.tolist(), strict=True):
+            best = sorted((-score, row) for score, row in zip(some_scores, some_rows, strict=True) if row >= 0)
+            found[place] = [Hit(opened.passages[row], -score) for score, row in best]
+        return found
+
+    def __deepcopy__(self, memo: dict[int, object]) -> DenseRetriever:
+        """Return itself: copies of a program share the index."""
+        return self
+
+
+def _open(folder: Path) -> _Opened:
+    for attempt in range(_ATTEMPTS):
+        manifest = DenseManifest.read(folder)
+        if manifest is None:
+            raise no_index(folder)
+        data = folder / manifest.data
+        try:
+            passages = PassageFile(data)
+            search = open_search(data, manifest.vectors, manifest.passages, manifest.encoder.dimension)
+        except RetrievalError:
+            # It may have been replaced since its manifest was read.
+            if attempt + 1 == _ATTEMPTS or DenseManifest.read(folder) == manifest:
+                raise
+            continue
+        if len(passages) != manifest.passages:
+            raise RetrievalError(
+                f"the index in {folder} is not complete: its manifest tells of {manifest.passages} passages, "
+                f"it holds {len(passages)}. Build it again"
+            )
+        return _Opened(manifest, passages, search, Encoder.open(manifest.encoder, data))
+    raise AssertionError("unreachable")

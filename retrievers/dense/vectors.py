@@ -1,0 +1,177 @@
+"""The vectors of a dense index: written shard by shard, then searched by FAISS where they lie on the disk."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from keqa.errors import RetrievalError
+from keqa.retrievers.dense.models import Vectors
+from keqa.retrievers.layout import write_atomically
+
+__all__ = ["VectorFile", "VectorSettings", "drop_unused", "finish", "open_search", "settings_for"]
+
+FLAT, IVF = "flat", "ivf-sq8"
+
+Search = Callable[[Vectors, int], tuple[Vectors, NDArray[np.int64]]]
+"""From one row a question to the scores and rows of the k best vectors; row -1 where there are no more."""
+
+_VECTORS, _ENCODED, _FAISS = "vectors.npy", "encoded.json", "index.faiss"
+# FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.
+_SAMPLE = 64
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSettings:
+    """How the vectors of an index are searched; kept in the manifest.
+
+    Attributes:
+        kind: ``"flat"`` compares a question with every vector; ``"ivf-sq8"`` with those of the lists that are closest
+            to it, each number of a vector in 8 bits.
+        lists: How many lists there are.
+        nprobe: How many of them are searched.
+    """
+
+    kind: str
+    lists: int = 0
+    nprobe: int = 0
+
+
+def settings_for(count: int, flat_limit: int) -> VectorSettings:
+    """What suits so many vectors: about √n lists, a sixteenth of them searched (1024 and 64 at a million)."""
+    if count <= flat_limit:
+        return VectorSettings(FLAT)
+    lists = 2 ** round(math.log2(math.sqrt(count)))
+    return VectorSettings(IVF, lists, max(lists // 16, min(lists, 8)))
+
+
+class VectorFile:
+    """The vectors of an index while it is built: a NumPy file of known size, and a note of how many rows are there.
+
+    A kill loses the rows after the last note, which are then written again.
+
+    Attributes:
+        done: How many rows are there for good.
+    """
+
+    def __init__(self, data: Path, rows: int, dimension: int) -> None:
+        """Begin, or go on where it was left.
+
+        Args:
+            data: The data folder.
+            rows: How many there will be.
+            dimension: Their length.
+        """
+        self._data, self._shape = data, (rows, dimension)
+        self.done = 0
+        try:
+            self.done = min(int(json.loads((data / _ENCODED).read_text(encoding="utf-8"))["rows"]), rows)
+        except (OSError, ValueError, KeyError, TypeError):
+            with (data / _VECTORS).open("wb") as stream:
+                header = {"descr": "<f4", "fortran_order": False, "shape": self._shape}
+                npy.write_array_header_1_0(stream, header)
+
+    def append(self, vectors: Vectors) -> None:
+        """Write a shard, for good on return.
+
+        Raises:
+            RetrievalError: It cannot be written; what was before it stays.
+        """
+        rows, dimension = self._shape
+        # By writing, and not through a memory map: on a full disk that would end the process without a word.
+        try:
+            with (self._data / _VECTORS).open("r+b") as stream:
+                npy.read_magic(stream)
+                npy.read_array_header_1_0(stream)
+                stream.seek(self.done * dimension * 4, os.SEEK_CUR)
+                stream.write(vectors.astype("<f4").tobytes())
+                stream.flush()
+                os.fsync(stream.fileno())
+            self.done += len(vectors)
+            write_atomically(self._data / _ENCODED, json.dumps({"rows": self.done, "of": rows}) + "\n")
+        except (OSError, ValueError) as error:
+            raise RetrievalError(f"the vectors in {self._data} cannot be written: {error}") from error
+
+
+def finish(data: Path, settings: VectorSettings) -> None:
+    """Make what is searched from the vectors, where it is not they themselves."""
+    if settings.kind == FLAT:
+        return
+    import faiss
+
+    vectors = np.load(data / _VECTORS, mmap_mode="r", allow_pickle=False)
+    count, dimension = vectors.shape
+    index = faiss.index_factory(dimension, f"IVF{settings.lists},SQ8", faiss.METRIC_INNER_PRODUCT)
+    # What is here was chosen for the size of the corpus; a warning about it would help nobody.
+    index.cp.min_points_per_centroid = 1
+    size = min(count, max(_SAMPLE * settings.lists, 1024))
+    chosen = np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+    index.train(np.ascontiguousarray(vectors[chosen], np.float32))
+    for start in range(0, count, _BLOCK):
+        index.add(np.ascontiguousarray(vectors[start : start + _BLOCK], np.float32))
+    try:
+        faiss.write_index(index, str(data / _FAISS))
+    except RuntimeError as error:
+        raise RetrievalError(f"{data / _FAISS} cannot be written: {error}") from error
+    with (data / _FAISS).open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def drop_unused(data: Path, settings: VectorSettings) -> None:
+    """Remove what a finished index does not need: full vectors where smaller ones are searched, four times as large."""
+    (data / _ENCODED).unlink(missing_ok=True)
+    if settings.kind != FLAT:
+        (data / _VECTORS).unlink(missing_ok=True)
+
+
+def open_search(data: Path, settings: VectorSettings, rows: int, dimension: int) -> Search:
+    """Open the vectors of a finished index, memory-mapped.
+
+    Raises:
+        RetrievalError: They are not there, or not those that the manifest tells of.
+    """
+    try:
+        shape, search = _flat(data) if settings.kind == FLAT else _ivf(data, settings)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise RetrievalError(f"the vectors in {data} cannot be read: {error}") from error
+    if shape != (rows, dimension):
+        raise RetrievalError(
+            f"the index in {data.parent} is not complete: its manifest tells of {rows} vectors of length {dimension}, "
+            f"it holds {shape[0]} of {shape[1]}. Build it again"
+        )
+    return search
+
+
+def _flat(data: Path) -> tuple[tuple[int, int], Search]:
+    import faiss
+
+    vectors = np.load(data / _VECTORS, mmap_mode="r", allow_pickle=False)
+
+    def search(queries: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
+        found: tuple[Vectors, NDArray[np.int64]] = faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
+        return found
+
+    return vectors.shape, search
+
+
+def _ivf(data: Path, settings: VectorSettings) -> tuple[tuple[int, int], Search]:
+    import faiss
+
+    index: Any = faiss.read_index(str(data / _FAISS), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    index.nprobe = settings.nprobe
+
+    def search(queries: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
+        found: tuple[Vectors, NDArray[np.int64]] = index.search(queries, k)
+        return found
+
+    return (index.ntotal, index.d), search

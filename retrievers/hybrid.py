@@ -1,0 +1,135 @@
+"""Several retrievers as one: reciprocal rank fusion.
+
+Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods",
+SIGIR 2009: a passage scores the sum over retrievers of 1 / (k + its rank), with k = 60.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+
+__all__ = ["CONSTANT", "DEPTH", "HybridManifest", "HybridRetriever", "fused"]
+
+CONSTANT = 60
+"""k of the paper: how little the first ranks stand out."""
+
+DEPTH = 100
+"""So many passages of each retriever are ranked together, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class HybridManifest:
+    """What the fused indexes say about themselves.
+
+    Attributes:
+        name: The names of the parts.
+        passages: Of the largest part; parts are in general indexes of the same passages.
+        source_hash: That of the parts, where they hold the same passages; made from theirs where they do not.
+        constant: k of the fusion.
+        depth: Passages taken from each part.
+        parts: The manifests of the parts.
+    """
+
+    name: str
+    passages: int
+    source_hash: str
+    constant: int
+    depth: int
+    parts: tuple[Any, ...]
+
+
+class HybridRetriever(Retriever):
+    """Passages by their ranks in the lists of several retrievers. Safe to use from many threads where those are.
+
+    Attributes:
+        retrievers: Asked for every query, one after the other. Where passages score the same, the order of the first
+            counts.
+    """
+
+    def __init__(self, retrievers: Sequence[Retriever], *, constant: int = CONSTANT, depth: int = DEPTH) -> None:
+        """Set up.
+
+        Args:
+            retrievers: Two or more.
+            constant: k of the fusion.
+            depth: Passages taken from each retriever, or as many as are asked for where that is more.
+
+        Raises:
+            InputError: There are fewer than two retrievers, or a number is less than it can be.
+        """
+        if len(retrievers) < 2:
+            raise InputError("a hybrid needs two retrievers or more")
+        if constant < 0 or depth < 1:
+            raise InputError(
+                f"the constant of a fusion is at least 0 and its depth at least 1, not {constant}, {depth}"
+            )
+        self.retrievers = tuple(retrievers)
+        self._constant, self._depth = constant, depth
+
+    @property
+    def manifest(self) -> HybridManifest | None:
+        """What the parts say about themselves; None where one of them says nothing."""
+        parts = tuple(getattr(retriever, "manifest", None) for retriever in self.retrievers)
+        if None in parts:
+            return None
+        hashes = [part.source_hash for part in parts]
+        together = hashlib.sha256("+".join(hashes).encode()).hexdigest()
+        return HybridManifest(
+            name=" + ".join(part.name for part in parts),
+            passages=max(part.passages for part in parts),
+            source_hash=hashes[0] if len(set(hashes)) == 1 else together,
+            constant=self._constant,
+            depth=self._depth,
+            parts=parts,
+        )
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Return at most ``k`` passages, best first; the score is the fused one.
+
+        Raises:
+            InputError: ``k`` is less than 1.
+            RetrievalError: One of the retrievers failed.
+        """
+        depth = max(checked_k(k), self._depth)
+        return fused([retriever.search(query, depth) for retriever in self.retrievers], self._constant)[:k]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query; each retriever gets all queries at once."""
+        depth = max(checked_k(k), self._depth)
+        found = [retriever.search_many(queries, depth) for retriever in self.retrievers]
+        return [fused(lists, self._constant)[:k] for lists in zip(*found, strict=True)]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> HybridRetriever:
+        """Return itself: copies of a program share the indexes."""
+        return self
+
+
+def fused(lists: Sequence[Sequence[Hit]], constant: int = CONSTANT) -> list[Hit]:
+    """Fuse ranked lists into one.
+
+    A passage is the same in two lists where its id, title and text are. Of passages that score the same, the one that
+    is higher in the first list comes first, then in the second, and so on.
+
+    Args:
+        lists: Best first.
+        constant: k of the fusion.
+    """
+    ranks: dict[Passage, dict[int, int]] = {}
+    for number, hits in enumerate(lists):
+        for rank, hit in enumerate(hits, start=1):
+            ranks.setdefault(hit.passage, {}).setdefault(number, rank)
+
+    def order(hit: Hit) -> tuple[float, ...]:
+        own = ranks[hit.passage]
+        return (-hit.score, *(own.get(number, math.inf) for number in range(len(lists))))
+
+    # fsum is exact, so that the order of the lists makes no difference to a score.
+    scored = (Hit(one, math.fsum(1 / (constant + rank) for rank in own.values())) for one, own in ranks.items())
+    return sorted(scored, key=order)

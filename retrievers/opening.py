@@ -1,0 +1,107 @@
+"""Opening an index by its address, whatever engine it is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.hybrid import HybridRetriever
+from keqa.retrievers.layout import MANIFEST, no_index, read_text
+from keqa.retrievers.manifest import DENSE, EMBEDDED, parse
+
+if TYPE_CHECKING:
+    from keqa.retrievers.dense import DenseRetriever
+    from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+    from keqa.retrievers.tantivy_index import TantivyRetriever
+
+__all__ = ["JOINT", "Index", "engine_of", "open_index", "parts_of"]
+
+Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever"
+
+JOINT = ","
+"""Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""
+
+
+def open_index(address: Path | str) -> Index:
+    """Open a finished index, whatever built it.
+
+    Args:
+        address: The folder of an embedded or dense index; ``elasticsearch://host:9200/name``; or two or more of these
+            joined by commas, whose passages are then ranked together (reciprocal rank fusion).
+
+    Raises:
+        InputError: The address cannot be one.
+        RetrievalError: There is no index, or it is half-built, truncated, or made by an incompatible version.
+        ConfigurationError: A model that it needs cannot be opened, or a server refuses the credentials.
+        MissingExtraError: A package is missing.
+    """
+    parts = parts_of(address)
+    if len(parts) > 1:
+        return HybridRetriever([_open(part) for part in parts])
+    return _open(parts[0])
+
+
+def parts_of(address: Path | str) -> list[str]:
+    """The addresses that are joined in one, in their order.
+
+    A folder that is there is one address, whatever its name; so is an Elasticsearch address with several hosts
+    (``elasticsearch://a:9200,b:9200/name``).
+
+    Raises:
+        InputError: One is empty, or is there twice.
+    """
+    whole = str(address)
+    if isinstance(address, Path) or (whole and Path(whole).is_dir()):
+        return [whole]
+    parts: list[str] = []
+    for piece in whole.split(JOINT):
+        # Hosts without the name of an index yet.
+        if parts and is_remote(parts[-1]) and "/" not in parts[-1].partition("://")[2]:
+            parts[-1] += JOINT + piece
+        else:
+            parts.append(piece.strip())
+    if not all(parts):
+        # What is refused is not repeated: it may be an address with a password in it.
+        raise InputError(
+            "an index is named by its folder, elasticsearch://host:9200/name, or several of these with commas"
+        )
+    if len(set(parts)) < len(parts):
+        raise InputError("an index is named twice: a hybrid is of different ones")
+    return parts
+
+
+def is_remote(address: str) -> bool:
+    """Whether an address is of a server, and no folder."""
+    from keqa.retrievers.elasticsearch.address import is_address
+
+    return is_address(address)
+
+
+def engine_of(folder: Path) -> str:
+    """The engine of the index in a folder: ``embedded`` or ``dense``.
+
+    Raises:
+        RetrievalError: There is no finished index, or this version does not know its engine.
+    """
+    text = read_text(folder)
+    if text is None:
+        raise no_index(folder)
+    engine, _ = parse(text, str(folder / MANIFEST))
+    if engine not in (EMBEDDED, DENSE):
+        raise RetrievalError(f"the index in {folder} is of the engine {engine}, which this version does not know")
+    return engine
+
+
+def _open(address: str) -> TantivyRetriever | DenseRetriever | ElasticsearchRetriever:
+    if "://" in address:
+        from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+
+        return ElasticsearchRetriever.open(address)
+    if engine_of(Path(address)) == DENSE:
+        from keqa.retrievers.dense import DenseRetriever
+
+        return DenseRetriever.open(address)
+    from keqa.retrievers.tantivy_index import TantivyRetriever
+
+    return TantivyRetriever.open(address)

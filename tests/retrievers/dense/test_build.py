@@ -1,0 +1,165 @@
+import json
+import signal
+
+import pytest
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers import DenseManifest, DenseRetriever, Passage, build_dense, build_index, open_index
+from keqa.retrievers.layout import exclusive
+
+CODE = """
+import sys
+from keqa.retrievers import Passage, build_dense
+passages = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(50)]
+build_dense(passages, sys.argv[1], model="some/model", shard=10, flat_limit=int(sys.argv[2]))
+"""
+
+
+def passages(count=50):
+    return [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(count)]
+
+
+def built(folder, given=None, **settings):
+    told, progress = [], []
+    manifest = build_dense(
+        passages() if given is None else given,
+        folder,
+        **{"model": "some/model", "shard": 10} | settings,
+        notice=told.append,
+        progress=lambda done, of: progress.append((done, of)),
+    )
+    return manifest, told, progress
+
+
+def files(folder):
+    data = folder / DenseManifest.read(folder).data
+    return {file.name: file.read_bytes() for file in data.iterdir()}
+
+
+def test_progress_is_told_and_the_manifest_tells_all(library, tmp_path):
+    manifest, told, progress = built(tmp_path / "i", sources=["corpus.jsonl"], name="words")
+    assert (told, progress[0], progress[-1]) == ([], (0, 50), (50, 50))
+    assert (manifest.name, manifest.passages, manifest.sources) == ("words", 50, ("corpus.jsonl",))
+    assert DenseManifest.from_json(manifest.to_json(), "x") == manifest
+    embedded = build_index(passages(), tmp_path / "embedded")
+    assert manifest.source_hash == embedded.source_hash
+    assert sorted(entry.name for entry in (tmp_path / "i").iterdir()) == sorted(
+        [manifest.data, "lock", "manifest.json"]
+    )
+
+
+@pytest.mark.parametrize("flat_limit", [100, 10])
+@pytest.mark.parametrize("killed_after", [4, 5])
+def test_a_build_that_is_killed_goes_on_and_ends_in_the_same(
+    library, tmp_path, other_process, killed_after, flat_limit
+):
+    # The first two calls find out the length of vectors; then each shard is one.
+    done = other_process(CODE, killed_after, tmp_path / "i", flat_limit)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with pytest.raises(RetrievalError, match="not finished"):
+        open_index(tmp_path / "i")
+    library.CALLS.clear()
+    _, told, progress = built(tmp_path / "i", flat_limit=flat_limit)
+    assert progress[0] == ((killed_after - 2) * 10, 50)
+    assert ["going on with it" in one for one in told] == [True]
+    encoded = [text for _, _, texts in library.CALLS[2:-1] for text in texts]
+    assert sorted(encoded) == sorted(f"{p.title}: {p.text}" for p in passages()[(killed_after - 2) * 10 :])
+    built(tmp_path / "whole", flat_limit=flat_limit)
+    assert files(tmp_path / "i") == files(tmp_path / "whole")
+    assert not (tmp_path / "i" / "building.json").exists()
+
+
+@pytest.mark.parametrize("change", ["passages", "settings"])
+def test_shards_of_other_passages_or_settings_are_not_gone_on_with(library, tmp_path, other_process, change):
+    other_process(CODE, 4, tmp_path / "i", 100)
+    changed = {"query_prefix": "q: "} if change == "settings" else {}
+    _, told, progress = built(tmp_path / "i", passages(49) if change == "passages" else None, **changed)
+    assert progress[0][0] == 0
+    assert ["building anew" in one for one in told] == [True]
+    assert len(list((tmp_path / "i").glob("data-*"))) == 1
+
+
+def test_shards_outlive_a_failure_and_a_corpus_that_cannot_be_read(library, tmp_path, monkeypatch):
+    encode, calls = library.SentenceTransformer.encode_document, []
+
+    def failing(self, texts, **settings):
+        calls.append(texts)
+        if len(calls) == 3:
+            raise RuntimeError("out of memory")
+        return encode(self, texts, **settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library.SentenceTransformer, "encode_document", failing)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            built(tmp_path / "i")
+    with pytest.raises(InputError, match="has no id"):
+        built(tmp_path / "i", [*passages(3), Passage("", "", "x")])
+    _, told, progress = built(tmp_path / "i")
+    assert (progress[0], len(told)) == ((20, 50), 1)
+
+
+def test_the_old_index_answers_until_the_new_one_is_there(library, tmp_path, other_process):
+    old, _, _ = built(tmp_path / "i", passages(5))
+    retriever = DenseRetriever.open(tmp_path / "i")
+    other_process(CODE, 4, tmp_path / "i", 100)
+    assert open_index(tmp_path / "i").manifest == old
+    new, _, _ = built(tmp_path / "i")
+    assert len(retriever.search("word3", 100)) == 5
+    assert retriever.reload() == new
+    assert len(retriever.search("word3", 100)) == 50
+    assert new.data != old.data
+
+
+def test_engines_take_each_others_place(library, tmp_path):
+    build_index(passages(), tmp_path / "i")
+    built(tmp_path / "i")
+    assert type(open_index(tmp_path / "i")).__name__ == "DenseRetriever"
+    build_index(passages(), tmp_path / "i")
+    assert type(open_index(tmp_path / "i")).__name__ == "TantivyRetriever"
+    assert len(list((tmp_path / "i").glob("data-*"))) == 1
+
+
+def test_what_cannot_be_built_is_refused_and_leaves_nothing(library, tmp_path):
+    with pytest.raises(InputError, match="corpus is empty"):
+        built(tmp_path / "i", [])
+    with pytest.raises(ConfigurationError, match="absent/model"):
+        built(tmp_path / "i", model="absent/model")
+    with pytest.raises(InputError, match="at least one passage"):
+        built(tmp_path / "i", shard=0)
+    assert not (tmp_path / "i").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="not an index"):
+        built(tmp_path / "mine")
+
+
+def test_two_builds_at_once_are_refused(library, tmp_path):
+    built(tmp_path / "i")
+    with exclusive(tmp_path / "i"), pytest.raises(RetrievalError, match="another process"):
+        built(tmp_path / "i")
+
+
+def test_repeated_ids_get_a_suffix_as_in_every_index(library, tmp_path):
+    manifest, told, _ = built(tmp_path / "i", [Passage("7", "", "a"), Passage("7", "", "b")])
+    assert manifest.renamed == 1
+    assert "got a suffix" in told[0]
+    assert {hit.passage.id for hit in open_index(tmp_path / "i").search("a")} == {"7", "7~2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"engine": "abacus"}, "engine abacus, which this version does not know"),
+        ({"passages": "50"}, "passages must be int"),
+        ({"encoder": {"model": "m"}}, "incomplete"),
+        ({"data": "../elsewhere"}, "must name a folder inside"),
+        ({"schema_version": 99}, "schema version 99"),
+        ({"passages": 51}, "not complete"),
+    ],
+)
+def test_a_manifest_that_is_not_true_is_refused(library, tmp_path, change, message):
+    built(tmp_path / "i")
+    path = tmp_path / "i" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(RetrievalError, match=message):
+        open_index(tmp_path / "i")

@@ -1,0 +1,129 @@
+import copy
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers import Hit, HybridRetriever, Passage, Retriever, build_index, open_index
+from keqa.retrievers.hybrid import fused
+
+RANKED = st.lists(st.permutations("abcdef").flatmap(lambda ids: st.integers(0, 6).map(lambda n: ids[:n])), max_size=4)
+
+
+def listed(ids):
+    return [Hit(Passage(one, "", one), 100.0 - rank) for rank, one in enumerate(ids)]
+
+
+def ids(hits):
+    return [hit.passage.id for hit in hits]
+
+
+class Listing:
+    """Finds the same passages for every query."""
+
+    def __init__(self, found):
+        self.found = found
+        self.depths = []
+
+    def search(self, query, k=10):
+        return self.search_many([query], k)[0]
+
+    def search_many(self, queries, k=10):
+        self.depths.append(k)
+        return [listed(self.found)[:k] for _ in queries]
+
+
+def test_scores_are_those_of_the_paper():
+    hits = fused([listed("abc"), listed("ca")])
+    assert ids(hits) == ["a", "c", "b"]
+    assert [hit.score for hit in hits] == pytest.approx([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
+
+
+def test_where_scores_are_equal_the_first_retriever_counts():
+    assert ids(fused([listed("ab"), listed("ba")])) == ["a", "b"]
+    assert ids(fused([listed("b"), listed("a")])) == ["b", "a"]
+
+
+def test_one_id_for_two_passages_is_two_passages():
+    other = Hit(Passage("a", "", "of another corpus"), 1.0)
+    assert len(fused([listed("a"), [other]])) == 2
+
+
+@settings(deadline=None)
+@given(RANKED)
+def test_every_passage_is_there_once_with_its_score(lists):
+    hits = fused([listed(one) for one in lists])
+    assert sorted(ids(hits)) == sorted(set("".join("".join(one) for one in lists)))
+    for hit in hits:
+        expected = sum(1 / (61 + one.index(hit.passage.id)) for one in lists if hit.passage.id in one)
+        assert hit.score == pytest.approx(expected)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@settings(deadline=None)
+@given(RANKED)
+def test_the_order_of_the_retrievers_changes_no_score(lists):
+    scored = {
+        frozenset((hit.passage.id, hit.score) for hit in fused([listed(one) for one in order]))
+        for order in permutations(lists)
+    }
+    assert len(scored) == 1
+
+
+@settings(deadline=None)
+@given(RANKED, st.sampled_from("abcdef"))
+def test_being_first_once_more_never_lowers_a_passage(lists, one):
+    before, after = (
+        [one for one in ids(fused(found))]
+        for found in (
+            [listed(each) for each in lists],
+            [*(listed(each) for each in lists), listed(one)],
+        )
+    )
+    if one in before:
+        assert after.index(one) <= before.index(one)
+    assert one in after
+
+
+def test_each_retriever_is_asked_deeper_than_what_is_shown():
+    left, right = Listing("abcdef"), Listing("fedcba")
+    hybrid = HybridRetriever([left, right], depth=5)
+    assert isinstance(hybrid, Retriever)
+    assert ids(hybrid.search("q", 2)) == ["b", "e"]
+    hybrid.search("q", 7)
+    assert left.depths == right.depths == [5, 7]
+    assert hybrid.search_many(["q", "r"], 3) == [hybrid.search("q", 3)] * 2
+    assert hybrid.manifest is None
+    assert copy.deepcopy(hybrid) is hybrid
+
+
+def test_one_that_fails_fails_the_search():
+    class Broken(Listing):
+        def search_many(self, queries, k=10):
+            raise RetrievalError("gone")
+
+    with pytest.raises(RetrievalError, match="gone"):
+        HybridRetriever([Listing("abc"), Broken("")]).search("q")
+
+
+def test_what_cannot_be_fused_is_refused():
+    with pytest.raises(InputError, match="two retrievers"):
+        HybridRetriever([Listing("a")])
+    with pytest.raises(InputError, match="depth at least 1"):
+        HybridRetriever([Listing("a"), Listing("b")], depth=0)
+    with pytest.raises(InputError, match="not 0"):
+        HybridRetriever([Listing("a"), Listing("b")]).search("q", 0)
+
+
+def test_the_manifest_tells_of_the_parts(tmp_path, passages):
+    first = build_index(passages, tmp_path / "one", name="one")
+    build_index(passages, tmp_path / "two", name="two")
+    build_index(passages[:3], tmp_path / "three", name="three")
+    one, two, three = (open_index(tmp_path / name) for name in ("one", "two", "three"))
+    same = HybridRetriever([one, two]).manifest
+    assert (same.name, same.passages, same.source_hash) == ("one + two", 4, first.source_hash)
+    assert [part.name for part in same.parts] == ["one", "two"]
+    other = HybridRetriever([one, three]).manifest.source_hash
+    assert other not in (first.source_hash, three.manifest.source_hash)
