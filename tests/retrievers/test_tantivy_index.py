@@ -58,6 +58,16 @@ def test_equal_scores_are_ordered_by_id_at_every_k(tmp_path):
         assert [hit.passage.id for hit in retriever.search("text", k)] == [f"{n:02}" for n in range(min(k, 20))]
 
 
+def test_equal_scores_below_better_ones_are_ordered_by_id_at_every_k(tmp_path):
+    better = [Passage(f"b{n}", "", "text " * (2 + n)) for n in range(3)]
+    build_index([Passage(f"{n:02}", "", "text and more") for n in reversed(range(9))] + better, tmp_path / "i")
+    retriever = open_index(tmp_path / "i")
+    whole = [hit.passage.id for hit in retriever.search("text", 12)]
+    assert whole == ["b2", "b1", "b0", *(f"{n:02}" for n in range(9))]
+    for k in range(1, 14):
+        assert [hit.passage.id for hit in retriever.search("text", k)] == whole[:k]
+
+
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_question_is_searched(index, query):

@@ -17,6 +17,17 @@ def test_clean_text_can_be_encoded_and_stays_clean(text):
     assert clean_text(clean) == clean
 
 
+def test_every_character_that_an_index_refuses_is_cleaned_wherever_it_stands():
+    spaces = [c for c in map(chr, range(0x110000)) if clean_text(f"é{c}b") == clean_text("é b") and c != " "]
+    assert spaces == [*map(chr, [*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0)])]
+    gone = [c for c in map(chr, range(0xD000, 0x10000)) if clean_text(f"a{c}b") == "ab"]
+    assert gone == [*map(chr, range(0xD800, 0xE000)), "\ufeff"]
+
+
+def test_two_spellings_of_a_letter_are_one():
+    assert clean_text("Cafe\u0301") == "Café"
+
+
 def test_length_counts_words_and_characters():
     assert text_length("three plain words") == 15
     assert text_length("我爱北京。") == 4 * 3 + 5
