@@ -16,10 +16,10 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
+from servers import elasticsearch
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
-from servers import elasticsearch
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 

@@ -33,6 +33,7 @@ _LOAD: Final = "keqa-load"
 _INDEX: Final = "keqa-index"
 # Copies are made in the background all the same; this is how long publishing waits for them.
 _WAIT_FOR_COPIES: Final = "60s"
+_TIMEOUT: Final = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,9 @@ class Indexes:
         with server_errors(self._address, f"the index {load.data} could not be finished"):
             settings = {**copies, "refresh_interval": None, "blocks.write": True}
             self._client.indices.put_settings(index=load.data, settings=settings)
-            health = (
-                self._client.options(request_timeout=90, max_retries=0).cluster.health(
-                    index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES
-                )
-                if replicas != 0
-                else {"timed_out": False}
-            )
+            # Where copies are not there in time, the answer is 408 and tells how things stand.
+            patient = self._client.options(request_timeout=_TIMEOUT, ignore_status=408)
+            health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
         self._describe(load.data, json.loads(manifest.to_json()))
         removed = [
             {"remove": {"index": data, "alias": load.name, "must_exist": True}} for data in self.found(load.name)

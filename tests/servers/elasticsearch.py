@@ -127,7 +127,7 @@ class AlteringServer:
                 connection.close()
                 return answer.status, json.loads(data) if data else ""
 
-            do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer
+            do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -135,7 +135,9 @@ class AlteringServer:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._server.shutdown()
         self._server.server_close()
 

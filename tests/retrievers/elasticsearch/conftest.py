@@ -1,12 +1,12 @@
 import os
 
 import pytest
+from servers import elasticsearch
 
 from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import index_address
 from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.elasticsearch.client import connect
-from servers import elasticsearch
 
 
 @pytest.fixture

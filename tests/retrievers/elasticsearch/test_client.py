@@ -4,10 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
-from servers.elasticsearch import AlteringServer, version_reply
 
 VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT")
 
@@ -118,10 +118,12 @@ def test_the_next_server_is_accepted():
         opening(server)
 
 
-@pytest.mark.parametrize("reply", [(200, {"version": {"number": "2.11.0", "distribution": "opensearch"}}), (200, "<p>")])
+@pytest.mark.parametrize(
+    "reply", [(200, {"version": {"number": "2.11.0", "distribution": "opensearch"}}), (200, "<p>")]
+)
 def test_what_is_not_elasticsearch_is_told(reply):
     with AlteringServer(lambda *_: reply, product=False) as server:
-        with pytest.raises((ConfigurationError, RetrievalError), match="is not Elasticsearch|does not speak"):
+        with pytest.raises((ConfigurationError, RetrievalError), match=r"is not Elasticsearch|does not speak"):
             opening(server)
 
 

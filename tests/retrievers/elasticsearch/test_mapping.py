@@ -1,0 +1,71 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.analysis import AnalyzerSettings
+from keqa.retrievers.elasticsearch.mapping import analyzer_settings, check_analyzer, index_settings, key, query_body
+
+ENGLISH, CHINESE = analyzer_settings("en"), analyzer_settings("zh")
+
+
+def analyzer_of(body):
+    return body["query"]["bool"]["should"][0]["match"]["text"]["analyzer"]
+
+
+def test_a_question_is_searched_in_text_and_at_half_weight_in_titles():
+    assert query_body("Who directed Up?", ENGLISH, 7) == {
+        "query": {
+            "bool": {
+                "should": [
+                    {"match": {"text": {"query": "Who directed Up?", "analyzer": "keqa_query"}}},
+                    {"match": {"title": {"query": "Who directed Up?", "analyzer": "keqa_query", "boost": 0.5}}},
+                ]
+            }
+        },
+        "size": 7,
+        "sort": [{"_score": "desc"}, {"doc_id": "asc"}],
+        "track_total_hits": False,
+    }
+
+
+def test_stop_words_count_where_nothing_else_is_left():
+    assert analyzer_of(query_body("The Who", ENGLISH, 1)) == "keqa_every_word"
+    assert analyzer_of(query_body("The Who band", ENGLISH, 1)) == "keqa_query"
+    assert analyzer_of(query_body("谁", CHINESE, 1)) == "keqa_every_word"
+    assert analyzer_of(query_body("谁发明", CHINESE, 1)) == "keqa_query"
+
+
+@given(st.text(st.characters(exclude_categories=())), st.sampled_from([ENGLISH, CHINESE]))
+def test_every_query_can_be_sent(query, settings):
+    body = query_body(query, settings, 1)
+    if body is None:
+        assert not any(character.isascii() and character.isalnum() for character in query)
+    else:
+        assert str(body).encode()
+
+
+def test_the_analyzers_are_those_of_elasticsearch_with_all_words_kept():
+    for language, name in (("en", "english"), ("zh", "cjk")):
+        settings = index_settings(language, shards=3, k1=0.9, b=0.4)
+        analysis = settings["analysis"]
+        assert analysis["analyzer"]["keqa_text"] == {"type": name, "stopwords": "_none_"}
+        assert ("什" in analysis["filter"]["keqa_stop"]["stopwords"]) == (language == "zh")
+        assert (settings["number_of_shards"], settings["similarity"]["keqa_bm25"]["k1"]) == (3, 0.9)
+
+
+def test_a_key_is_the_id_unless_it_is_too_long():
+    assert key("wiki#1") == "wiki#1"
+    assert key("é" * 256) == "é" * 256
+    assert len(key("é" * 257)) == 71
+    assert key("é" * 257) != key("é" * 258)
+
+
+def test_settings_of_another_version_are_refused():
+    check_analyzer(ENGLISH, "the index")
+    with pytest.raises(RetrievalError, match="the index was built with analyzer settings that this version does not"):
+        check_analyzer(AnalyzerSettings(2, "en", "english", 0.5), "the index")
+    with pytest.raises(RetrievalError, match="does not know"):
+        check_analyzer(AnalyzerSettings(1, "fr", "french", 0.5), "the index")
+    with pytest.raises(InputError, match="'fr'"):
+        analyzer_settings("fr")

@@ -1,0 +1,284 @@
+import copy
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers import Passage, Retriever, build_index, open_index, read_corpus
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
+from keqa.retrievers.elasticsearch.address import parse_address
+
+
+@pytest.fixture
+def loaded(address, passages):
+    load_index(passages, address)
+    opened = ElasticsearchRetriever.open(address)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(retriever, "_PAUSE", 0.01)
+
+
+def titles(hits):
+    return [hit.passage.title for hit in hits]
+
+
+def ids(hits):
+    return [hit.passage.id for hit in hits]
+
+
+def changing(change):
+    """Alters the answers of the searches of each request, given as a list and the number of the request."""
+    requests = []
+
+    def alter(method, path, body, forward):
+        status, reply = forward()
+        if "_msearch" in path:
+            requests.append(len(body.splitlines()) // 2)
+            change(reply["responses"], len(requests))
+        return status, reply
+
+    return alter, requests
+
+
+def test_search_ranks_passages_and_returns_them_whole(loaded, passages):
+    assert isinstance(loaded, Retriever)
+    hits = loaded.search("Who designed the Difference Engine?", k=2)
+    assert [hit.passage for hit in hits] == [passages[1], passages[0]]
+    assert hits[0].score > hits[1].score > 0
+
+
+def test_search_many_keeps_the_order_of_the_queries(loaded):
+    found = loaded.search_many(["zebra", "The Who", "?", "quagga", "zebra"], k=1)
+    assert [titles(hits) for hits in found] == [["Zebra"], ["The Who"], [], [], ["Zebra"]]
+    assert loaded.search_many([]) == []
+
+
+def test_many_queries_are_sent_in_few_requests(address, loaded, altered, monkeypatch):
+    monkeypatch.setattr(retriever, "_BATCH", 100)
+    alter, requests = changing(lambda answers, number: None)
+    found = ElasticsearchRetriever.open(altered(alter)).search_many(["zebra"] * 250, 1)
+    assert [titles(hits) for hits in found] == [["Zebra"]] * 250
+    assert requests == [100, 100, 50]
+
+
+def test_nothing_to_search_for_finds_nothing(loaded):
+    assert loaded.search("") == loaded.search("?! …") == []
+    assert ids(loaded.search("zebra", k=10**12)) == ["p4"]
+    with pytest.raises(InputError, match="not 0"):
+        loaded.search("zebra", k=0)
+
+
+def test_more_than_elasticsearch_gives_is_refused(loaded, monkeypatch):
+    monkeypatch.setattr(retriever, "MOST_HITS", 3)
+    with pytest.raises(InputError, match="finds 3 passages at most for a question, not 50"):
+        loaded.search("zebra", k=50)
+    assert ids(loaded.search("zebra", k=3)) == ["p4"]
+
+
+def test_title_counts_half(address):
+    words = ["alpha", "beta"]
+    load_index([Passage(a, a, b) for a, b in (words, words[::-1])], address)
+    hits = ElasticsearchRetriever.open(address).search("alpha")
+    assert ids(hits) == ["beta", "alpha"]
+    assert hits[1].score == pytest.approx(hits[0].score / 2)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_equal_scores_are_ordered_by_id_at_every_k(address, shards):
+    load_index([Passage(f"{n:02}", "", "the same text") for n in reversed(range(20))], address, shards=shards)
+    opened = ElasticsearchRetriever.open(address)
+    for k in (1, 7, 20, 50):
+        assert ids(opened.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
+
+
+def test_scores_do_not_depend_on_the_number_of_shards(address, passages):
+    load_index(passages, f"{address}-1")
+    load_index(passages, f"{address}-3", shards=3)
+    queries = ["analytical engine", "zebra", "rock band in London", "the first program"]
+    one, three = (ElasticsearchRetriever.open(f"{address}-{n}").search_many(queries) for n in (1, 3))
+    assert one == three
+
+
+def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp_path, passages):
+    build_index(passages, tmp_path / "i")
+    load_index(passages, address)
+    queries = ["zebra stripes", "analytical engine", "The Who"]
+    embedded, loaded = open_index(tmp_path / "i"), ElasticsearchRetriever.open(address)
+    for ours, theirs in zip(embedded.search_many(queries), loaded.search_many(queries), strict=True):
+        assert ids(ours) == ids(theirs) != []
+        # Lucene leaves out the constant factor k1 + 1.
+        ratios = [one.score / other.score for one, other in zip(ours, theirs, strict=True)]
+        assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
+
+
+def test_bm25_has_the_parameters_that_were_given(address):
+    given = [Passage("short", "", "okapi"), Passage("long", "", "okapi okapi okapi " + "word " * 40)]
+    load_index(given, f"{address}-flat", k1=1.2, b=0.0)
+    load_index(given, f"{address}-steep", k1=1.2, b=1.0)
+    assert ids(ElasticsearchRetriever.open(f"{address}-flat").search("okapi")) == ["long", "short"]
+    assert ids(ElasticsearchRetriever.open(f"{address}-steep").search("okapi")) == ["short", "long"]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_question_is_searched(loaded, query):
+    assert len(loaded.search(query)) <= 4
+
+
+def test_huge_and_dirty_questions(loaded):
+    assert titles(loaded.search("zebra \ud800\x00 " + "stripes ? OR (" * 10_000, 1)) == ["Zebra"]
+    assert titles(loaded.search("zebra " + " ".join(f"w{n}" for n in range(20_000)), 1)) == ["Zebra"]
+    assert titles(loaded.search('Who said "zebra…? title:x^2', 1)) == ["Zebra"]
+
+
+def test_a_word_counts_once_however_often_it_is_asked(loaded):
+    assert loaded.search("zebra zebra Zebras") == loaded.search("zebra")
+
+
+def test_dirty_passages_are_cleaned(address):
+    load_index([Passage("a\x00", None, "good \ud800text\x07")], address)
+    assert ElasticsearchRetriever.open(address).search("good text")[0].passage == Passage("a", "", "good text")
+
+
+def test_chinese_is_detected_and_searchable(address):
+    load_index(
+        [
+            Passage("1", "北京", "北京是中国的首都。"),
+            Passage("2", "", "斑马有黑白条纹。"),
+            Passage("3", "", "iPhone 由苹果设计"),
+        ],
+        address,
+    )
+    opened = ElasticsearchRetriever.open(address)
+    assert (opened.manifest.language, opened.manifest.analyzer.tokenizer) == ("zh", "cjk")
+    queries = ("中国的首都是哪里？", "什么动物有条纹", "谁设计了IPHONE")
+    assert [ids(hits)[0] for hits in opened.search_many(queries, 1)] == ["1", "2", "3"]
+
+
+def test_many_threads_get_what_one_thread_gets(loaded):
+    queries = ["analytical engine", "zebra", "rock band in London", "first program"] * 25
+    expected = loaded.search_many(queries, 3)
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(lambda query: loaded.search(query, 3), queries)) == expected
+
+
+def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered, quick):
+    expected = loaded.search_many(["zebra", "analytical engine", "London"])
+
+    def change(answers, number):
+        if number == 1:
+            answers[1]["_shards"].update(failed=1)
+            answers[1]["hits"]["hits"] = []
+            answers[2] = {"status": 503, "error": {"type": "search_phase_execution_exception", "reason": "all failed"}}
+        elif number == 2:
+            answers[0]["timed_out"] = True
+            answers[0]["hits"]["hits"] = []
+
+    alter, requests = changing(change)
+    found = ElasticsearchRetriever.open(altered(alter)).search_many(["zebra", "analytical engine", "London"])
+    assert found == expected
+    assert requests == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda answer: answer["_shards"].update(failed=1), "failed 7 times: 1 of 1 parts of the index did not answer"),
+        (lambda answer: answer.update(timed_out=True), "failed 7 times: the search was cut off"),
+        (
+            lambda answer: answer.update(status=429, error={"type": "x", "reason": "busy"}),
+            r"failed 7 times: 429 \(busy",
+        ),
+    ],
+)
+def test_answers_that_stay_partial_are_failures(loaded, altered, quick, change, message):
+    alter, requests = changing(lambda answers, number: change(answers[0]))
+    with pytest.raises(RetrievalError, match=message):
+        ElasticsearchRetriever.open(altered(alter)).search("zebra")
+    assert requests == [1] * 7
+
+
+def test_what_asking_again_cannot_mend_fails_at_once(loaded, altered):
+    error = {"type": "x", "reason": "no such thing"}
+    alter, requests = changing(lambda answers, number: answers[0].update(status=400, error=error))
+    with pytest.raises(RetrievalError, match=r"searching the index .* failed: 400 \(no such thing\)"):
+        ElasticsearchRetriever.open(altered(alter)).search("zebra")
+    assert requests == [1]
+
+
+def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
+    old = loaded.manifest
+    load_index([Passage("n", "New", "quagga")], address)
+    assert titles(loaded.search("quagga")) == ["New"]
+    assert (loaded.manifest.passages, loaded.manifest.data == old.data) == (1, False)
+    assert loaded.reload() == loaded.manifest
+
+
+def test_an_index_that_is_gone_is_a_failure(client, loaded):
+    client.indices.delete(index=loaded.manifest.data)
+    with pytest.raises(RetrievalError, match="there is no index"):
+        loaded.search("zebra")
+
+
+def test_a_copied_program_shares_the_connections(loaded):
+    assert copy.deepcopy(loaded) is loaded
+
+
+def test_facts(address, loaded):
+    facts = loaded.facts()
+    assert (facts.index, facts.passages, facts.shards) == (loaded.manifest.data, 4, 1)
+    assert facts.version.startswith(("8.", "9."))
+    assert facts.bytes > 1000
+    assert facts.health == "green"
+    assert loaded.address == address
+
+
+def test_what_is_no_index_is_not_opened(address, client):
+    name = parse_address(address).name
+    message = rf"there is no index {name} at .*--engine elasticsearch --url http.* --name {name}`"
+    with pytest.raises(RetrievalError, match=message):
+        ElasticsearchRetriever.open(address)
+    client.indices.create(index=f"{name}-1", aliases={name: {}})
+    with pytest.raises(RetrievalError, match="was not made by KEQA"):
+        ElasticsearchRetriever.open(address)
+    client.indices.create(index=f"{name}-2", aliases={name: {}})
+    with pytest.raises(RetrievalError, match="is an alias of several indexes"):
+        ElasticsearchRetriever.open(address)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "message"),
+    [
+        ("passages", 5, "its manifest tells of 5 passages, it holds 4"),
+        ("passages", "4", "passages must be int"),
+        ("schema_version", 0, "schema version 0"),
+        ("format", "other", "was not made by KEQA"),
+        ("unknown", 1, "incomplete or has unknown entries"),
+        ("analyzer", {"version": 9, "language": "en", "tokenizer": "english", "title_weight": 0.5}, "does not know"),
+    ],
+)
+def test_a_manifest_that_is_not_true_is_refused(address, client, loaded, entry, value, message):
+    record = {**json.loads(loaded.manifest.to_json()), entry: value}
+    client.indices.put_mapping(index=loaded.manifest.data, meta={"keqa": record})
+    with pytest.raises(RetrievalError, match=message):
+        ElasticsearchRetriever.open(address)
+
+
+def test_the_embedded_index_finds_the_same_in_a_real_corpus(address, tmp_path, shared_data):
+    folder = shared_data / "musique"
+    given = list(read_corpus([folder / "musique_corpus.json"]))[:3000]
+    lines = (folder / "musique_ans_v1.0_dev.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line)["question"] for line in lines[:100]]
+    build_index(given, tmp_path / "i")
+    load_index(given, address)
+    embedded = open_index(tmp_path / "i").search_many(questions)
+    found = ElasticsearchRetriever.open(address).search_many(questions)
+    shared = [len({*ids(one)} & {*ids(other)}) / 10 for one, other in zip(embedded, found, strict=True)]
+    assert sum(shared) / len(shared) >= 0.9
