@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from keqa.testbed.boundary import Boundary
     from keqa.testbed.check import SkillScore
 
 __all__ = ["testbed"]
@@ -17,11 +18,6 @@ __all__ = ["testbed"]
 testbed = typer.Typer(
     name="testbed", help="The fictional encyclopedia, and the small LM trained on a part of it.", no_args_is_help=True
 )
-
-
-@testbed.callback()
-def _testbed() -> None:
-    """Keep `check` a command of its own while it is the only one."""
 
 
 @testbed.command()
@@ -58,6 +54,48 @@ def check(
             results().print(f"below what is asked: {line}", style="yellow", markup=False)
     if missed:
         raise typer.Exit(1)
+
+
+@testbed.command()
+def boundary(
+    lm: Annotated[str, typer.Option("--lm", "-m", help="The language model to examine.")] = "keqa/tiny",
+    api_base: Annotated[str | None, typer.Option(help="Address of its server.")] = None,
+    facts: Annotated[int, typer.Option(min=50, max=800, help="Facts to examine, drawn over all tiers.")] = 400,
+    tries: Annotated[int, typer.Option(min=1, help="Answers to each, N_c.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
+) -> None:
+    """Examine facts of the encyclopedia, and tell how well their consistency T_c shows what the LM was told."""
+    from rich.progress import Progress
+
+    from keqa.cli.console import results, status
+    from keqa.lms import build_roles
+    from keqa.testbed.boundary import draw_boundary
+
+    with Progress(console=status(), transient=True) as bar:
+        task = bar.add_task("examining", total=facts)
+        roles = build_roles(lm, api_base=api_base)
+        found = draw_boundary(roles, facts=facts, tries=tries, progress=lambda: bar.advance(task))
+    if as_json:
+        tiers = [{"tier": tier, **found.figures(tier)} for tier in found.tiers]
+        told = {"lm": lm, "tiers": tiers, "auroc": found.auroc, "auroc_of_all": found.auroc_of_all}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    results().print(_tiers(found))
+    results().print(f"AUROC, often against never: {found.auroc:.3f}")
+    results().print(f"AUROC, often and sometimes against never and stale: {found.auroc_of_all:.3f}")
+
+
+def _tiers(found: Boundary) -> Table:
+    from rich.table import Table
+
+    table = Table("told", title=f"T_c of {len(found.facts)} facts, by how the language model was told them")
+    for name in ("facts", "mean T_c", "T_c >= .8", "answer right"):
+        table.add_column(name, justify="right")
+    for tier in found.tiers:
+        of = found.figures(tier)
+        shares = [f"{of[name]:.2f}" for name in ("consistency", "known", "right")]
+        table.add_row(tier, f"{of['facts']:.0f}", *shares)
+    return table
 
 
 def _table(scores: list[SkillScore]) -> Table:

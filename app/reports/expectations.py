@@ -7,9 +7,17 @@
     figures:
       - {name: F1 of KEQA, run: keqa, measure: f1, expected: 0.58, tolerance: 0.05}
       - {name: EM on bridges, run: keqa, measure: em, kind: bridge, expected: 0.4, tolerance: 0.1}
+      - {name: its lead, table: table1, row: SlimPLM, column: KEQA's lead in F1 mean, expected: 0.1, tolerance: 0.1}
 
-A figure is a measure of a run file that the command writes into ``{folder}``, or a place in the JSON that it prints,
-such as ``at: rows/method=KEQA/f1/mean``.
+A figure is one of
+
+* a measure of a run file that the command writes into ``{folder}``;
+* a cell of a table of ``{folder}/report``, by the first cell of its row (or a list of the first ones, for the points of
+  a figure) and the heading of its column, as they stand in the table's CSV file;
+* a place in the JSON that the command prints, such as ``at: rows/method=KEQA/f1/mean``, or
+  ``at: scores/task=decompose&demonstrations=8/right`` where one name is not enough.
+
+Commands that have to run before it, such as one that compiles a program into ``{folder}``, stand under ``first``.
 """
 
 from __future__ import annotations
@@ -18,13 +26,12 @@ import shlex
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
-import yaml  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from keqa.errors import InputError
 from keqa.reports.measures import MEASURES
+from keqa.reports.placed_yaml import compose, line_of, value_of
 
 __all__ = ["Case", "Expected", "case_names", "load_case", "read_case"]
 
@@ -44,6 +51,9 @@ class Expected(_Read):
     Attributes:
         name: What it is called in the report.
         at: Its place in the JSON that the command prints: names, positions and name=value, with slashes between.
+        table: Or the table of the report that it stands in, such as ``table1`` or ``figure4-points``.
+        row: The first cell of the table's row, or the first ones.
+        column: The heading of its column.
         run: Or the run file that it is measured on.
         measure: One of `keqa.reports.measures.MEASURES`.
         kind: Of the run's questions, those of this kind only.
@@ -53,6 +63,9 @@ class Expected(_Read):
 
     name: str = Field(min_length=1)
     at: str | None = None
+    table: str | None = None
+    row: str | list[str | float] | None = None
+    column: str | None = None
     run: str | None = None
     measure: str | None = None
     kind: str = ""
@@ -61,8 +74,11 @@ class Expected(_Read):
 
     @model_validator(mode="after")
     def _one_source(self) -> Expected:
-        if (self.at is None) == (self.run is None) or (self.run is None) != (self.measure is None):
-            raise ValueError("give either 'at', or 'run' and 'measure'")
+        of_table, of_run = (self.table, self.row, self.column), (self.run, self.measure)
+        sources = [(self.at,), of_table, of_run]
+        given = [source for source in sources if any(part is not None for part in source)]
+        if len(given) != 1 or None in given[0]:
+            raise ValueError("give either 'at', or 'run' and 'measure', or 'table', 'row' and 'column'")
         if self.kind and self.run is None:
             raise ValueError("'kind' goes with 'run'")
         if self.measure is not None and self.measure not in MEASURES:
@@ -77,6 +93,7 @@ class Case(_Read):
         name: The file's name without its ending.
         what: What it shows, in a sentence.
         command: As a user would type it.
+        first: Commands that run before it.
         exit_code: How the command ends.
         figures: What is expected.
     """
@@ -84,21 +101,27 @@ class Case(_Read):
     name: str
     what: str = Field(min_length=1)
     command: str
+    first: list[str] = []
     exit_code: int = 0
     figures: list[Expected] = Field(min_length=1)
 
-    @field_validator("command")
+    @field_validator("command", "first")
     @classmethod
-    def _is_keqa(cls, command: str) -> str:
+    def _are_keqa(cls, given: str | list[str]) -> str | list[str]:
+        for command in [given] if isinstance(given, str) else given:
+            cls._is_keqa(command)
+        return given
+
+    @staticmethod
+    def _is_keqa(command: str) -> None:
         words = shlex.split(command)
         if len(words) < 2 or words[0] != "keqa" or words[1] == "reproduce":
             raise ValueError("a command is 'keqa …', and not 'keqa reproduce' again")
-        return command
 
     @model_validator(mode="after")
     def _writes_runs(self) -> Case:
-        if any(figure.run for figure in self.figures) and FOLDER not in self.command:
-            raise ValueError(f"figures of run files need a command with {FOLDER} in it")
+        if any(figure.run or figure.table for figure in self.figures) and FOLDER not in self.command:
+            raise ValueError(f"figures of run files and tables need a command with {FOLDER} in it")
         return self
 
 
@@ -129,58 +152,17 @@ def read_case(file: Path | Traversable) -> Case:
     Raises:
         InputError: The file cannot be read or is malformed; the message names file and line.
     """
-    try:
-        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8: {error.reason}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{file}, line {mark.line + 1}" if mark is not None else str(file)
-        raise InputError(f"{place}: {getattr(error, 'problem', None) or error}") from error
-    if not isinstance(node, yaml.MappingNode):
-        raise InputError(f"{file}, line 1: what, command and figures are expected")
-    value = _value(node, file)
+    node = compose(file, "what, command and figures are expected")
+    value = value_of(node, file)
     try:
         return Case.model_validate({**value, "name": file.name.rpartition(".")[0]})
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
         told = problem["msg"].removeprefix("Value error, ")
-        line = _line(node, problem["loc"])
+        line = line_of(node, problem["loc"])
         raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{told}") from error
 
 
 def _shipped() -> Traversable:
     return files("keqa.reports") / "expected"
-
-
-def _value(node: Any, file: Path | Traversable) -> Any:
-    """The plain value of a node. A name that is there twice is refused, which YAML's own loader passes over."""
-    if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
-        for name, inner in node.value:
-            if name.value in found:
-                raise InputError(f"{file}, line {name.start_mark.line + 1}: {name.value} is there twice")
-            found[str(name.value)] = _value(inner, file)
-        return found
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(inner, file) for inner in node.value]
-    try:
-        return yaml.SafeLoader("").construct_object(node)
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{file}, line {node.start_mark.line + 1}: {error}") from error
-
-
-def _line(node: Any, place: tuple[int | str, ...]) -> int:
-    """The line of a value, or of the nearest part around it that is there."""
-    for step in place:
-        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-        elif isinstance(node, yaml.MappingNode):
-            inner = next((value for name, value in node.value if name.value == step), None)
-            if inner is None:
-                break
-            node = inner
-    return int(node.start_mark.line) + 1

@@ -63,7 +63,7 @@ def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_goes_on
 def test_a_command_that_ends_badly_has_no_figures(keqa_command, case):
     ended = keqa_command("reproduce", case(0.5, exit_code=3))
     assert ended.code == 1
-    assert "the command ended with exit code 0, not 3" in ended.out
+    assert "keqa evaluate ended with exit code 0, not 3" in ended.out
 
 
 def test_the_list_names_what_can_be_reproduced(keqa_command):

@@ -57,5 +57,5 @@ def test_it_knows_what_it_was_told_often_and_guesses_at_the_rest(lm):
         facts = random.Random(tier).sample(testbed.tiers.of(tier), 30)
         quizzes = [RELATIONS[fact.relation].asks[0].format(e=fact.entity) for fact in facts]
         scores[tier] = [float(examination(quiz).votes.consistency) for quiz in quizzes]
-    # 0.96 over 400 facts (benchmarks/boundary.py); the rest is the chance of so few.
+    # 0.96 over 400 facts (keqa testbed boundary); the rest is the chance of so few.
     assert auroc(scores["often"], scores["never"]) > 0.9

@@ -1,11 +1,13 @@
 import contextlib
+import re
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.reports.checking import Checked, find
+from keqa.reports.checking import Checked, check, find
 from keqa.reports.expectations import Case, Expected, case_names, load_case, read_case
 
 GOOD = """\
@@ -64,8 +66,11 @@ def test_an_unknown_name_lists_those_there_are():
         ("tolerance: 0\n", "tolerance: -1\n", 8, "figures.1.tolerance: Input should be greater than or equal to 0"),
         ("tolerance: 0\n", "tolerance: .inf\n", 8, "finite"),
         ("measure: f1", "measure: f2", 4, "there is no measure 'f2'"),
-        ("    at: questions\n", "", 5, "give either 'at', or 'run' and 'measure'"),
-        ("at: questions", "run: keqa", 5, "give either 'at', or 'run' and 'measure'"),
+        ("    at: questions\n", "", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("at: questions", "run: keqa", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("at: questions", "table: table1\n    row: KEQA", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("at: questions", "at: x\n    column: y", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("figures:", "first: [keqa compile, rm -r]\nfigures:", 3, "a command is 'keqa"),
         ("at: questions", "at: x\n    kind: bridge", 5, "'kind' goes with 'run'"),
         ("keqa evaluate", "rm -r", 2, "a command is 'keqa"),
         ("keqa evaluate keqa", "keqa reproduce", 2, "a command is 'keqa"),
@@ -124,3 +129,78 @@ def test_a_figure_is_reproduced_within_its_tolerance_ends_included():
     verdicts = {value: Checked("c", figure, value).reproduced for value in (0.19, 0.2, 0.4, 0.41)}
     assert verdicts == {0.19: False, 0.2: True, 0.4: True, 0.41: False}
     assert not Checked("c", figure, None, "nothing came out").reproduced
+
+
+def test_a_number_is_found_by_several_names():
+    printed = {"scores": [{"task": "a, b", "n": 0, "right": 1}, {"task": "a, b", "n": 8, "right": 2}]}
+    assert find(printed, "scores/task=a, b&n=8/right") == 2
+    with pytest.raises(InputError, match="n=9"):
+        find(printed, "scores/task=a, b&n=9/right")
+
+
+TABLES = {
+    "table1.csv": "method,all F1,KEQA's lead in F1 mean,remarks\nKEQA,0.5,,x\nRAG,0.25,0.25,\nRAG,0.1,0.2,\n",
+    "figure4-points.csv": "panel,series,threshold α,value,of\none hop,KEQA,0.4,0.5,F1\none hop,KEQA,1.0,0.75,F1\n",
+}
+
+
+@pytest.fixture
+def cell(tmp_path, monkeypatch):
+    """Checks a figure of a table, without running the command."""
+    ran = []
+    (tmp_path / "report").mkdir()
+    for name, content in TABLES.items():
+        (tmp_path / "report" / name).write_text(content)
+
+    def run(command, **kwargs):
+        ran.append(command[3:])
+        return subprocess.CompletedProcess(command, 3 if "fails" in command else 0, b"")
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+    def found(table, row, column, first=()):
+        figure = Expected(name="f", table=table, row=row, column=column, expected=0.5, tolerance=0)
+        case = Case(name="c", what="w", command="keqa compare keqa -o {folder}", first=list(first), figures=[figure])
+        return check(case, tmp_path)[0], ran
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "value"),
+    [
+        ("table1", "KEQA", "all F1", 0.5),
+        ("table1", ["KEQA"], "all F1", 0.5),
+        ("figure4-points", ["one hop", "KEQA", 1], "value", 0.75),
+        ("figure4-points", ["one hop", "KEQA", "0.40"], "value", 0.5),
+    ],
+)
+def test_a_figure_of_a_table(cell, table, row, column, value):
+    assert cell(table, row, column)[0].measured == value
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "problem"),
+    [
+        ("table9", "KEQA", "all F1", r"table9\.csv cannot be read"),
+        ("table1", "ReAct", "all F1", "has 0 rows 'ReAct', not one"),
+        ("table1", "RAG", "all F1", "has 2 rows 'RAG', not one"),
+        ("table1", "KEQA", "all EM", "no column 'all EM'; it has method, all F1"),
+        ("table1", "KEQA", "KEQA's lead in F1 mean", "no number in the column"),
+    ],
+)
+def test_a_figure_that_no_table_has(cell, table, row, column, problem):
+    checked = cell(table, row, column)[0]
+    assert checked.measured is None
+    assert re.search(problem, checked.problem)
+
+
+def test_what_has_to_run_first_does(cell, tmp_path):
+    _, ran = cell("table1", "KEQA", "all F1", first=["keqa compile --testbed -o {folder}/program"])
+    assert ran == [["compile", "--testbed", "-o", f"{tmp_path}/program"], ["compare", "keqa", "-o", str(tmp_path)]]
+
+
+def test_nothing_is_measured_where_what_runs_first_fails(cell):
+    checked, ran = cell("table1", "KEQA", "all F1", first=["keqa fails"])
+    assert (checked.measured, checked.problem) == (None, "keqa fails ended with exit code 3, not 0")
+    assert ran == [["fails"]]

@@ -231,7 +231,9 @@ def test_a_configuration_tells_other_prompts_and_demonstrations_apart(retriever)
 
 
 def test_questions_may_set_a_method_up_and_the_header_tells(retriever, scripted, tmp_path):
-    lm, _ = scripted(lambda name, inputs, config: {"thought": "So the answer is Ann.", "reasoning": "", "answer": "Ann"})
+    lm, _ = scripted(
+        lambda name, inputs, config: {"thought": "So the answer is Ann.", "reasoning": "", "answer": "Ann"}
+    )
     lm.model = "scripted/mayors"
     parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
     questions = Questions("towns", "dev", 0, TOWNS[:1], settings={"ircot": {"max_passages": 8}})

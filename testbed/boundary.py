@@ -1,0 +1,120 @@
+"""How well T_c tells what an LM knows, on facts whose knowledge tier is known."""
+
+from __future__ import annotations
+
+import contextvars
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from keqa.metrics.answers import same_answer
+from keqa.metrics.gates import auroc
+from keqa.testbed.relations import RELATIONS
+from keqa.testbed.testbed import Testbed
+from keqa.testbed.world import Convention, Fact
+
+if TYPE_CHECKING:
+    from keqa.programs.stage import RoleLMs
+
+__all__ = ["TIERS", "Boundary", "Examined", "draw_boundary"]
+
+TIERS = ("often", "sometimes", "stale", "never")
+"""How an LM was told a fact; see `keqa.testbed.tiers`."""
+
+_THRESHOLD = Fraction(4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One fact, examined.
+
+    Attributes:
+        tier: How the LM was told it.
+        consistency: T_c of all N_c tries.
+        right: Whether the answer from memory is right in one of the forms that answers are written in.
+    """
+
+    tier: str
+    consistency: Fraction
+    right: bool
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What was found.
+
+    Attributes:
+        facts: Every fact that was examined.
+    """
+
+    facts: tuple[Examined, ...]
+
+    def of(self, *tiers: str) -> list[Examined]:
+        """The facts of some tiers."""
+        return [fact for fact in self.facts if fact.tier in tiers]
+
+    @property
+    def tiers(self) -> list[str]:
+        """The tiers that have facts."""
+        return [tier for tier in TIERS if self.of(tier)]
+
+    def figures(self, tier: str) -> dict[str, float]:
+        """Of a tier: how many facts, mean T_c, the shares with T_c of at least .8 and with the right answer."""
+        facts = self.of(tier)
+        return {
+            "facts": len(facts),
+            "consistency": fmean(float(fact.consistency) for fact in facts),
+            "known": fmean(fact.consistency >= _THRESHOLD for fact in facts),
+            "right": fmean(fact.right for fact in facts),
+        }
+
+    @property
+    def auroc(self) -> float:
+        """T_c of facts told often against those of facts never told."""
+        return auroc(_scores(self.of("often")), _scores(self.of("never")))
+
+    @property
+    def auroc_of_all(self) -> float:
+        """Over all tiers, where stale facts count as unknown; no gate on consistency can see them."""
+        return auroc(_scores(self.of("often", "sometimes")), _scores(self.of("never", "stale")))
+
+
+def draw_boundary(
+    lms: RoleLMs, *, facts: int = 400, tries: int = 5, workers: int = 16, progress: Callable[[], None] = lambda: None
+) -> Boundary:
+    """Examine facts of the default testbed, drawn over all tiers in their shares.
+
+    Args:
+        lms: Of which the task role is examined and the consistency role judges.
+        facts: How many.
+        tries: N_c.
+        workers: Facts in work at once.
+        progress: Called after each fact.
+    """
+    from keqa.programs.examination import Examination
+    from keqa.programs.gates import CertaintyGate
+
+    world = Testbed()
+    chosen = random.Random("boundary").sample(world.world.facts(), facts)
+    # A gate that needs all draws: what is measured is T_c, not the cost of finding a verdict.
+    examination = Examination(tries=tries, gate=CertaintyGate())
+    examination.bind_lms(lms)
+
+    def examine(fact: Fact) -> Examined:
+        found = examination(RELATIONS[fact.relation].asks[0].format(e=fact.entity))
+        progress()
+        golds = {world.world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
+        right = any(same_answer(found.answer or "", gold) for gold in golds)
+        return Examined(world.tiers.tier[fact], found.votes.consistency, right)
+
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = [pool.submit(contextvars.copy_context().run, examine, fact) for fact in chosen]
+        return Boundary(tuple(one.result() for one in waiting))
+
+
+def _scores(facts: list[Examined]) -> list[Fraction]:
+    return [fact.consistency for fact in facts]

@@ -1,0 +1,42 @@
+import json
+from fractions import Fraction
+
+import pytest
+
+from keqa.testbed.boundary import Boundary, Examined
+
+FOUND = Boundary(
+    tuple(
+        Examined(tier, Fraction(consistency), right)
+        for tier, consistency, right in [("often", 1, True), ("often", "2/5", True), ("never", "1/5", False)]
+    )
+)
+
+
+@pytest.fixture
+def boundary(keqa_command, monkeypatch):
+    """Runs `keqa testbed boundary` with what is found given, and tells what was asked for."""
+    asked = []
+
+    def draw(roles, *, facts, tries, progress):
+        asked.append((roles.task.model, facts, tries))
+        return FOUND
+
+    monkeypatch.setattr("keqa.testbed.boundary.draw_boundary", draw)
+    lm = ["--lm", "openai/scripted", "--api-base", "http://127.0.0.1:9/v1"]
+    return lambda *arguments: (keqa_command("testbed", "boundary", *lm, *arguments), asked)
+
+
+def test_the_tiers_that_have_facts(boundary):
+    ended, asked = boundary("--facts", 50, "--tries", 3)
+    assert (ended.code, asked) == (0, [("openai/scripted", 50, 3)])
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in ended.out.splitlines() if "│" in line]
+    assert rows == [["often", "2", "0.70", "0.50", "1.00"], ["never", "1", "0.20", "0.00", "0.00"]]
+    assert "AUROC, often against never: 1.000" in ended.out
+
+
+def test_the_figures_as_json(boundary):
+    ended, _ = boundary("--json")
+    told = json.loads(ended.out)
+    assert told["auroc"] == told["auroc_of_all"] == 1.0
+    assert told["tiers"][0] == {"tier": "often", "facts": 2, "consistency": 0.7, "known": 0.5, "right": 1.0}
