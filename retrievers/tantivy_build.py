@@ -20,6 +20,7 @@ from keqa.retrievers.analysis import (
     is_chinese,
     register,
     settings_for,
+    told_of_chinese,
 )
 from keqa.retrievers.base import Passage
 from keqa.retrievers.intake import Intake, Notice, cleaned
@@ -56,8 +57,6 @@ _PROGRESS_EVERY = 1000
 _WRITER_HEAP = 512_000_000
 _WRITER_THREADS = 2
 _UPDATE_HEAP = 64_000_000
-# Above this share of passages in Chinese, an index that was taken for English finds too little.
-_TELL_CHINESE_SHARE = 0.01
 
 
 def build_index(
@@ -184,7 +183,8 @@ class _Build:
         write_atomically(self._folder / MANIFEST, manifest.to_json())
         (self._folder / NEXT_MANIFEST).unlink(missing_ok=True)
         intake.tell(self._tell)
-        self._tell_of_chinese(count)
+        if told := told_of_chinese(self._chinese, count, self._settings.language):
+            self._tell(told)
         return manifest
 
     def _index(self, intake: Intake, data: Path) -> int:
@@ -216,13 +216,6 @@ class _Build:
             raise RetrievalError(f"{count} passages went into the index and {found} are in it: it is not published")
         self._progress(count)
         return count
-
-    def _tell_of_chinese(self, count: int) -> None:
-        if self._settings.language == "en" and self._chinese > _TELL_CHINESE_SHARE * count:
-            self._tell(
-                f"{self._chinese} of {count} passages are in Chinese, in an index for English: "
-                "build it with language zh, which serves both"
-            )
 
 
 def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> Manifest:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.analysis import detect_language
+from keqa.retrievers.analysis import detect_language, is_chinese, told_of_chinese
 from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.bulk import Sender, stored_documents
@@ -109,7 +109,7 @@ def load_index(
             commit=0,
         )
         loading.publish(manifest, replicas)
-        intake.tell(notice or _LOG.warning)
+        loading.tell(intake)
     finally:
         client.close()
     return manifest
@@ -144,6 +144,7 @@ class _Loading:
         self._tell = tell
         self._progress = progress
         self._sample = _Sample()
+        self._chinese = 0
 
     def begin(self, head: Sequence[Passage], resume: bool) -> None:
         """Go on with an interrupted load of the same passages, or begin one."""
@@ -181,6 +182,7 @@ class _Loading:
         with Sender(self._client, self._address, self.load, threads) as sender:
             for passage in intake:
                 self._sample.see(passage)
+                self._chinese += is_chinese(passage.text)
                 if intake.count <= done:
                     if intake.count == done:
                         self._check_same(intake)
@@ -222,6 +224,12 @@ class _Loading:
             self._tell(f"not all copies of {manifest.name} are there yet: the cluster goes on making them, if it can")
         for data in self._indexes.remove_others(manifest.data):
             self._tell(f"the earlier index {data} stays, since another alias stands for it")
+
+    def tell(self, intake: Intake) -> None:
+        """Say what was odd about the passages."""
+        intake.tell(self._tell)
+        if told := told_of_chinese(self._chinese, intake.count, self._plan["language"]):
+            self._tell(told)
 
     def _verify(self, expected: int) -> None:
         data = self.load.data

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit, Retriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, problem, server_errors
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, manifest_of
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _BATCH = 100
 _BATCH_HITS = 20_000
 # An answer that lacks a part of the index is asked for again after .1, .2, .4 ... seconds: a copy of that part takes
-# over within a second or two after a node is lost.
-_ATTEMPTS = 7
+# over within seconds after a node is lost.
+_ATTEMPTS = 8
 _PAUSE = 0.1
 _REPLACED = 3
 
@@ -121,8 +121,7 @@ class ElasticsearchRetriever(Retriever):
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return the hits of each query, many queries in one request."""
-        if k < 1:
-            raise InputError(f"at least one passage must be asked for, not {k}")
+        checked_k(k)
         for _ in range(_REPLACED):
             manifest = self._manifest
             try:

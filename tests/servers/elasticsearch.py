@@ -51,8 +51,7 @@ class Cluster:
         self.pids: list[int] = [node["pid"] for node in state["nodes"]]
 
     def _run(self, command: str, *options: str) -> str:
-        nice = [] if sys.platform == "win32" else ["nice", "-n", "5"]
-        full = [*nice, sys.executable, str(FOLDER / "elasticsearch"), command, "--dir", str(self.folder), *options]
+        full = [sys.executable, str(FOLDER / "elasticsearch"), command, "--dir", str(self.folder), *options]
         done = subprocess.run(full, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -93,15 +93,19 @@ def test_contradictory_settings_are_refused_before_anything_is_sent(environment,
 
 
 def test_an_older_server_is_told():
-    with AlteringServer(lambda *_: version_reply("7.17.0")) as server:
-        with pytest.raises(ConfigurationError, match=r"is version 7\.17\.0.*needs Elasticsearch 8 or newer"):
-            opening(server)
+    with (
+        AlteringServer(lambda *_: version_reply("7.17.0")) as server,
+        pytest.raises(ConfigurationError, match=r"is version 7\.17\.0.*needs Elasticsearch 8 or newer"),
+    ):
+        opening(server)
 
 
 def test_a_much_newer_server_is_told():
-    with AlteringServer(lambda *_: version_reply("11.1.0")) as server:
-        with pytest.raises(ConfigurationError, match=r"pip install 'elasticsearch>=11,<12'"):
-            opening(server)
+    with (
+        AlteringServer(lambda *_: version_reply("11.1.0")) as server,
+        pytest.raises(ConfigurationError, match=r"pip install 'elasticsearch>=11,<12'"),
+    ):
+        opening(server)
 
 
 def test_a_newer_client_is_told():
@@ -122,15 +126,19 @@ def test_the_next_server_is_accepted():
     "reply", [(200, {"version": {"number": "2.11.0", "distribution": "opensearch"}}), (200, "<p>")]
 )
 def test_what_is_not_elasticsearch_is_told(reply):
-    with AlteringServer(lambda *_: reply, product=False) as server:
-        with pytest.raises((ConfigurationError, RetrievalError), match=r"is not Elasticsearch|does not speak"):
-            opening(server)
+    with (
+        AlteringServer(lambda *_: reply, product=False) as server,
+        pytest.raises((ConfigurationError, RetrievalError), match=r"is not Elasticsearch|does not speak"),
+    ):
+        opening(server)
 
 
 def test_other_errors_name_status_and_reason():
-    with failing(500, refusal("boom", "it broke")) as server:
-        with pytest.raises(RetrievalError, match=r"answered 500 \(it broke\)"):
-            opening(server)
+    with (
+        failing(500, refusal("boom", "it broke")) as server,
+        pytest.raises(RetrievalError, match=r"answered 500 \(it broke\)"),
+    ):
+        opening(server)
 
 
 def test_basic_credentials_are_sent(environment, guarded, address, passages):

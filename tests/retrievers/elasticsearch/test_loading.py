@@ -81,6 +81,15 @@ def test_repeated_and_very_long_ids(address, client):
     assert notices == ["1 passages had an id that was taken and got a suffix such as ~2"]
 
 
+def test_chinese_in_an_english_index_is_told(address):
+    notices = []
+    given = [Passage("1", "", "English."), Passage("2", "", "北京是中国的首都。")]
+    load_index(given, address, language="en", notice=notices.append)
+    assert notices == [
+        "1 of 2 passages are in Chinese, in an index for English: build it with language zh, which serves both"
+    ]
+
+
 def test_settings_while_loading_and_afterwards(address, client, words, small):
     during = []
 

@@ -190,11 +190,11 @@ def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda answer: answer["_shards"].update(failed=1), "failed 7 times: 1 of 1 parts of the index did not answer"),
-        (lambda answer: answer.update(timed_out=True), "failed 7 times: the search was cut off"),
+        (lambda answer: answer["_shards"].update(failed=1), "failed 8 times: 1 of 1 parts of the index did not answer"),
+        (lambda answer: answer.update(timed_out=True), "failed 8 times: the search was cut off"),
         (
             lambda answer: answer.update(status=429, error={"type": "x", "reason": "busy"}),
-            r"failed 7 times: 429 \(busy",
+            r"failed 8 times: 429 \(busy",
         ),
     ],
 )
@@ -202,7 +202,7 @@ def test_answers_that_stay_partial_are_failures(loaded, altered, quick, change, 
     alter, requests = changing(lambda answers, number: change(answers[0]))
     with pytest.raises(RetrievalError, match=message):
         ElasticsearchRetriever.open(altered(alter)).search("zebra")
-    assert requests == [1] * 7
+    assert requests == [1] * 8
 
 
 def test_what_asking_again_cannot_mend_fails_at_once(loaded, altered):
