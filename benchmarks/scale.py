@@ -1,0 +1,120 @@
+"""How retrieval grows: builds and queries made passages on every engine, and tells what 21,015,324 would take.
+
+    python benchmarks/scale.py [--passages 1000000] [--part embedded] [--es-url http://localhost:9200] [--work FOLDER]
+
+Parts, all by default: `embedded` (the embedded engine beside the calls of Tantivy alone), `elasticsearch` (needs
+`--es-url`), `faiss` (made vectors, flat beside lists of 8-bit ones), `encoding` (20,000 real passages and MiniLM, from
+`--data`). Every step is a process of its own, whose peak of memory is told; results are kept in the work folder, so
+that a run that was killed goes on there. Exit code 1 where a target of the embedded engine is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from scaling import lexical, vectors
+from scaling.report import Line, table, targets
+from scaling.steps import Steps
+
+PARTS = ("embedded", "elasticsearch", "faiss", "encoding")
+DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+
+
+def embedded(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
+    count, work = options.passages, options.work
+    corpus, ours, theirs = _corpus(options), work / f"embedded-{count}", work / f"raw-{count}"
+    source = steps.run("corpus", count, lexical.make, corpus, count)
+    built = steps.run("embedded build", count, lexical.build_embedded, corpus, ours)
+    alone = steps.run("raw build", count, lexical.build_raw, corpus, theirs)
+    assert built["found"] == alone["found"] == count
+    searched = steps.run("embedded search", count, lexical.search_both, corpus, ours, theirs, options.queries)
+    # The peak of a search is not that of the build.
+    figures = {**built, **{key: value for key, value in searched.items() if key.startswith(("kw", "nl"))}}
+    raw = {**alone, **{key.removeprefix("raw_"): value for key, value in searched.items() if key.startswith("raw")}}
+    lines = [Line("embedded engine", count, figures), Line("raw Tantivy calls", count, raw)]
+    console.print(table(lines))
+    console.print(f"of each build, {source['build_s']:.1f} s are the reading of the made passages")
+    console.print(f"build time over that of the raw calls, in CPU seconds: {built['cpu_s'] / alone['cpu_s']:.2f}")
+    met = targets(figures, raw)
+    for target in met:
+        console.print(str(target), highlight=False)
+    return all(target.met for target in met)
+
+
+def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
+    count, name = options.passages, f"keqa-scale-{options.passages}"
+    corpus, ours = _corpus(options), options.work / f"embedded-{count}"
+    steps.run("corpus", count, lexical.make, corpus, count)
+    loaded = steps.run("elasticsearch load", count, lexical.load_server, corpus, options.es_url, name)
+    assert loaded["found"] == count
+    arguments = (corpus, options.es_url, name, options.queries, ours)
+    searched = steps.run("elasticsearch search", count, lexical.search_server, *arguments)
+    console.print(table([Line("Elasticsearch", count, {**searched, **loaded})]))
+    console.print("peak memory is the loader's; the server has its own")
+    console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
+    if "overlap" in searched:
+        console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")
+    built = steps.done.get(("embedded build", count))
+    if built:
+        console.print(f"load time over the embedded engine's build: {loaded['build_s'] / built['build_s']:.2f}")
+    return True
+
+
+def faiss(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
+    count, lines, recall = options.passages, [], 0.0
+    flat = options.work / f"flat-{count}"
+    for name, folder, beside in (("flat", flat, None), ("IVF-SQ8", options.work / f"ivf-{count}", flat)):
+        built = steps.run(f"{name} build", count, vectors.build, folder, count, beside is None)
+        searched = steps.run(f"{name} search", count, vectors.search, folder, count, options.queries, beside)
+        recall = searched.get("recall", recall)
+        lines.append(Line(f"FAISS {name}", count, {**searched, **built}))
+    console.print(table(lines))
+    console.print("kw: one vector, without encoding a question")
+    console.print(f"of the ten nearest vectors, IVF-SQ8 finds {recall:.3f}")
+    console.print(f"flat over IVF-SQ8, p50: {lines[0].figures['kw_p50'] / lines[1].figures['kw_p50']:.1f}")
+    return True
+
+
+def encoding(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
+    count, folder = options.encodings, options.work / f"real-{options.encodings}"
+    built = steps.run("encoding", count, vectors.encode, options.data, folder, count, options.threads)
+    searched = steps.run("encoding search", count, vectors.search_real, options.data, folder, min(options.queries, 300))
+    console.print(table([Line(f"MiniLM, {built['threads']} thread(s)", built["found"], {**searched, **built})]))
+    console.print(f"of the ten nearest real vectors, IVF-SQ8 finds {searched['recall']:.3f}")
+    return True
+
+
+def _corpus(options: argparse.Namespace) -> Path:
+    return Path(options.work, f"made-{options.passages}.tsv")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=500, help="of each kind")
+    parser.add_argument("--encodings", type=int, default=vectors.REAL, help="real passages to encode")
+    parser.add_argument("--threads", type=int, default=1, help="of the encoding model")
+    parser.add_argument("--part", choices=PARTS, action="append", help="may be given several times")
+    parser.add_argument("--es-url", help="where Elasticsearch listens")
+    parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the shared data")
+    parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for indexes and results")
+    options = parser.parse_args(arguments)
+    chosen = options.part or [part for part in PARTS if part != "elasticsearch" or options.es_url]
+    if "elasticsearch" in chosen and not options.es_url:
+        parser.error("part elasticsearch needs --es-url")
+    missing = [name for name in (*vectors.CORPORA, vectors.QUESTIONS) if not (options.data / name).is_file()]
+    if "encoding" in chosen and missing:
+        parser.error(f"part encoding needs the shared data, and {options.data} has no {', '.join(missing)}")
+    if options.passages < 1 or options.queries < 10:
+        parser.error("at least one passage and ten queries are needed")
+    options.work.mkdir(parents=True, exist_ok=True)
+    steps, console = Steps(options.work / "results.jsonl"), Console(width=140)
+    run = {"embedded": embedded, "elasticsearch": elasticsearch, "faiss": faiss, "encoding": encoding}
+    return 0 if all([run[part](steps, options, console) for part in chosen]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What `benchmarks/scale.py` measures, and with what."""

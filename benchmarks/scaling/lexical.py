@@ -1,0 +1,123 @@
+"""BM25 at scale: the embedded engine, the calls of Tantivy alone, and Elasticsearch."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from keqa.retrievers import Passage, build_index, open_index
+from keqa.retrievers.analysis import AnalyzerSettings, analyzer, settings_for
+from keqa.retrievers.tantivy_engine import make_document, make_schema
+from scaling.corpus import VOCABULARY, questions, read_made, write_corpus
+from scaling.steps import Figures, disk_mb, latencies, named
+
+# What the embedded engine takes, so that the calls alone do the same work.
+_HEAP, _THREADS = 512_000_000, 2
+
+
+def make(path: Path, passages: int, words: int = VOCABULARY) -> Figures:
+    """Write the corpus, and read it alone: the time that every build below spends on its source."""
+    if not path.exists():
+        write_corpus(path, passages, words=words)
+    started = time.perf_counter()
+    found = sum(1 for _ in read_made(path))
+    assert found == passages, f"{path} holds {found} passages: remove it"
+    return {"build_s": time.perf_counter() - started, "disk_mb": disk_mb(path)}
+
+
+def build_embedded(corpus: Path, folder: Path) -> Figures:
+    """Through the public API, to a published index."""
+    started = time.perf_counter()
+    manifest = build_index(read_made(corpus), folder, language="en")
+    return {"build_s": time.perf_counter() - started, "disk_mb": disk_mb(folder), "found": manifest.passages}
+
+
+def build_raw(corpus: Path, folder: Path) -> Figures:
+    """The calls of Tantivy alone: no cleaning, no check of ids, no hash, no manifest."""
+    from tantivy import Index
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    started = time.perf_counter()
+    schema = make_schema(settings_for("en"))
+    index = Index(schema, path=str(folder))
+    writer = index.writer(_HEAP, _THREADS)
+    for passage in read_made(corpus):
+        writer.add_document(make_document(passage, schema))
+    writer.commit()
+    writer.wait_merging_threads()
+    seconds = time.perf_counter() - started
+    index.reload()
+    return {"build_s": seconds, "disk_mb": disk_mb(folder), "found": index.searcher().num_docs}
+
+
+class Raw:
+    """Searching by the calls of Tantivy alone: the same terms, ten hits, and their passages."""
+
+    def __init__(self, folder: Path) -> None:
+        from tantivy import Index
+
+        self._settings: AnalyzerSettings = settings_for("en")
+        self._index = Index.open(str(folder))
+        self._analyzer = analyzer(self._settings.language)
+        self._schema = make_schema(self._settings)
+
+    def search(self, query: str, k: int = 10) -> list[Passage]:
+        """The passages in Tantivy's own order."""
+        from tantivy import Occur, Query
+
+        clauses = []
+        for term in self._analyzer.analyze(query):
+            clauses.append((Occur.Should, Query.term_query(self._schema, "text", term, "freq")))
+            title = Query.term_query(self._schema, "title", term, "freq")
+            clauses.append((Occur.Should, Query.boost_query(title, self._settings.title_weight)))
+        searcher = self._index.searcher()
+        found = searcher.search(Query.boolean_query(clauses), k, count=False).hits
+        documents = [searcher.doc(address) for _, address in found]
+        return [Passage(*(str(one.get_first(name) or "") for name in ("doc_id", "title", "text"))) for one in documents]
+
+
+def search_both(corpus: Path, embedded: Path, raw: Path, count: int) -> Figures:
+    """Both over their own files, in turns. Function words are dropped by the embedded engine only."""
+    content, natural = questions(corpus, count)
+    one, other = open_index(embedded), Raw(raw)
+    figures: Figures = {}
+    for kind, queries in (("kw", content), ("nl", natural)):
+        ours, theirs = latencies([one.search, other.search], queries)
+        figures |= named(kind, ours) | named(f"raw_{kind}", theirs)
+    return figures
+
+
+def load_server(corpus: Path, url: str, name: str) -> Figures:
+    """Load a server; a load that was interrupted goes on. The memory is the loader's, not the server's."""
+    from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+
+    address = index_address(url, name)
+    started = time.perf_counter()
+    manifest = load_index(read_made(corpus), address, language="en")
+    seconds = time.perf_counter() - started
+    retriever = ElasticsearchRetriever.open(address)
+    figures = {"build_s": seconds, "disk_mb": retriever.facts().bytes / 1e6, "found": manifest.passages}
+    retriever.close()
+    return figures
+
+
+def search_server(corpus: Path, url: str, name: str, count: int, embedded: Path) -> Figures:
+    """A server, and where there is an embedded index of the same passages, how much of its answers it shares."""
+    from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address
+
+    content, natural = questions(corpus, count)
+    retriever = ElasticsearchRetriever.open(index_address(url, name))
+    figures: Figures = {}
+    for kind, queries in (("kw", content), ("nl", natural)):
+        figures |= named(kind, latencies([retriever.search], queries)[0])
+    started = time.perf_counter()
+    together = retriever.search_many(natural)
+    figures["many_per_s"] = len(natural) / (time.perf_counter() - started)
+    if embedded.exists():
+        pairs = zip(together, open_index(embedded).search_many(natural), strict=True)
+        shared = [len({hit.passage.id for hit in one} & {hit.passage.id for hit in other}) for one, other in pairs]
+        figures["overlap"] = sum(shared) / (10 * len(shared))
+    retriever.close()
+    return figures

@@ -1,0 +1,98 @@
+import json
+
+import pytest
+import recall
+
+from keqa.data.evidence import ContextPassage, SupportingFact
+from keqa.data.example import Example
+from keqa.retrievers import Hit, Passage
+
+BY_TITLE = recall.Benchmark("Two", "two/corpus.json", (("hotpotqa", "two/dev.json"),), "title")
+BY_TEXT = recall.Benchmark("Nat", "nat/corpus.json", (("nq", "nat/dev.jsonl"),), "text")
+
+
+def test_gold_is_named_by_title_or_by_the_whole_passage():
+    context = (ContextPassage("A", "one  b", "supporting"), ContextPassage("A", "two", "distractor"))
+    example = Example("1", "Who?", ("x",), supporting_facts=(SupportingFact("A", 0, ""),), context=context)
+    assert recall.gold_keys(BY_TITLE, example) == {"A"}
+    assert recall.gold_keys(BY_TEXT, example) == {"A one b"}
+
+
+@pytest.mark.parametrize(("limit", "count"), [(None, 50), (50, 50), (20, 20), (1, 3)])
+def test_fewer_passages_keep_every_gold_one_and_their_order(limit, count):
+    passages = [Passage(str(number), f"T{number}", "text") for number in range(50)]
+    kept = recall.chosen(BY_TITLE, passages, {"T3", "T40", "T41"}, limit)
+    assert len(kept) == count
+    assert {"3", "40", "41"} <= {one.id for one in kept}
+    assert [int(one.id) for one in kept] == sorted(int(one.id) for one in kept)
+    assert kept == recall.chosen(BY_TITLE, passages, {"T3", "T40", "T41"}, limit)
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "two"
+    folder.mkdir()
+    pages = [("Ann", "Ann lives in Berg."), ("Berg", "Berg is a town."), ("Cat", "A cat sleeps.")]
+    (folder / "corpus.json").write_text(json.dumps([{"title": title, "text": text} for title, text in pages]))
+    records = [
+        {
+            "_id": "1",
+            "question": "Where does Ann live?",
+            "answer": "Berg",
+            "supporting_facts": [["Ann", 0], ["Berg", 0]],
+        },
+        {"_id": "2", "question": "Who is gone?", "answer": "Dan", "supporting_facts": [["Dan", 0]]},
+    ]
+    (folder / "dev.json").write_text(json.dumps([{**one, "context": [], "type": "bridge"} for one in records]))
+    return tmp_path
+
+
+def test_questions_without_their_gold_in_the_corpus_are_left_out_and_told(data):
+    case = recall.Case.read(BY_TITLE, data, None)
+    assert (case.questions, case.gold, case.left_out) == (["Where does Ann live?"], [{"Ann", "Berg"}], 1)
+    assert [one.title for one in case.passages] == ["Ann", "Berg", "Cat"]
+
+
+def test_recall_is_that_of_the_gold_passages(data):
+    class Finds:
+        def search_many(self, queries, k):
+            return [[Hit(Passage("1", "Berg", ""), 1.0), Hit(Passage("2", "Cat", ""), 0.5)] for _ in queries]
+
+    assert recall.Case.read(BY_TITLE, data, None).recall(Finds()) == 0.5
+
+
+def test_the_table_of_bm25(data, monkeypatch, capsys):
+    monkeypatch.setattr(recall, "BENCHMARKS", (BY_TITLE,))
+    assert recall.main([str(data), "--engine", "bm25", "--work", str(data / "work")]) == 0
+    printed = capsys.readouterr().out
+    assert "1 (1 left out)" in printed
+    assert "0.500" in printed
+
+
+def test_vectors_are_not_made_twice(data, monkeypatch):
+    encoded = []
+
+    class Index:
+        def __init__(self, passages):
+            self.source_hash = passages
+
+    def build_dense(passages, folder, progress):
+        encoded.append(len(passages))
+        progress(3, 3)
+
+    case = recall.Case.read(BY_TITLE, data, None)
+    known = recall.build_index(case.passages, data / "known").source_hash
+    opened = recall.open_index
+    monkeypatch.setattr(recall, "build_dense", build_dense)
+    monkeypatch.setattr(recall, "open_index", lambda path: opened(data / "known"))
+    for there, times in ((None, 1), ("of other passages", 2), (known, 2)):
+        manifest = None if there is None else Index(there)
+        monkeypatch.setattr(recall.DenseManifest, "read", lambda folder, manifest=manifest: manifest)
+        found = recall.measured(case, data / "work", recall.ENGINES, recall.Console(quiet=True))
+        assert len(encoded) == times
+        assert list(found) == ["bm25", "dense", "hybrid"]
+
+
+def test_missing_files_are_named(tmp_path, capsys):
+    assert recall.main([str(tmp_path)]) == 2
+    assert "2wikimultihopqa/2wikimultihopqa_corpus.json" in capsys.readouterr().err

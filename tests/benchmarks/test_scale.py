@@ -1,0 +1,144 @@
+import json
+
+import pytest
+import scale
+from scaling import corpus, report, steps, vectors
+
+from keqa.retrievers import Passage, read_corpus
+from keqa.retrievers.stopwords import ENGLISH
+
+
+@pytest.fixture
+def made(tmp_path):
+    path = tmp_path / "made.tsv"
+    corpus.write_corpus(path, 1500, words=3000)
+    return path
+
+
+def test_made_passages_are_the_same_each_time_and_as_many_as_asked_for(tmp_path, made):
+    corpus.write_corpus(tmp_path / "again.tsv", 1500, words=3000)
+    assert (tmp_path / "again.tsv").read_bytes() == made.read_bytes()
+    passages = list(corpus.read_made(made))
+    assert [passage.id for passage in passages] == [str(number) for number in range(1500)]
+    lengths = [len(passage.text.split()) for passage in passages]
+    assert (min(lengths), max(lengths)) == (80, 120)
+    assert {len(passage.title.split()) for passage in passages} == {1, 2, 3}
+
+
+def test_made_words_follow_the_law_and_begin_with_function_words(made):
+    words = corpus.vocabulary(3000)
+    assert len(set(words)) == len(words) == 3000
+    assert set(words[: len(ENGLISH)]) == ENGLISH
+    running = [word for passage in corpus.read_made(made) for word in passage.text.split()]
+    shares = [running.count(words[rank]) / len(running) for rank in (0, 7)]
+    # 1 / (0 + 2.7) over 1 / (7 + 2.7)
+    assert shares[0] / shares[1] == pytest.approx(9.7 / 2.7, rel=0.1)
+
+
+def test_questions_have_five_content_words_of_a_passage(made):
+    content, natural = corpus.questions(made, 30)
+    assert (content, natural) == corpus.questions(made, 30)
+    passages = [set(passage.text.split()) for passage in corpus.read_made(made)]
+    for query, question in zip(content, natural, strict=True):
+        words = set(query.split())
+        assert len(words) == 5
+        assert not words & ENGLISH
+        assert any(words <= passage for passage in passages)
+        asked = question.rstrip("?").lower().split()
+        assert len(asked) == 10
+        assert sum(word in ENGLISH for word in asked) == 5
+        assert words <= set(asked)
+
+
+def test_a_made_file_is_read_by_the_public_reader_after_a_header(tmp_path, made):
+    (tmp_path / "dpr.tsv").write_text("id\ttext\ttitle\n" + made.read_text())
+    assert list(read_corpus([tmp_path / "dpr.tsv"])) == list(corpus.read_made(made))
+
+
+def figures(number):
+    return {"number": number}
+
+
+def test_a_step_is_done_once_and_its_figures_are_kept(tmp_path):
+    path = tmp_path / "results.jsonl"
+    done = steps.Steps(path).run("one", 10, figures, 1)
+    assert done["number"] == 1
+    assert done["peak_mb"] > 1
+    # A run that was killed while it wrote.
+    path.write_text(path.read_text() + '{"step": "two", "pas')
+    again = steps.Steps(path)
+    assert again.run("one", 10, figures, 2) == done
+    assert again.run("one", 20, figures, 3)["number"] == 3
+    assert set(steps.Steps(path).done) == {("one", 10), ("one", 20)}
+
+
+def test_every_way_to_search_is_asked_every_query(tmp_path):
+    asked = [[], []]
+    times = steps.latencies([asked[0].append, asked[1].append], [str(number) for number in range(40)])
+    assert len(times) == 2
+    assert asked[0][10:] == asked[1][10:] == [str(number) for number in range(40)]
+
+
+def test_extrapolation_is_in_proportion_and_leaves_memory_out():
+    line = report.Line("engine", 1_000_000, {"build_s": 60.0, "disk_mb": 700.0, "peak_mb": 500.0, "kw_p50": 0.4})
+    grown = line.at(report.WIKIPEDIA)
+    assert grown.figures == pytest.approx({"build_s": 1260.92, "disk_mb": 14710.73, "kw_p50": 8.40613})
+    assert grown.row()[1:5] == ["21,015,324", "1,260.9", "16,667", "14,711"]
+    assert grown.row()[5] == ""
+
+
+def test_targets_compare_with_the_raw_calls_of_the_same_run():
+    ours = {"build_s": 90.0, "peak_mb": 1600.0, "kw_p50": 0.5}
+    met = report.targets(ours, {"build_s": 60.0, "peak_mb": 500.0, "kw_p50": 0.2})
+    assert [(target.value, target.met) for target in met] == [(1.5, True), (1600.0, False), (2.5, False)]
+    assert str(met[1]) == "peak memory of the build: 1,600.00 MB (target: at most 1,500.00 MB): MISSED"
+
+
+def test_the_embedded_part_on_few_passages(tmp_path, capsys):
+    arguments = ["--part", "embedded", "--passages", "300", "--queries", "20", "--work", str(tmp_path)]
+    scale.main(arguments)
+    printed = capsys.readouterr().out
+    assert "raw Tantivy calls" in printed
+    assert "21,015,324" in printed
+    kept = (tmp_path / "results.jsonl").read_text()
+    rows = [json.loads(line) for line in kept.splitlines() if line]
+    assert [row["step"] for row in rows] == ["corpus", "embedded build", "raw build", "embedded search"]
+    assert rows[1]["found"] == rows[2]["found"] == 300
+    scale.main(arguments)
+    assert (tmp_path / "results.jsonl").read_text() == kept
+
+
+def test_raw_calls_find_what_the_embedded_engine_finds(tmp_path):
+    from scaling import lexical
+
+    path = tmp_path / "made.tsv"
+    corpus.write_corpus(path, 300, words=3000)
+    lexical.build_raw(path, tmp_path / "raw")
+    lexical.build_embedded(path, tmp_path / "index")
+    raw, index = lexical.Raw(tmp_path / "raw"), lexical.open_index(tmp_path / "index")
+    for query in corpus.questions(path, 20)[0]:
+        assert {one.id for one in raw.search(query, 3)} & {hit.passage.id for hit in index.search(query, 3)}
+        assert isinstance(raw.search(query)[0], Passage)
+
+
+def test_made_vectors_have_neighbours_that_lists_find(tmp_path):
+    pytest.importorskip("faiss")
+    vectors.build(tmp_path / "flat", 5000, True)
+    vectors.build(tmp_path / "ivf", 5000, False)
+    found = vectors.search(tmp_path / "ivf", 5000, 50, tmp_path / "flat")
+    assert found["recall"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--part", "elasticsearch"], "needs --es-url"),
+        (["--part", "encoding", "--data", "nowhere"], "nowhere has no"),
+        (["--passages", "0"], "at least one passage"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_at_once(tmp_path, capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        scale.main([*arguments, "--work", str(tmp_path / "work")])
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "work").exists()
