@@ -47,8 +47,8 @@ class _Plan:
     lm: str
     api_base: str | None
     others: list[str]
-    index: Path
-    dense_index: Path | None
+    index: str
+    dense_index: str | None
     program: Path | None
     in_flight: int
     out: Path
@@ -60,8 +60,8 @@ def reproduce_paper(
     as_json: bool,
     lm: str | None = None,
     api_base: str | None = None,
-    index: Path | None = None,
-    dense_index: Path | None = None,
+    index: str | None = None,
+    dense_index: str | None = None,
     other_lm: Sequence[str] = (),
     data: Sequence[str] = (),
     program: Path | None = None,
@@ -157,7 +157,7 @@ def _measured(plan: _Plan) -> list[Grid]:
     from keqa.cli.console import status
     from keqa.reports import tables, write
     from keqa.reports.beside import beside_the_paper
-    from keqa.reports.entries import entries_of
+    from keqa.reports.joining import entries_of
     from keqa.runs.reading import read_run
 
     paths = [path for one in plan.experiments for path in _run(plan, one)]

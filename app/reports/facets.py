@@ -11,7 +11,12 @@ from keqa.runs.lines import RunHeader
 
 __all__ = ["Facets", "facets_of"]
 
-_RETRIEVERS = {"TantivyRetriever": "BM25", "ElasticsearchRetriever": "BM25 (Elasticsearch)"}
+_RETRIEVERS = {
+    "TantivyRetriever": "BM25",
+    "ElasticsearchRetriever": "BM25 (Elasticsearch)",
+    "DenseRetriever": "dense",
+    "HybridRetriever": "hybrid",
+}
 _VOTES = "votes"
 _GATES = {
     "Vote": _VOTES,

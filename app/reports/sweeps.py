@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from typing import Any, Literal
 
 from keqa.reports.entries import KEQA, Entry, of_method
@@ -47,7 +48,8 @@ def main_rows(entries: Sequence[Entry]) -> list[Entry]:
     """The rows of Table 1: gates, and points of the other figures and tables, are left to those.
 
     A row is such a point where it differs from the one that is called like its method in nothing but a setting that a
-    figure or table is about. Where none is called so, as of a method that was run for a figure alone, all of them are.
+    figure or table is about, or has the label of an earlier one with another language model or retriever. Where none is
+    called so, as of a method that was run for a figure alone, all of them are.
     """
     kept = [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)]
     return kept or list(entries)
@@ -56,6 +58,9 @@ def main_rows(entries: Sequence[Entry]) -> list[Entry]:
 def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
     others = [one for one in entries if one.method == entry.method and one is not entry and one.base == entry.base]
     usual = of_method(entries, entry.method)
+    earlier = takewhile(lambda one: one is not entry, entries)
+    if any((one.label, one.method) == (entry.label, entry.method) for one in earlier):
+        return True
     if usual is None or not others or usual.base != entry.base:
         return False
     if entry.label == entry.method or (entry.method == KEQA and entry is usual):

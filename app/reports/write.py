@@ -9,11 +9,12 @@ from keqa.errors import InputError
 from keqa.programs.gates import Golds
 from keqa.reports.curves import Figure, points_of
 from keqa.reports.discriminator import discriminator
-from keqa.reports.entries import Entry, entries_of
+from keqa.reports.entries import Entry
 from keqa.reports.figures import figures_of
 from keqa.reports.formats import FORMATS, to_csv
 from keqa.reports.gates import gates
 from keqa.reports.grid import Grid
+from keqa.reports.joining import entries_of
 from keqa.reports.overall import overall
 from keqa.reports.plots import can_draw, draw
 from keqa.reports.quizzes import golds_of_runs

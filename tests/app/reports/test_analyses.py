@@ -1,9 +1,9 @@
 import pytest
 
 from keqa.reports.discriminator import discriminator, judged_pairs
-from keqa.reports.entries import entries_of
 from keqa.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
 from keqa.reports.gates import gates
+from keqa.reports.joining import entries_of
 from keqa.reports.quizzes import checked_quizzes
 from keqa.reports.sweeps import main_rows, sweep
 from keqa.reports.variants import by_language_model, by_retriever, costs
@@ -161,8 +161,8 @@ def test_other_retrievers_and_language_models(swept):
     assert shown(by_retriever(swept)) == [
         ["KEQA w BM25", ".750"],
         ["RAG w BM25", ".250"],
-        ["KEQA w DenseRetriever", "1.000"],
-        ["RAG w DenseRetriever", ".500"],
+        ["KEQA w dense", "1.000"],
+        ["RAG w dense", ".500"],
     ]
     assert shown(by_language_model(swept)) == [["KEQA w lm-a", ".750"], ["KEQA w lm-b", ".250"]]
 

@@ -2,8 +2,8 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.reports.beside import beside_the_paper
-from keqa.reports.entries import entries_of
 from keqa.reports.experiments import check_labels, experiments, settings_for
+from keqa.reports.joining import entries_of
 from keqa.reports.published import TABLE_1, TABLE_5
 from keqa.runs.methods import METHODS
 

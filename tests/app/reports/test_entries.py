@@ -1,8 +1,11 @@
 import pytest
 
 from keqa.errors import InputError
-from keqa.reports.entries import entries_of, groups_of
+from keqa.reports.entries import groups_of
+from keqa.reports.joining import entries_of
 from keqa.reports.leads import chance
+from keqa.reports.sweeps import main_rows
+from keqa.reports.variants import by_language_model, by_retriever
 
 
 def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
@@ -39,3 +42,45 @@ def test_one_label_on_two_splits_makes_one_row(run, line):
     assert [one.scores["em"] for one in entry.lines.values()] == [1.0, 0.0]
     with pytest.raises(InputError, match="two runs 'keqa' on mine dev: give one"):
         entries_of([*runs, runs[0]])
+
+
+def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
+    small = {"model": "keqa/small", "index": "TantivyRetriever"}
+    large = {"model": "keqa/tiny", "index": "TantivyRetriever"}
+    runs = [scored("keqa", right, **means) for right, means in [((1, 1), large), ((1, 0), small)]]
+    runs.insert(1, scored("rag", (0, 1), **large))
+    runs.append(scored("rag", (0, 0), **small))
+    entries = entries_of(runs)
+    assert [entry.title for entry in entries] == [
+        "Always retrieve (keqa/tiny)",
+        "Always retrieve (keqa/small)",
+        "KEQA (keqa/tiny)",
+        "KEQA (keqa/small)",
+    ]
+    # The first folder's are the rows of Table 1; both are in Table 4.
+    assert [entry.title for entry in main_rows(entries)] == ["Always retrieve (keqa/tiny)", "KEQA (keqa/tiny)"]
+    table = by_language_model(entries)
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+        ["KEQA w keqa/tiny", "1.000"],
+        ["RAG w keqa/tiny", ".500"],
+        ["KEQA w keqa/small", ".500"],
+        ["RAG w keqa/small", ".000"],
+    ]
+    assert by_retriever(entries) is None
+
+
+def test_runs_of_one_label_with_two_retrievers_are_two_rows(scored):
+    runs = [
+        scored("rag", (1, number), index=kind) for number, kind in enumerate(["TantivyRetriever", "DenseRetriever"])
+    ]
+    entries = entries_of([*runs, scored("rag", (0, 1), index="TantivyRetriever", split="other")])
+    assert [len(entry.lines) for entry in entries] == [4, 2]
+    assert [row.cells[0].text for row in by_retriever(entries).rows] == ["RAG w BM25", "RAG w dense"]
+
+
+def test_a_label_on_two_data_sets_is_one_row_though_their_engines_differ(run, line):
+    runs = [
+        run("rag", [line(0, 1.0)], dataset=name, index=kind)
+        for name, kind in [("nq", "ElasticsearchRetriever"), ("hotpotqa", "TantivyRetriever")]
+    ]
+    assert [len(entry.expected) for entry in entries_of(runs)] == [2]

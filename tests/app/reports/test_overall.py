@@ -2,7 +2,7 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.metrics.significance import mcnemar, paired_t_test
-from keqa.reports.entries import entries_of
+from keqa.reports.joining import entries_of
 from keqa.reports.overall import overall
 
 KEQA = (1, 1, 1, 1, 1, 1, 1, 0)

@@ -2,7 +2,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from keqa.reports.entries import entries_of
+from keqa.reports.joining import entries_of
 from keqa.reports.overall import overall
 from keqa.reports.render import Rendered
 

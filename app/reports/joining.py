@@ -1,0 +1,118 @@
+"""Joining runs to rows: those of one label and method are one row, on however many data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from keqa.errors import InputError
+from keqa.reports.entries import Entry, Identity, called
+from keqa.reports.facets import facets_of
+from keqa.runs.lines import Run, RunHeader, RunLine
+from keqa.runs.methods import METHODS
+
+__all__ = ["entries_of", "title_of"]
+
+_ORDER = ("baseline", "keqa", "ablation", "gate")
+
+
+def entries_of(runs: Sequence[Run]) -> list[Entry]:
+    """The rows that runs make: those of one label and method on several data sets make one.
+
+    Where two of them are on one data set, with other language models or retrievers, each of these has a row, whose
+    title tells them apart. Existing methods come first, then KEQA, its ablations and gates, each in the order given, as
+    in the paper's Table 1.
+
+    Raises:
+        InputError: Two runs of one label are on one data set, with the same language model and retriever; or two runs
+            hold different questions, or different gold answers, under one id.
+    """
+    found: dict[tuple[str, str], list[Entry]] = {}
+    asked: dict[Identity, tuple[RunLine, RunHeader]] = {}
+    for run in runs:
+        header = run.header
+        place = (header.dataset, header.split)
+        entry = _row_of(header, found.setdefault((header.label, header.method), []))
+        if _is_on(entry, place):
+            raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
+        entry.expected.update((*place, one) for one in header.ids)
+        for line in run.lines:
+            first, its_header = asked.setdefault((*place, line.id), (line, header))
+            if first.content != line.content:
+                raise InputError(_mixed(first, its_header, line, header))
+            entry.lines[(*place, line.id)] = line
+    rows = [entry for alike in found.values() for entry in _told_apart(alike)]
+    return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
+
+
+def title_of(method: str, label: str) -> str:
+    """What a row is called: the method's title, with the arguments that its label tells; else the label."""
+    known = METHODS.get(method)
+    if known is None or not f"{label}-".startswith(f"{method}-"):
+        return label
+    title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
+    arguments = label[len(method) + 1 :]
+    return f"{title} ({arguments})" if arguments else title
+
+
+def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
+    """The row of a run among those of its label and method; a new one where it belongs to none."""
+    new = _entry(header)
+    alike = next((row for row in rows if _means(row) == _means(new)), None)
+    free = next((row for row in rows if not _is_on(row, (header.dataset, header.split))), None)
+    if alike is None and free is None:
+        rows.append(new)
+    return alike or free or new
+
+
+def _means(entry: Entry) -> tuple[str | None, ...]:
+    return entry.facets.lm, entry.facets.retriever
+
+
+def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
+    return any(identity[:2] == place for identity in entry.expected)
+
+
+def _told_apart(rows: Sequence[Entry]) -> list[Entry]:
+    """Rows of one label, with what of language model and retriever they do not share in their titles."""
+    kinds = [set(kind) for kind in zip(*map(_means, rows), strict=True)]
+    told = [[str(one) for one, kind in zip(_means(row), kinds, strict=True) if len(kind) > 1] for row in rows]
+    return [
+        replace(row, title=f"{row.title} ({', '.join(means)})") if means else row
+        for row, means in zip(rows, told, strict=True)
+    ]
+
+
+def _mixed(first: RunLine, its_header: RunHeader, line: RunLine, header: RunHeader) -> str:
+    """Why two lines are no answers to one question."""
+    files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
+    if first.question != line.question:
+        told = f"different questions, {first.question!r} and {line.question!r},"
+    else:
+        told = f"different gold answers, {first.answers} and {line.answers},"
+    return (
+        f"{files} hold {told} under the id {line.id!r} of {called((header.dataset, header.split))}: they were run on "
+        "different data, or the data were changed in between. Report on them apart, or run one of them again"
+    )
+
+
+def _compiled(header: RunHeader, can_be: bool) -> bool:
+    """Whether a run shows a compiled program: its utility reference, or the command that it was run with."""
+    words = header.command.split()
+    told = any(word in ("--program", "-p") or word.startswith("--program=") for word in words)
+    return can_be and (told or header.configuration.get("reference") is not None)
+
+
+def _entry(header: RunHeader) -> Entry:
+    configuration = header.configuration
+    known = METHODS.get(header.method)
+    own = configuration.get("program") == "KEQA"
+    return Entry(
+        label=header.label,
+        method=header.method,
+        title=title_of(header.method, header.label),
+        kind=known.kind if known is not None else "ablation" if own else "baseline",
+        facets=facets_of(header),
+        compiled=_compiled(header, own or (known is not None and known.learned is not None)),
+        base=f"{configuration.get('prompts')} {configuration.get('reference')}",
+    )
