@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from keqa.errors import InputError, RetrievalError
 
 if TYPE_CHECKING:
-    from keqa.retrievers import Manifest, Passage, TantivyRetriever
+    from keqa.retrievers import DenseManifest, HybridManifest, Manifest, Passage, TantivyRetriever
 
 __all__ = ["holds_encyclopedia", "open_encyclopedia"]
 
@@ -58,13 +58,13 @@ def open_encyclopedia(
         return _open_temporary(passages, progress)
 
 
-def holds_encyclopedia(manifest: Manifest) -> bool:
+def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | None) -> bool:
     """Tell whether an index holds the passages of the default testbed and nothing else.
 
     Args:
         manifest: What the index says about itself.
     """
-    return manifest.source_hash == _fingerprint(_passages())
+    return manifest is not None and manifest.source_hash == _fingerprint(_passages())
 
 
 def _passages() -> list[Passage]:

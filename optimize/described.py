@@ -10,6 +10,10 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from keqa.retrievers.caching import CachingRetriever
+from keqa.retrievers.dense.manifest import DenseManifest
+from keqa.retrievers.hybrid import HybridRetriever
+
 __all__ = ["digest", "function_of", "model_of", "retriever_of"]
 
 _OURS = "keqa."
@@ -38,6 +42,8 @@ def retriever_of(retriever: Any) -> dict[str, Any] | None:
     """A retriever: its class, what its manifest says of the corpus, and the retriever behind it where it wraps one."""
     if retriever is None:
         return None
+    if isinstance(retriever, CachingRetriever):
+        return retriever_of(retriever.retriever)
     found: dict[str, Any] = {"kind": _name(type(retriever))}
     if not found["kind"].startswith(_OURS):
         found["search"] = function_of(type(retriever).search)
@@ -46,6 +52,10 @@ def retriever_of(retriever: Any) -> dict[str, Any] | None:
         analyzer = getattr(manifest, "analyzer", None)
         found |= {name: getattr(manifest, name, None) for name in ("passages", "source_hash")}
         found["analyzer"] = dataclasses.asdict(analyzer) if dataclasses.is_dataclass(analyzer) else None  # type: ignore[arg-type]
+    if isinstance(manifest, DenseManifest):
+        found |= {"encoder": dataclasses.asdict(manifest.encoder), "vectors": dataclasses.asdict(manifest.vectors)}
+    if isinstance(retriever, HybridRetriever):
+        found |= retriever.settings | {"parts": [retriever_of(part) for part in retriever.retrievers]}
     behind = getattr(retriever, "retriever", None)
     if behind is not None:
         found["keep"] = getattr(retriever, "keep", None)

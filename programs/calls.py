@@ -34,6 +34,7 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs.ledger import Event, Ledger
 from keqa.programs.records import Degradation
 from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.caching import Kept
 
 __all__ = ["Bound", "Branch", "CallError", "Meter", "Session", "Shared", "run_blocking", "text_of"]
 
@@ -261,7 +262,9 @@ class Session:
 
         def called() -> list[Hit]:
             with event:
-                return retriever.search(query, k)
+                found = retriever.search(query, k)
+            event.saved = found.seconds if isinstance(found, Kept) else None
+            return found
 
         async def awaited() -> list[Hit]:
             async with self.bound.semaphore():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from keqa.programs.selection import Similarity, lexical_similarity, sentences
 from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.caching import Kept
 
 __all__ = ["KeySentences"]
 
@@ -31,7 +32,9 @@ class KeySentences:
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` hits, best first."""
-        return [self._shortened(query, hit) for hit in self.retriever.search(query, k)]
+        found = self.retriever.search(query, k)
+        shortened = [self._shortened(query, hit) for hit in found]
+        return Kept(shortened, found.seconds) if isinstance(found, Kept) else shortened
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query, in the order of the queries."""

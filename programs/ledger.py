@@ -25,6 +25,7 @@ class Event:
         seconds: How long it took.
         failed: Whether it gave no usable result.
         calls: Requests that reached the language model; 0 where the cache answered.
+        saved: Of a search that a cache answered, how long it took when it was made; None where it was made now.
         prompt_tokens: As reported.
         completion_tokens: As reported.
     """
@@ -37,11 +38,17 @@ class Event:
     seconds: float = 0.0
     failed: bool = False
     calls: int = 0
+    saved: float | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     def __post_init__(self) -> None:
         self.number = self.ledger.add(self)
+
+    @property
+    def taken(self) -> float:
+        """How long it takes where no cache answers."""
+        return self.seconds + (self.saved or 0.0)
 
     def __enter__(self) -> Event:
         self.started = time.perf_counter()
@@ -77,8 +84,10 @@ class Ledger:
         return Cost(
             by_role={role: _role_cost([event for event in events if event.role == role]) for role in roles},
             retrievals=len(searches),
-            retrieval_seconds=sum(event.seconds for event in searches),
-            seconds=time.perf_counter() - self.started,
+            retrievals_cached=sum(event.saved is not None for event in searches),
+            retrieval_seconds=sum(event.taken for event in searches),
+            # A cache's time is no method's time.
+            seconds=time.perf_counter() - self.started + sum(event.saved or 0.0 for event in searches),
             critical_path=self.critical_path(),
         )
 
@@ -91,7 +100,7 @@ class Ledger:
         for event in events:
             ran = event.started is not None
             calls.append(max((calls[number] for number in event.after), default=0) + ran)
-            seconds.append(max((seconds[number] for number in event.after), default=0.0) + event.seconds)
+            seconds.append(max((seconds[number] for number in event.after), default=0.0) + event.taken)
         return CriticalPath(calls=max(calls, default=0), seconds=max(seconds, default=0.0))
 
 

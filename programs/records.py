@@ -187,14 +187,17 @@ class Cost(Record):
 
     Attributes:
         by_role: By ``task``, ``consistency`` and ``utility``; a role without a request is absent.
-        retrievals: Searches made.
-        retrieval_seconds: Sum of their time.
+        retrievals: Searches made, those answered by a cache included.
+        retrievals_cached: Those answered by a cache.
+        retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
+            made, here and in what follows.
         seconds: Wall time of the question.
         critical_path: See `CriticalPath`.
     """
 
     by_role: dict[str, RoleCost] = Field(default_factory=dict)
     retrievals: int = 0
+    retrievals_cached: int = 0
     retrieval_seconds: float = 0.0
     seconds: float = 0.0
     critical_path: CriticalPath = CriticalPath()

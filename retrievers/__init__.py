@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from keqa.retrievers.base import Hit, Passage, Retriever
+from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.dense import DenseManifest, DenseRetriever, build_dense
-from keqa.retrievers.hybrid import HybridRetriever
+from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.opening import Index, open_index
 from keqa.retrievers.readers import read_corpus
@@ -12,9 +13,11 @@ from keqa.retrievers.tantivy_build import add_passages, build_index, delete_pass
 from keqa.retrievers.tantivy_index import TantivyRetriever
 
 __all__ = [
+    "CachingRetriever",
     "DenseManifest",
     "DenseRetriever",
     "Hit",
+    "HybridManifest",
     "HybridRetriever",
     "Index",
     "Manifest",

@@ -74,10 +74,15 @@ class HybridRetriever(Retriever):
         self._constant, self._depth = constant, depth
 
     @property
+    def settings(self) -> dict[str, int]:
+        """The numbers of the fusion by their names."""
+        return {"constant": self._constant, "depth": self._depth}
+
+    @property
     def manifest(self) -> HybridManifest | None:
         """What the parts say about themselves; None where one of them says nothing."""
-        parts = tuple(getattr(retriever, "manifest", None) for retriever in self.retrievers)
-        if None in parts:
+        parts: tuple[Any, ...] = tuple(getattr(retriever, "manifest", None) for retriever in self.retrievers)
+        if any(part is None for part in parts):
             return None
         hashes = [part.source_hash for part in parts]
         together = hashlib.sha256("+".join(hashes).encode()).hexdigest()
@@ -85,8 +90,7 @@ class HybridRetriever(Retriever):
             name=" + ".join(part.name for part in parts),
             passages=max(part.passages for part in parts),
             source_hash=hashes[0] if len(set(hashes)) == 1 else together,
-            constant=self._constant,
-            depth=self._depth,
+            **self.settings,
             parts=parts,
         )
 

@@ -33,8 +33,13 @@ def ask(
         typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False),
     ],
     index: Annotated[
-        Path | None,
-        typer.Option("--index", "-i", help="An index made by keqa index; the testbed's encyclopedia by default."),
+        str | None,
+        typer.Option(
+            "--index",
+            "-i",
+            help="An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are "
+            "ranked together. The testbed's encyclopedia by default.",
+        ),
     ] = None,
     program: Annotated[
         Path | None,

@@ -34,7 +34,7 @@ def compile_command(
         Path | None, typer.Option(help="Pairs to choose by; without it a quarter of TRAIN is held out.")
     ] = None,
     index: Annotated[
-        Path | None, typer.Option("--index", "-i", help="An index made by keqa index; the testbed's by default.")
+        str | None, typer.Option("--index", "-i", help="As for keqa ask; the testbed's by default.")
     ] = None,
     testbed: Annotated[
         bool, typer.Option("--testbed", help="Learn from the testbed's own train split, choose by its dev split.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.errors import ConfigurationError, InputError
@@ -10,7 +9,7 @@ from keqa.errors import ConfigurationError, InputError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from keqa.retrievers import Retriever
+    from keqa.retrievers import Index
 
 __all__ = ["open_retriever", "refuse_stray_addresses", "share_of"]
 
@@ -47,15 +46,16 @@ def refuse_stray_addresses(
             raise InputError(f"--{address_flag} needs --{model_flag}: the model that this server serves")
 
 
-def open_retriever(index: Path | None, lm: str | None) -> Retriever:
+def open_retriever(index: str | None, lm: str | None) -> Index:
     """Open an index, or the testbed's encyclopedia where none is given.
 
     Args:
-        index: Its folder.
+        index: Its address; see `keqa.retrievers.open_index`.
         lm: The language model that will read its passages; the one that ships with KEQA where None.
 
     Raises:
         ConfigurationError: The language model that ships with KEQA cannot read this index.
+        InputError: The address is none.
         RetrievalError: The index cannot be opened.
     """
     from keqa.encyclopedia import holds_encyclopedia, open_encyclopedia
@@ -69,7 +69,7 @@ def open_retriever(index: Path | None, lm: str | None) -> Retriever:
     return retriever
 
 
-def _needs_lm(index: Path) -> str:
+def _needs_lm(index: str) -> str:
     from keqa.lms.discover import suggestions
 
     found = "\n".join(f"  {suggestion.flag}\n      {suggestion.why}" for suggestion in suggestions())

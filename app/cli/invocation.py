@@ -6,6 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from keqa.redaction import without_secrets
+
 __all__ = ["invocation"]
 
 
@@ -21,13 +23,27 @@ def invocation() -> str:
     return shlex.join(["keqa", *kept])
 
 
-_PLACES = ("--val", "--index", "-i", "--out", "-o", "--work", "--data", "--program", "-p", "--questions", "-q")
+_INDEXES = ("--index", "-i", "--dense-index")
+_PLACES = ("--val", "--out", "-o", "--work", "--data", "--program", "-p", "--questions", "-q")
 
 
 def _placeless(before: str, argument: str) -> str:
     """An argument in which the last component of a path stays: where its folder lies is of this machine only."""
     flag, is_one, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    if value and (flag or before) in _INDEXES:
+        from keqa.retrievers.opening import parts_of
+
+        return f"{flag}{is_one}{','.join(map(_hostless, parts_of(value)))}"
+    if "://" in value:
+        return str(without_secrets(argument))
     model = "transformers/" if value.startswith("transformers/") else ""
     place = Path(value.removeprefix(model)).expanduser()
     local = (flag or before) in _PLACES or place.is_absolute() or value.startswith((".", "~")) or place.exists()
     return f"{flag}{is_one}{model}{place.name}" if local and place.name else argument
+
+
+def _hostless(index: str) -> str:
+    """The address of an index without the server or the folder that it lies in."""
+    scheme, remote, rest = index.rpartition("://")
+    name = rest.rstrip("/").rpartition("/")[2] if remote else Path(index).name
+    return f"{scheme}://<address>/{name}" if remote else name or index

@@ -48,11 +48,11 @@ def reproduce(
     ] = None,
     api_base: Annotated[str | None, typer.Option(help="Address of the server of --lm.", rich_help_panel=_PAPER)] = None,
     index: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--index", "-i", help="The corpus, as an index of keqa index.", rich_help_panel=_PAPER),
     ] = None,
     dense_index: Annotated[
-        Path | None, typer.Option(help="The same with a dense retriever, for Table 3.", rich_help_panel=_PAPER)
+        str | None, typer.Option(help="The same with a dense retriever, for Table 3.", rich_help_panel=_PAPER)
     ] = None,
     other_lm: Annotated[
         list[str] | None,

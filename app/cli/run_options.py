@@ -59,10 +59,8 @@ class RunOptions:
     in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_RUN)] = 8
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False
     index: Annotated[
-        Path | None,
-        typer.Option(
-            "--index", "-i", help="An index made by keqa index; the testbed's by default.", rich_help_panel=_METHOD
-        ),
+        str | None,
+        typer.Option("--index", "-i", help="As for keqa ask; the testbed's by default.", rich_help_panel=_METHOD),
     ] = None
     program: Annotated[
         Path | None,

@@ -66,6 +66,7 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "lm_calls": row.tally.calls,
             "tokens": row.tally.tokens,
             "retrievals": row.tally.retrievals,
+            "retrievals_made": row.tally.retrievals - row.tally.retrievals_cached,
         }
         for row in rows
     ]

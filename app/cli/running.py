@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.cli.run_options import RunOptions
+    from keqa.retrievers import Index, Retriever
     from keqa.runs.compare import Row
     from keqa.runs.methods import Spec
     from keqa.runs.questions import Questions
@@ -41,7 +43,7 @@ class Asking:
         questions: What to ask.
         models: The language models.
         folder: Of the run files.
-        index: Instead of the testbed's.
+        index: Address of an index instead of the testbed's.
         program: Folder of a compiled program.
         settings: Arguments of the methods that were given.
         in_flight: Questions in work at once.
@@ -52,7 +54,7 @@ class Asking:
     questions: Questions
     models: Models
     folder: Path
-    index: Path | None = None
+    index: str | None = None
     program: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     in_flight: int = 8
@@ -152,8 +154,11 @@ def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
         refuse_stray_addresses(**asdict(models))
         retriever = open_retriever(asking.index, models.lm)
         roles = build_roles(**{**asdict(models), "lm": models.lm or "keqa/tiny"})
-        parts = Parts(retriever, roles, asking.settings, asking.program)
-        with CallCache(asking.folder / "calls.sqlite" if asking.cached else None) as cache:
+        with (
+            CallCache(asking.folder / "calls.sqlite" if asking.cached else None) as cache,
+            _searching(retriever, asking) as searched,
+        ):
+            parts = Parts(searched, roles, asking.settings, asking.program)
             ended = compare(
                 specs,
                 asking.questions,
@@ -166,6 +171,13 @@ def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
                 progress=lambda label, tally: bars.tell(label, tally.done, tally.questions, standing(tally)),
             )
             return list(ended)
+
+
+def _searching(retriever: Index, asking: Asking) -> AbstractContextManager[Retriever]:
+    """The index, with what was found in it before where runs share their calls."""
+    from keqa.retrievers import CachingRetriever
+
+    return CachingRetriever(retriever, asking.folder / "retrievals.sqlite") if asking.cached else nullcontext(retriever)
 
 
 def standing(tally: Tally) -> str:

@@ -114,14 +114,16 @@ def _models(program: Program) -> Iterator[tuple[str, dict[str, Any]]]:
 def _index(retriever: Any) -> dict[str, Any] | None:
     if retriever is None:
         return None
-    # Where passages are cut to key sentences, the retriever behind tells the corpus.
-    behind = getattr(retriever, "retriever", retriever)
-    manifest = getattr(behind, "manifest", None)
-    found: dict[str, Any] = {"kind": type(behind).__name__}
+    # Where passages are cut to key sentences, or kept in a cache, the retriever behind tells the corpus.
+    while (behind := getattr(retriever, "retriever", None)) is not None:
+        retriever = behind
+    manifest = getattr(retriever, "manifest", None)
+    found: dict[str, Any] = {"kind": type(retriever).__name__}
     if manifest is not None:
-        names = ("name", "passages", "source_hash", "analyzer")
+        names = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
         found |= {name: _plain(getattr(manifest, name)) for name in names if hasattr(manifest, name)}
-    return found
+    parts = getattr(retriever, "retrievers", None)
+    return found if parts is None else {**found, "parts": [_index(part) for part in parts]}
 
 
 def _prompt(predictor: dspy.Predict) -> dict[str, Any]:

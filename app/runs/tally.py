@@ -27,7 +27,8 @@ class Tally:
         requests: Requests to language models: what the answers take (logical calls).
         calls: Those that reached one (physical calls); a cache or shared draws answered the others.
         tokens: Read and written.
-        retrievals: Searches.
+        retrievals: Searches: what the answers take.
+        retrievals_cached: Those that a cache answered.
     """
 
     questions: int
@@ -41,6 +42,7 @@ class Tally:
     calls: int = 0
     tokens: int = 0
     retrievals: int = 0
+    retrievals_cached: int = 0
 
     def add(self, line: RunLine) -> None:
         """Count a line."""
@@ -57,6 +59,7 @@ class Tally:
             self.calls += cost.calls
             self.tokens += sum(role.prompt_tokens + role.completion_tokens for role in cost.by_role.values())
             self.retrievals += cost.retrievals
+            self.retrievals_cached += cost.retrievals_cached
 
     def mean(self, score: str) -> float | None:
         """The mean of a score so far; None where no question has it."""

@@ -111,7 +111,7 @@ def finish(data: Path, settings: VectorSettings) -> None:
 
     vectors = np.load(data / _VECTORS, mmap_mode="r", allow_pickle=False)
     count, dimension = vectors.shape
-    index = faiss.index_factory(dimension, f"IVF{settings.lists},SQ8", faiss.METRIC_INNER_PRODUCT)
+    index: Any = faiss.index_factory(dimension, f"IVF{settings.lists},SQ8", faiss.METRIC_INNER_PRODUCT)
     # What is here was chosen for the size of the corpus; a warning about it would help nobody.
     index.cp.min_points_per_centroid = 1
     size = min(count, max(_SAMPLE * settings.lists, 1024))

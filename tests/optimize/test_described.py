@@ -10,7 +10,17 @@ import pytest
 from keqa.metrics.answers import f1
 from keqa.optimize.described import function_of, model_of, retriever_of
 from keqa.programs.extraction import KeySentences
-from keqa.retrievers import Passage, build_index, open_index
+from keqa.retrievers import (
+    CachingRetriever,
+    DenseManifest,
+    HybridRetriever,
+    Passage,
+    Retriever,
+    build_index,
+    open_index,
+)
+from keqa.retrievers.dense import EncoderSettings
+from keqa.retrievers.dense.vectors import VectorSettings
 
 
 def test_a_function_of_the_package_is_told_by_its_name():
@@ -61,3 +71,27 @@ def test_key_sentences_are_told_by_how_many_and_by_what(tmp_path):
         KeySentences(index, 2, lambda left, right: [1.0]),
     ]
     assert len({str(retriever_of(one)) for one in told}) == 4
+
+
+def test_a_cache_makes_no_difference(tmp_path):
+    build_index([Passage("1", "", "one")], tmp_path / "index")
+    index = open_index(tmp_path / "index")
+    with CachingRetriever(index, tmp_path / "retrievals.sqlite") as cached:
+        assert retriever_of(cached) == retriever_of(index)
+
+
+def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path):
+    build_index([Passage("1", "", "one")], tmp_path / "index")
+    index = open_index(tmp_path / "index")
+
+    class Dense(Retriever):
+        def __init__(self, prefix):
+            encoder = EncoderSettings("m", "m", "", prefix, ": ", "cosine", 4)
+            self.manifest = DenseManifest(1, "d", encoder, VectorSettings("flat"), 1, 0, "hash", (), "", "data-1")
+
+    described = [retriever_of(Dense(prefix)) for prefix in ("query: ", "ask: ", "query: ")]
+    assert described[0] == described[2] != described[1]
+    hybrids = [retriever_of(HybridRetriever([index, Dense(prefix)])) for prefix in ("query: ", "ask: ", "query: ")]
+    assert hybrids[0] == hybrids[2] != hybrids[1]
+    assert retriever_of(HybridRetriever([index, Dense("ask: ")], constant=1)) != hybrids[1]
+    assert hybrids[0]["parts"][0] == retriever_of(index)

@@ -11,8 +11,10 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMServerError
 
 from keqa.errors import ConfigurationError
 from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _typed, run_blocking, text_of
+from keqa.programs.extraction import KeySentences
 from keqa.programs.ledger import Event, Ledger
 from keqa.programs.records import CriticalPath, RoleCost
+from keqa.retrievers.caching import Kept
 
 
 def finished(ledger: Ledger, role: str, after: set[int], seconds: float) -> int:
@@ -34,6 +36,24 @@ def test_the_critical_path_is_the_longest_chain_of_waits():
     cost = ledger.cost()
     assert cost.by_role["utility"] == RoleCost(calls=1, seconds=0.25)
     assert (cost.retrievals, cost.retrieval_seconds, cost.calls) == (1, 5.0, 7)
+
+
+def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():
+    class Cached:
+        def search(self, query, k=10):
+            return Kept([], 5.0) if query == "met before" else []
+
+    session = Session(Bound(1), blocking=True)
+
+    async def main() -> None:
+        await session.search(Cached(), "met before", 3)
+        await session.search(KeySentences(Cached(), 2), "met before", 3)
+        await session.search(Cached(), "new", 3)
+
+    run_blocking(main)
+    cost = session.ledger.cost()
+    assert (cost.retrievals, cost.retrievals_cached) == (3, 2)
+    assert all(10 <= seconds < 11 for seconds in (cost.retrieval_seconds, cost.seconds, cost.critical_path.seconds))
 
 
 def test_a_call_that_never_ran_costs_nothing():

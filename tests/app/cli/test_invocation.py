@@ -19,6 +19,16 @@ from keqa.cli.invocation import invocation
         ),
         (["ask", "Who?", "--utility-api-base=10.0.0.7:8000"], "keqa ask 'Who?' --utility-api-base"),
         (["ask", "Who?", "--lm", "transformers//srv/models/m"], "keqa ask 'Who?' --lm transformers/m"),
+        (["evaluate", "keqa", "--index", "mine/wiki", "-i", "."], "keqa evaluate keqa --index wiki -i ."),
+        (
+            ["compile", "t.jsonl", "--index", "elasticsearch://10.0.0.7:9200/wiki"],
+            "keqa compile t.jsonl --index 'elasticsearch://<address>/wiki'",
+        ),
+        (
+            ["reproduce", "paper", "--dense-index=/srv/a,elasticsearch+https://one:1,two:2/in/wiki"],
+            "keqa reproduce paper '--dense-index=a,elasticsearch+https://<address>/wiki'",
+        ),
+        (["evaluate", "keqa", "-ielasticsearch://10.0.0.7:9200/wiki"], "keqa evaluate keqa '-<address>'"),
     ],
 )
 def test_no_address_and_no_folder_of_this_machine_is_told(monkeypatch, typed, told):

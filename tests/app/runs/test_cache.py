@@ -192,14 +192,14 @@ def test_another_file_is_refused(tmp_path):
 
 def test_a_file_that_cannot_be_written_ends_the_run_and_fails_no_question(roles, cache, tmp_path):
     # As on a disk that is full.
-    cache._file.execute("PRAGMA query_only = 1")
+    cache._file._file.execute("PRAGMA query_only = 1")
     with pytest.raises(StorageError, match=r"calls\.sqlite cannot be written"):
         evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
     assert read_run(tmp_path / "run.jsonl").lines == []
 
 
 def test_a_file_that_cannot_be_read_ends_the_run_and_fails_no_question(roles, cache, numbered, tmp_path):
-    cache._file.execute("DROP TABLE calls")
+    cache._file._file.execute("DROP TABLE calls")
     with pytest.raises(StorageError, match=r"calls\.sqlite cannot be read"):
         evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
     assert read_run(tmp_path / "run.jsonl").lines == []
@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_read_ends_the_run_and_fails_no_question(roles, ca
 
 
 def test_an_examination_does_not_take_it_for_a_failed_draw(roles, cache):
-    cache._file.execute("PRAGMA query_only = 1")
+    cache._file._file.execute("PRAGMA query_only = 1")
     with cache.installed(), pytest.raises(StorageError):
         KEQA(None, lms=roles, decompose=False)("Who?")
 

@@ -1,0 +1,144 @@
+"""A cache of retrievals that runs share, so that a query is searched for once in an index."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from keqa.errors import ConfigurationError
+from keqa.keyed import KeyedFile
+from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+
+__all__ = ["CachingRetriever", "Kept"]
+
+_FORMAT = "keqa-retrievals-1"
+
+
+class Kept(list[Hit]):
+    """Hits that a cache gave, and no search; otherwise a list as any other.
+
+    Attributes:
+        seconds: How long the search took when it was made.
+    """
+
+    def __init__(self, hits: Iterable[Hit], seconds: float) -> None:
+        """Take over hits."""
+        super().__init__(hits)
+        self.seconds = seconds
+
+
+class CachingRetriever(Retriever):
+    """Finds what another retriever found before for the same query, and lets it search for the rest.
+
+    A retrieval is kept under everything that the manifest of the index says, the query and the number of passages. So
+    an index that was built again, or changed, is searched anew. Several processes may share a file.
+
+    Attributes:
+        retriever: Searches for what is not kept.
+        hits: Searches answered from the cache.
+        misses: Searches made.
+    """
+
+    def __init__(self, retriever: Retriever, path: Path | str) -> None:
+        """Open a cache, or begin one.
+
+        Args:
+            retriever: One with a manifest, as all have that `open_index` opens.
+            path: The file; its folder is made where it is missing.
+
+        Raises:
+            ConfigurationError: The retriever has no manifest, by which retrievals would be kept.
+            InputError: The file is something else, or cannot be used.
+        """
+        self.retriever = retriever
+        self.hits = self.misses = 0
+        self._counting = threading.Lock()
+        self._known: tuple[Any, str] = (None, "")
+        self._manifest_digest()
+        self._file = KeyedFile(path, "retrievals", "a cache of retrievals")
+
+    @property
+    def manifest(self) -> Any:
+        """What the index says about itself."""
+        return getattr(self.retriever, "manifest", None)
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Return at most ``k`` hits, best first, as the retriever does.
+
+        Raises:
+            RetrievalError: The search failed; failures are not kept.
+            StorageError: The file cannot be read or written.
+        """
+        return self.search_many([query], k)[0]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query; those that are not kept are searched for together, each once."""
+        wanted = checked_k(k)
+        before = self._manifest_digest()
+        found: dict[str, list[Hit]] = {}
+        for query in dict.fromkeys(queries):
+            kept = self._file.get(_key(before, query, wanted))
+            if kept is not None:
+                found[query] = Kept((Hit(Passage(*one), score) for *one, score in kept["hits"]), kept["seconds"])
+        missing = [query for query in dict.fromkeys(queries) if query not in found]
+        if missing:
+            started = time.perf_counter()
+            made = self._searched(missing, wanted)
+            seconds = (time.perf_counter() - started) / len(missing)
+            found |= made
+            # An engine may turn to a new state of its index while it searches: of which this is, cannot be told then.
+            if self._manifest_digest() == before:
+                for query, hits in made.items():
+                    rows = [[hit.passage.id, hit.passage.title, hit.passage.text, hit.score] for hit in hits]
+                    self._file.put(_key(before, query, wanted), {"hits": rows, "seconds": seconds})
+        with self._counting:
+            self.misses += len(missing)
+            self.hits += len(queries) - len(missing)
+        return [found[query] for query in queries]
+
+    def _searched(self, queries: Sequence[str], k: int) -> dict[str, list[Hit]]:
+        if len(queries) == 1:
+            return {queries[0]: self.retriever.search(queries[0], k)}
+        return dict(zip(queries, self.retriever.search_many(queries, k), strict=True))
+
+    def _manifest_digest(self) -> str:
+        manifest = self.manifest
+        known, digest = self._known
+        if manifest is None or not dataclasses.is_dataclass(manifest):
+            raise ConfigurationError(
+                f"a {type(self.retriever).__name__} has no manifest to tell what it searches, so nothing can be kept"
+            )
+        if manifest != known:
+            kind = type(self.retriever).__name__
+            text = json.dumps([_FORMAT, kind, dataclasses.asdict(manifest)], sort_keys=True)  # type: ignore[arg-type]
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            self._known = (manifest, digest)
+        return digest
+
+    def close(self) -> None:
+        """Close the file. The retriever stays open."""
+        self._file.close()
+
+    def __enter__(self) -> CachingRetriever:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> CachingRetriever:
+        """Return itself: copies of a program share the cache."""
+        return self
+
+
+def _key(index: str, query: str, k: int) -> str:
+    text = json.dumps([index, query, k])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,65 @@
+"""What a run tells of the index that it searches."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.keqa import KEQA
+from keqa.reports.facets import facets_of
+from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
+from keqa.runs.configuration import describe
+from keqa.runs.lines import RunHeader
+
+
+@pytest.fixture
+def index(tmp_path):
+    build_index([Passage("1", "", "one")], tmp_path / "index", name="numbers")
+    return open_index(tmp_path / "index")
+
+
+def test_a_cache_makes_no_difference_to_a_run(index, tmp_path):
+    with CachingRetriever(index, tmp_path / "retrievals.sqlite") as cached:
+        for program in (AlwaysRetrieve, KEQA):
+            assert describe(program(cached))["index"] == describe(program(index))["index"]
+        assert describe(KEQA(cached, extract_sentences=2))["index"]["source_hash"] == index.manifest.source_hash
+
+
+def test_the_parts_of_a_hybrid_are_told(index):
+    told = describe(AlwaysRetrieve(HybridRetriever([index, index])))["index"]
+    own = describe(AlwaysRetrieve(index))["index"]
+    assert own == {
+        "kind": "TantivyRetriever",
+        "name": "numbers",
+        "passages": 1,
+        "source_hash": index.manifest.source_hash,
+        "analyzer": asdict(index.manifest.analyzer),
+    }
+    assert (told["kind"], told["name"], told["constant"], told["depth"]) == (
+        "HybridRetriever",
+        "numbers + numbers",
+        60,
+        100,
+    )
+    assert told["parts"] == [own, own]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("TantivyRetriever", "BM25"), ("DenseRetriever", "dense"), ("HybridRetriever", "hybrid"), ("Own", "Own")],
+)
+def test_tables_name_the_kind_of_retriever(kind, told):
+    header = RunHeader(
+        method="rag",
+        label="rag",
+        dataset="d",
+        split="",
+        seed=0,
+        ids=[],
+        fingerprint="",
+        command="",
+        configuration={"index": {"kind": kind, "name": "numbers"}},
+    )
+    assert facets_of(header).retriever == told

@@ -1,0 +1,185 @@
+import copy
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError, StorageError
+from keqa.retrievers import (
+    CachingRetriever,
+    HybridRetriever,
+    Passage,
+    Retriever,
+    add_passages,
+    build_index,
+    open_index,
+)
+from keqa.retrievers.caching import Kept
+
+
+class Counted(Retriever):
+    """Counts what reaches the index."""
+
+    def __init__(self, index):
+        self.index, self.asked, self.broken, self.during = index, [], False, lambda: None
+
+    @property
+    def manifest(self):
+        return self.index.manifest
+
+    def search(self, query, k=10):
+        return self.search_many([query], k)[0]
+
+    def search_many(self, queries, k=10):
+        if self.broken:
+            raise RetrievalError("gone")
+        self.asked += queries
+        found = self.index.search_many(queries, k)
+        self.during()
+        return found
+
+
+@pytest.fixture
+def index(tmp_path, passages):
+    build_index(passages, tmp_path / "index")
+    return Counted(open_index(tmp_path / "index"))
+
+
+@pytest.fixture
+def cache(index, tmp_path):
+    with CachingRetriever(index, tmp_path / "runs" / "retrievals.sqlite") as opened:
+        yield opened
+
+
+def test_a_query_is_searched_for_once_and_found_the_same(cache, index):
+    assert isinstance(cache, Retriever)
+    first = cache.search("zebra stripes", 2)
+    again = cache.search("zebra stripes", 2)
+    assert first == again == index.index.search("zebra stripes", 2)
+    assert index.asked == ["zebra stripes"]
+    assert (cache.hits, cache.misses) == (1, 1)
+    assert not isinstance(first, Kept)
+    assert isinstance(again, Kept)
+    assert again.seconds > 0
+
+
+def test_the_number_of_passages_and_every_letter_count(cache, index):
+    for query, k in (("zebra", 1), ("zebra", 2), ("Zebra", 1), ("zebra \ud800", 1)):
+        assert cache.search(query, k) == cache.search(query, k)
+    assert index.asked == ["zebra", "zebra", "Zebra", "zebra \ud800"]
+
+
+def test_of_many_queries_those_that_are_missing_are_searched_for_together(cache, index):
+    cache.search("rock", 3)
+    queries = ["zebra", "rock", "nothing of the kind", "zebra"]
+    assert cache.search_many(queries, 3) == index.index.search_many(queries, 3)
+    assert index.asked == ["rock", "zebra", "nothing of the kind"]
+    assert cache.search_many([]) == []
+    # That nothing was found is kept as well.
+    assert cache.search("nothing of the kind", 3) == []
+    assert len(index.asked) == 3
+
+
+def test_an_index_that_is_built_again_is_searched_again(cache, index, tmp_path, passages):
+    assert cache.search("zebra")[0].passage == passages[3]
+    build_index([*passages[:3], Passage("p4", "Zebra", "Another text on the zebra.")], tmp_path / "index")
+    index.index.reload()
+    assert cache.search("zebra")[0].passage.text == "Another text on the zebra."
+    build_index(passages, tmp_path / "index")
+    index.index.reload()
+    cache.search("zebra")
+    assert index.asked == ["zebra"] * 3
+
+
+def test_an_index_that_passages_are_added_to_is_searched_again(cache, index, tmp_path):
+    cache.search("quagga")
+    add_passages(tmp_path / "index", [Passage("p5", "Quagga", "An extinct zebra.")])
+    index.index.reload()
+    assert cache.search("quagga")[0].passage.id == "p5"
+
+
+def test_what_is_found_while_the_index_changes_is_not_kept(cache, index, tmp_path, passages):
+    def rebuilt():
+        build_index(passages[:3], tmp_path / "index")
+        index.index.reload()
+
+    index.during = rebuilt
+    assert len(cache.search("zebra")) == 1
+    index.during = lambda: None
+    assert cache.search("zebra") == []
+
+
+def test_failures_are_not_kept(cache, index):
+    index.broken = True
+    with pytest.raises(RetrievalError, match="gone"):
+        cache.search("zebra")
+    index.broken = False
+    assert len(cache.search("zebra")) == 1
+    assert (cache.hits, cache.misses) == (0, 1)
+
+
+def test_two_indexes_share_a_file(cache, index, tmp_path, passages):
+    build_index(passages[:2], tmp_path / "other")
+    other = open_index(tmp_path / "other")
+    cache.search("zebra")
+    with CachingRetriever(other, tmp_path / "runs" / "retrievals.sqlite") as second:
+        assert second.search("zebra") == []
+    hybrid = HybridRetriever([index, Counted(other)])
+    with CachingRetriever(hybrid, tmp_path / "runs" / "retrievals.sqlite") as third:
+        assert third.search("zebra") == third.search("zebra") == hybrid.search("zebra")
+        assert (third.hits, third.misses) == (1, 1)
+
+
+def test_threads_and_processes_share_a_file(cache, index, tmp_path):
+    code = """
+import sys
+from keqa.retrievers import CachingRetriever, open_index
+with CachingRetriever(open_index(sys.argv[1]), sys.argv[2]) as cache:
+    for _ in range(20):
+        for number in range(20):
+            cache.search(f"zebra {number}")
+    print(cache.misses)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "index"), str(tmp_path / "new" / "retrievals.sqlite")]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    ended = [(*process.communicate(), process.returncode) for process in running]
+    assert [(error, code) for _, error, code in ended] == [("", 0)] * 3
+    assert all(int(out) <= 20 for out, _, _ in ended)
+    wrong = []
+
+    def work():
+        wrong.extend(n for n in range(40) if cache.search(f"rock {n % 5}") != index.index.search(f"rock {n % 5}"))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert cache.hits + cache.misses == 160
+
+
+def test_what_cannot_be_a_cache_is_refused(index, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear reader, this is no cache at all")
+    with pytest.raises(InputError, match="cannot be used as a cache of retrievals"):
+        CachingRetriever(index, tmp_path / "letter.txt")
+
+    class Nameless:
+        def search(self, query, k=10):
+            return []
+
+    with pytest.raises(ConfigurationError, match="a Nameless has no manifest"):
+        CachingRetriever(Nameless(), tmp_path / "retrievals.sqlite")
+    with CachingRetriever(index, tmp_path / "retrievals.sqlite") as cache, pytest.raises(InputError, match="not 0"):
+        cache.search("zebra", 0)
+
+
+def test_a_file_that_cannot_be_written_is_no_failed_search(cache):
+    cache._file._file.execute("PRAGMA query_only = 1")
+    with pytest.raises(StorageError, match="cannot be written"):
+        cache.search("zebra")
+
+
+def test_copies_of_a_program_share_the_cache(cache):
+    assert copy.deepcopy(cache) is cache
