@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from keqa.data import load
 from keqa.retrievers import build_dense, open_index, read_corpus
 from keqa.retrievers.dense.encoding import Encoder
 from keqa.retrievers.dense.vectors import (
@@ -112,6 +111,8 @@ def search_real(data: Path, folder: Path, count: int) -> Figures:
     Their vectors are searched for by lists, too: how many of the ten nearest those find of real ones.
     """
     import torch
+
+    from keqa.data import load
 
     torch.set_num_threads(1)
     asked = [one.question for one in load(f"2wikimultihopqa:{data / QUESTIONS}").examples[:count]]
