@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import get_annotation_name
 
-__all__ = ["drift", "prompt_of", "prompts_of"]
+__all__ = ["drift", "prompt_of", "prompts_of", "whole_prompt"]
 
 Prompts = dict[str, dict[str, Any]]
 """By predictor: the name of its signature, its instructions and its fields."""
@@ -42,6 +42,11 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
         elif instructions and then[name].get("instructions") != now[name]["instructions"]:
             found.append(f"the instructions of {name} ({now[name]['signature']}) have changed")
     return found
+
+
+def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
+    """All that the prompt of a predictor is made of: instructions, fields and demonstrations."""
+    return {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
 
 
 def prompt_of(signature: Any) -> dict[str, Any]:

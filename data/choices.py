@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import Evidence, SupportingFact, plain
+from keqa.data.evidence import Evidence, SupportingFact, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, items, make
 from keqa.data.rows import Row, json_list, table
@@ -38,7 +38,7 @@ def openbookqa(record: Mapping[str, Any]) -> Example:
         raise InputError(f"answerKey is {key!r}, and there are the choices {', '.join(map(str, labels))}")
     gold = texts[labels.index(key)]
     fact = record.get("fact1")
-    facts = (SupportingFact(text=plain(fact, "fact1")),) if fact else ()
+    facts = (SupportingFact(text=one_text(fact, "fact1")),) if fact else ()
     fields = {"id": field(record, "id", str), "question": stem, "choices": texts, "answers": (gold,)}
     return make({**fields, "answer_type": "choice"}, Evidence(supporting_facts=facts))
 

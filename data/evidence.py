@@ -9,7 +9,7 @@ from typing import Any, Literal
 from keqa.errors import InputError
 from keqa.retrievers.text import clean_text, one_line
 
-__all__ = ["ContextPassage", "Evidence", "PassageRole", "SupportingFact", "Triple", "plain"]
+__all__ = ["ContextPassage", "Evidence", "PassageRole", "SupportingFact", "Triple", "one_text"]
 
 PassageRole = Literal["unknown", "supporting", "distractor", "counterfactual"]
 
@@ -76,7 +76,7 @@ class Evidence:
     context: tuple[ContextPassage, ...] = ()
 
 
-def plain(value: Any, what: str) -> str:
+def one_text(value: Any, what: str) -> str:
     """A text of the evidence on one line; a list of sentences as one text.
 
     Raises:

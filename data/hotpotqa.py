@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, Triple, plain
+from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, Triple, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make, usable
 from keqa.data.rows import Row, json_lines, json_list
@@ -72,14 +72,14 @@ def _aliases(path: Path) -> dict[str, list[str]]:
 def _convert(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
     answer = field(record, "answer", str)
     facts = tuple(
-        SupportingFact(plain(title, "a title of supporting_facts"), _position(sentence))
+        SupportingFact(one_text(title, "a title of supporting_facts"), _position(sentence))
         for title, sentence in _pairs(record, "supporting_facts", "title", "sent_id")
     )
     titles = {fact.title for fact in facts}
     context = []
     for title, sentences in _pairs(record, "context", "title", "sentences") if record.get("context") else ():
-        page = plain(title, "a title of the context")
-        text = plain(sentences, f"the context {page!r}")
+        page = one_text(title, "a title of the context")
+        text = one_text(sentences, f"the context {page!r}")
         context.append(ContextPassage(page, text, "supporting" if page in titles else "distractor"))
     return make(
         {
@@ -118,7 +118,7 @@ def _triple(value: Any) -> Triple:
         value = [value.get("fact"), value.get("relation"), value.get("entity")]
     if not isinstance(value, list | tuple) or len(value) != 3:
         raise InputError("evidences must hold subject, relation and object")
-    subject, relation, target = (plain(part, "a part of evidences") for part in value)
+    subject, relation, target = (one_text(part, "a part of evidences") for part in value)
     return Triple(subject, relation, target)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, plain
+from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import json_list
 
@@ -26,8 +26,8 @@ def musique(record: Mapping[str, Any]) -> Converted:
         return LeftOut("unanswerable")
     hops = items(record, "question_decomposition")
     passages = items(record, "paragraphs") if record.get("paragraphs") is not None else []
-    titles = [plain(passage.get("title"), "the title of a paragraph") for passage in passages]
-    texts = [plain(passage.get("paragraph_text"), "the paragraph_text of a paragraph") for passage in passages]
+    titles = [one_text(passage.get("title"), "the title of a paragraph") for passage in passages]
+    texts = [one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph") for passage in passages]
     facts, context = [], []
     for place, (passage, title, text) in enumerate(zip(passages, titles, texts, strict=True)):
         supporting = passage.get("is_supporting") is True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, plain
+from keqa.data.evidence import ContextPassage, Evidence, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, items, make, usable
 from keqa.data.rows import Row, json_document, json_list
@@ -36,8 +36,8 @@ def nq_open(record: Mapping[str, Any]) -> Example:
     name = next((name for name in ("answer", "answers", "golden_answers") if name in record), "answer")
     context = tuple(
         ContextPassage(
-            plain(passage.get("title", ""), "the title of a passage"),
-            plain(passage.get("text"), "the text of a passage"),
+            one_text(passage.get("title", ""), "the title of a passage"),
+            one_text(passage.get("text"), "the text of a passage"),
             "supporting" if passage.get("isgold") is True else "unknown",
         )
         for passage in (items(record, "ctxs") if "ctxs" in record else ())

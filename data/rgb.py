@@ -7,7 +7,7 @@ from itertools import islice, product
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, whole
-from keqa.data.evidence import ContextPassage, Evidence, PassageRole, plain
+from keqa.data.evidence import ContextPassage, Evidence, PassageRole, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make, usable
 from keqa.data.rows import json_list
@@ -62,7 +62,7 @@ def _documents(value: Any, name: str) -> Iterator[str]:
         if isinstance(document, list | tuple):
             yield from _documents(document, name)
         else:
-            yield plain(document, f"a document of {name}")
+            yield one_text(document, f"a document of {name}")
 
 
 BENCHMARKS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, plain
+from keqa.data.evidence import ContextPassage, Evidence, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document
 from keqa.errors import InputError
@@ -64,8 +64,8 @@ def squad(record: Mapping[str, Any]) -> Converted:
     if record.get("is_impossible") is True or not texts:
         return LeftOut("unanswerable")
     passage = ContextPassage(
-        plain(record.get("title") or "", "the title").replace("_", " "),
-        plain(field(record, "context", str), "the context"),
+        one_text(record.get("title") or "", "the title").replace("_", " "),
+        one_text(field(record, "context", str), "the context"),
         "supporting",
     )
     fields = {"id": field(record, "id", (str, int)), "question": record.get("question"), "answers": usable(texts)}

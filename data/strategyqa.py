@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import Evidence, SupportingFact, plain
+from keqa.data.evidence import Evidence, SupportingFact, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make
 from keqa.data.rows import json_list
@@ -32,11 +32,11 @@ def strategyqa(record: Mapping[str, Any]) -> Example:
             "question": record.get("question"),
             "answers": ("yes" if answer else "no",),
             "answer_type": "yes/no",
-            "quizzes": [plain(quiz, "a quiz of the decomposition") for quiz in record.get("decomposition") or ()],
+            "quizzes": [one_text(quiz, "a quiz of the decomposition") for quiz in record.get("decomposition") or ()],
         },
         Evidence(
             supporting_facts=(
-                *(SupportingFact(text=plain(sentence, "a fact")) for sentence in sentences),
+                *(SupportingFact(text=one_text(sentence, "a fact")) for sentence in sentences),
                 *(SupportingFact(title, position) for title, position in named),
             )
         ),
@@ -51,7 +51,7 @@ def _paragraphs(evidence: Any) -> Iterator[tuple[str, int]]:
     if isinstance(evidence, str):
         title, dash, number = evidence.rpartition("-")
         if dash and number.isdecimal():
-            yield plain(title, "the title of an evidence"), int(number)
+            yield one_text(title, "the title of an evidence"), int(number)
     elif isinstance(evidence, list | tuple):
         for part in evidence:
             yield from _paragraphs(part)

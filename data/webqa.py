@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, whole
-from keqa.data.evidence import ContextPassage, Evidence, plain
+from keqa.data.evidence import ContextPassage, Evidence, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document, json_list
 from keqa.errors import InputError
@@ -43,7 +43,7 @@ def webqa(record: Mapping[str, Any]) -> Converted:
     found = []
     for evidence in evidences:
         answers = [one for one in field(evidence, "answer", (list, tuple)) if one != _NO_ANSWER]
-        found.append((plain(field(evidence, "evidence", str), "an evidence"), answers))
+        found.append((one_text(field(evidence, "evidence", str), "an evidence"), answers))
     return _convert(record, found)
 
 
@@ -58,7 +58,7 @@ def sogouqa(record: Mapping[str, Any]) -> Converted:
     found = []
     for passage in items(record, "passages"):
         answer = field(passage, "answer", str).strip()
-        found.append((plain(field(passage, "passage", str), "a passage"), [answer] if answer else []))
+        found.append((one_text(field(passage, "passage", str), "a passage"), [answer] if answer else []))
     return _convert(record, found)
 
 

@@ -15,6 +15,7 @@ from keqa.optimize.identity import lms_of
 from keqa.optimize.labelling import Labeller
 from keqa.optimize.targets import Reason, Rule
 from keqa.programs.keqa import KEQA
+from keqa.prompts import whole_prompt
 
 __all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint"]
 
@@ -80,14 +81,9 @@ def reference_fingerprint(
         "decompose": program.decompose,
         "extract_sentences": program.extract_sentences,
         "model": model_of(lm),
-        "prompts": digest([_prompt(predictor) for predictor in predictors]),
+        "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
         "retriever": retriever_of(labeller.retriever),
     }
-
-
-def _prompt(predictor: dspy.Predict) -> dict[str, Any]:
-    """What a prompt is made of: instructions, fields and demonstrations."""
-    return {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
 
 
 def example_key(example: Example) -> str:

@@ -31,6 +31,7 @@ from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.ledger import Event
 from keqa.programs.records import Degradation
+from keqa.prompts import whole_prompt
 from keqa.redaction import without_secrets
 
 __all__ = ["DrawStore", "SharedDraws", "SharedExamination"]
@@ -244,8 +245,4 @@ def _clean(notes: list[dict[str, Any]], examination: Examination) -> list[dict[s
 def _prompt(predictor: dspy.Predict) -> Mapping[str, Any]:
     """What a prompt is made of, and who reads it."""
     model = getattr(predictor.lm or dspy.settings.lm, "model", None)
-    return {
-        "model": model,
-        "signature": predictor.signature.dump_state(),
-        "demos": [dict(demo) for demo in predictor.demos],
-    }
+    return {"model": model, **whole_prompt(predictor)}

@@ -2,6 +2,9 @@
 
 import dspy
 
+UNSOLVED = "unsolved"
+"""What stands for the answer to a query that the LM cannot give."""
+
 
 class PlanQueryChain(dspy.Signature):
     """Plan the chain of queries that leads from the verified ones to the answer of the question.

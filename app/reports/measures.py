@@ -11,7 +11,11 @@ from keqa.metrics.parsing import Parsed, parse_failures
 from keqa.programs.records import Cost, QuestionRecord
 from keqa.runs.lines import RunLine
 
-__all__ = ["MEASURES", "cost_of", "made_anew", "measure", "parsed", "quality", "records", "right"]
+__all__ = ["MEASURES", "ROLES", "cost_of", "made_anew", "measure", "parsed", "quality", "records", "right"]
+
+
+ROLES = ("task", "consistency", "utility")
+"""Whom calls are charged to; see `keqa.programs.records.Cost`."""
 
 
 def quality(line: RunLine) -> float:
@@ -82,6 +86,14 @@ def _tokens(line: RunLine) -> float:
     return sum(role.prompt_tokens + role.completion_tokens for role in cost_of(line).by_role.values())
 
 
+def _asked(role: str) -> Callable[[RunLine], float]:
+    def asked(line: RunLine) -> float:
+        cost = cost_of(line).by_role.get(role)
+        return 0.0 if cost is None else cost.calls + cost.cached
+
+    return asked
+
+
 def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[RunLine]], float | None]:
     def seconds(lines: Sequence[RunLine]) -> float | None:
         found = [line.seconds for line in lines if made_anew(line)]
@@ -108,8 +120,11 @@ MEASURES: dict[str, Callable[[Sequence[RunLine]], float | None]] = {
     "failed": _mean(lambda line: float(line.failed)),
     "retrievals": _mean(lambda line: cost_of(line).retrievals),
     "requests": _mean(lambda line: cost_of(line).lm_requests),
+    **{f"{role} requests": _mean(_asked(role)) for role in ROLES},
     "calls": _mean(lambda line: cost_of(line).calls),
     "tokens": _mean(_tokens),
+    "tokens read": _mean(lambda line: sum(role.prompt_tokens for role in cost_of(line).by_role.values())),
+    "tokens written": _mean(lambda line: sum(role.completion_tokens for role in cost_of(line).by_role.values())),
     "seconds": _seconds(lambda spread: spread.mean),
     "seconds p50": _seconds(lambda spread: spread.p50),
     "seconds p95": _seconds(lambda spread: spread.p95),
@@ -117,5 +132,6 @@ MEASURES: dict[str, Callable[[Sequence[RunLine]], float | None]] = {
     "quiz retrieval ratio": _ratio(quiz_retrieval_ratio),
     "question retrieval ratio": _ratio(question_retrieval_ratio),
 }
-"""By name. Costs are for one question: ``requests`` are the LM calls that the answers take, ``calls`` those that no
-cache answered, and ``seconds`` those of questions whose calls were all made anew."""
+"""By name. Costs are for one question: ``requests`` are the LM calls that the answers take, ``task requests`` and so on
+those of a role, ``calls`` those that no cache answered, and ``seconds`` those of questions whose calls were all made
+anew."""

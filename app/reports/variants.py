@@ -1,4 +1,4 @@
-"""Tables 3, 4 and 5 of the KEQA paper: other retrievers, other language models, and what a question costs."""
+"""Tables 3 to 5 of the KEQA paper: other retrievers, other language models, and what a question costs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from keqa.reports.entries import Entry, Group, groups_of
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
-from keqa.reports.measures import made_anew, measure
+from keqa.reports.measures import ROLES, made_anew, measure
 from keqa.reports.sweeps import Facet, sweep
 
-__all__ = ["by_language_model", "by_retriever", "costs"]
+__all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role"]
 
 _COMPARED = {"keqa": "KEQA", "rag": "RAG"}
 _COSTS = (
@@ -54,6 +54,23 @@ def costs(entries: Sequence[Entry]) -> Grid:
         *_untimed(entries, groups),
     )
     return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)
+
+
+def costs_by_role(entries: Sequence[Entry]) -> Grid:
+    """LM calls of a question by the role that they are made for, and its tokens by direction."""
+    columns = [
+        Column("method", right=False),
+        *(Column(role, "LM calls") for role in ROLES),
+        *(Column(way, "tokens") for way in ("read", "written")),
+    ]
+    rows = []
+    for entry in entries:
+        lines = list(entry.lines.values())
+        calls = [number(measure(f"{role} requests", lines), 2) for role in ROLES]
+        tokens = [number(measure(f"tokens {way}", lines), 0) for way in ("read", "written")]
+        rows.append(Row((text(entry.title), *calls, *tokens)))
+    note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
+    return Grid("roles", "LM calls by role and tokens for each question", tuple(columns), tuple(rows), (note,))
 
 
 def _untimed(entries: Sequence[Entry], groups: Sequence[Group]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from keqa.reports.plots import can_draw, draw
 from keqa.reports.quizzes import golds_of_runs
 from keqa.reports.render import Rendered
 from keqa.reports.sweeps import main_rows
-from keqa.reports.variants import by_language_model, by_retriever, costs
+from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role
 from keqa.runs.lines import Run
 
 __all__ = ["figures", "table", "tables", "write"]
@@ -55,6 +55,7 @@ def tables(runs: Sequence[Run]) -> list[Grid]:
         by_retriever(entries),
         by_language_model(entries),
         costs(rows),
+        costs_by_role(rows),
         gates(entries, golds),
     )
     return [grid for grid in found if grid is not None]

@@ -16,6 +16,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.settings import settings_of
 from keqa.programs.stage import Stage
 from keqa.programs.utility_reference import UtilityReference
+from keqa.prompts import whole_prompt
 from keqa.redaction import without_secrets
 from keqa.runs.methods import arguments_of
 
@@ -51,7 +52,7 @@ def describe(program: Program) -> dict[str, Any]:
         "keqa": version("keqa"),
         "program": type(program).__name__,
         "settings": _settings(program),
-        "prompts": _digest({name: _prompt(predictor) for name, predictor in program.named_predictors()}),
+        "prompts": _digest({name: whole_prompt(predictor) for name, predictor in program.named_predictors()}),
         "models": dict(sorted(_models(program))),
         "index": _index(getattr(getattr(program, "_retriever", None), "value", None)),
     }
@@ -124,10 +125,6 @@ def _index(retriever: Any) -> dict[str, Any] | None:
         found |= {name: _plain(getattr(manifest, name)) for name in names if hasattr(manifest, name)}
     parts = getattr(retriever, "retrievers", None)
     return found if parts is None else {**found, "parts": [_index(part) for part in parts]}
-
-
-def _prompt(predictor: dspy.Predict) -> dict[str, Any]:
-    return {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
 
 
 def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

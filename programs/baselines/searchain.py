@@ -20,11 +20,9 @@ from keqa.programs.stage import RoleLMs
 from keqa.programs.summarizing import Summarizing
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
+from keqa.signatures.plan_query_chain import UNSOLVED
 
-__all__ = ["UNSOLVED", "SearChain"]
-
-UNSOLVED = "unsolved"
-"""What stands in a plan for an answer that the language model does not know."""
+__all__ = ["SearChain"]
 
 
 @dataclass

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from keqa.signatures import AnswerFromTrajectory, ChooseAction, ExtendReasoning, PlanQueryChain
 from keqa.signatures.choose_action import Turn, written_trajectory
+from keqa.signatures.plan_query_chain import UNSOLVED
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import draw_question, explained, some_passages
 from keqa.testbed.skills.registry import Example, Setting, Skill, register
 from keqa.testbed.world import SMALL, Convention, Fact, World
-
-UNSOLVED = "unsolved"
 
 
 def _form(setting: Setting) -> Convention:

@@ -1,6 +1,6 @@
 import pytest
 
-from keqa.data.evidence import plain
+from keqa.data.evidence import one_text
 from keqa.errors import InputError
 
 
@@ -14,10 +14,10 @@ from keqa.errors import InputError
     ],
 )
 def test_evidence_is_one_line(value, text):
-    assert plain(value, "it") == text
+    assert one_text(value, "it") == text
 
 
 @pytest.mark.parametrize("value", [None, 1, {"a": 1}, b"x", ["a", 1]])
 def test_what_is_no_text(value):
     with pytest.raises(InputError, match="it must be text, not "):
-        plain(value, "it")
+        one_text(value, "it")

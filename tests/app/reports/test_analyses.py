@@ -1,12 +1,13 @@
 import pytest
 
+from keqa.programs.records import RoleCost
 from keqa.reports.discriminator import discriminator, judged_pairs
 from keqa.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
 from keqa.reports.gates import gates
 from keqa.reports.joining import entries_of
 from keqa.reports.quizzes import checked_quizzes
 from keqa.reports.sweeps import main_rows, sweep
-from keqa.reports.variants import by_language_model, by_retriever, costs
+from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role
 
 
 def no_golds(entry):
@@ -205,3 +206,20 @@ def test_the_time_of_a_cache_is_no_time_of_a_method(run, line):
         "The time is that of questions whose calls no cache answered: Always retrieve 0 of 1, KEQA 1 of 2."
     )
     assert "--no-cache" in grid.notes[1]
+
+
+def test_calls_by_role(run, line):
+    one = line(0, 1.0, calls=4, cached=1)
+    judged = one.record.cost.model_copy(
+        update={"by_role": {**one.record.cost.by_role, "consistency": RoleCost(calls=1, cached=2, prompt_tokens=30)}}
+    )
+    one = one.model_copy(update={"record": one.record.model_copy(update={"cost": judged})})
+    grid = costs_by_role(entries_of([run("keqa", [one, line(1, 1.0, calls=2)])]))
+    assert [column.full for column in grid.columns][1:] == [
+        "LM calls task",
+        "LM calls consistency",
+        "LM calls utility",
+        "tokens read",
+        "tokens written",
+    ]
+    assert shown(grid) == [["KEQA", "3.50", "1.50", ".00", "105", "10"]]

@@ -31,6 +31,9 @@ def test_tables_and_points_are_written_without_matplotlib(runs, tmp_path):
         "table5.csv",
         "table5.md",
         "table5.tex",
+        "roles.csv",
+        "roles.md",
+        "roles.tex",
         "figure4-points.csv",
     ]
     assert all(path.parent == tmp_path / "new" / "tables" and path.stat().st_size for path in paths)
