@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from keqa.retrievers.elasticsearch.address import index_address, is_address
 from keqa.retrievers.elasticsearch.loading import load_index
-from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever, IndexFacts
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.state import IndexFacts
 
 __all__ = ["ElasticsearchRetriever", "IndexFacts", "index_address", "is_address", "load_index"]

@@ -13,62 +13,22 @@ index that is written to and not there: what is left of a load must not bring ba
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import server_errors
 from keqa.retrievers.elasticsearch.mapping import field_mappings
+from keqa.retrievers.elasticsearch.records import META, Load, is_finished, load_of, meta_of, record_of
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_META: Final = "keqa"
-_LOAD: Final = "keqa-load"
-_INDEX: Final = "keqa-index"
 # Copies are made in the background all the same; this is how long publishing waits for them.
 _WAIT_FOR_COPIES: Final = "60s"
 _TIMEOUT: Final = 90
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The record of a load that is not finished.
-
-    Attributes:
-        name: Name that the index will have.
-        data: The index that is loaded.
-        owner: Who loads it now; another process takes over by writing its own.
-        started: When it was begun, in UTC.
-        plan: Language and settings; a load goes on only with the same.
-        head: Hash of the first passages, by which another corpus is told.
-        passages: So many, from the beginning of the corpus, are in it for certain.
-        source_hash: Hash of these.
-    """
-
-    name: str
-    data: str
-    owner: str
-    started: str
-    plan: dict[str, Any]
-    head: str
-    passages: int = 0
-    source_hash: str = ""
-
-    @property
-    def alias(self) -> str:
-        """What the load writes through."""
-        return f"{self.data}-load"
-
-
-def data_name(name: str) -> str:
-    """Return a new name for the index behind a name."""
-    return f"{name}-{uuid.uuid4().hex[:12]}"
 
 
 class Indexes:
@@ -97,7 +57,7 @@ class Indexes:
         """
         name = self._address.name
         for data, state in self.found(name).items():
-            if data == name or _meta(state).get("format") != _INDEX:
+            if data == name or not is_finished(state):
                 raise InputError(
                     f"{name} at {self._address.cluster} is an index that KEQA did not make; it is left alone. "
                     "Choose another name"
@@ -105,7 +65,7 @@ class Indexes:
 
     def unfinished(self) -> Load | None:
         """Return the load of this name that is under way or was interrupted."""
-        loads = [load for state in self._own().values() if (load := _load(state)) is not None]
+        loads = [load for state in self._own().values() if (load := load_of(state)) is not None]
         return max(loads, key=lambda load: load.started, default=None)
 
     def begin(self, load: Load, settings: dict[str, Any]) -> None:
@@ -114,7 +74,7 @@ class Indexes:
             self._client.indices.create(
                 index=load.data,
                 settings=settings,
-                mappings={**field_mappings(), "_meta": {_META: _record(load)}},
+                mappings={**field_mappings(), "_meta": {META: record_of(load)}},
                 aliases={load.alias: {"is_write_index": True}},
             )
 
@@ -129,10 +89,10 @@ class Indexes:
             RetrievalError: Another process has taken over.
         """
         state = self.found(load.data).get(load.data)
-        before = _load(state) if state else None
+        before = load_of(state) if state else None
         if before is None or before.owner != owner:
             raise taken_over(load.name)
-        self._describe(load.data, _record(load))
+        self._describe(load.data, record_of(load))
 
     def publish(self, load: Load, manifest: Manifest, replicas: int | None) -> bool:
         """Make a loaded and verified index the one that its name stands for.
@@ -188,53 +148,13 @@ class Indexes:
     def _own(self) -> dict[str, dict[str, Any]]:
         """The indexes that loads of this name made; a pattern alone would also find those of longer names."""
         name = self._address.name
-        return {data: state for data, state in self.found(f"{name}-*").items() if _meta(state).get("name") == name}
+        return {data: state for data, state in self.found(f"{name}-*").items() if meta_of(state).get("name") == name}
 
     def _describe(self, data: str, record: dict[str, Any]) -> None:
         with server_errors(self._address, f"the state of the index {data} could not be written"):
-            self._client.indices.put_mapping(index=data, meta={_META: record})
+            self._client.indices.put_mapping(index=data, meta={META: record})
 
 
 def taken_over(name: str) -> RetrievalError:
     """The error of a load that another process goes on with, or has removed."""
     return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can go on")
-
-
-def manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
-    """Return the manifest of a finished index.
-
-    Args:
-        data: The index.
-        state: What :meth:`Indexes.found` gives for it.
-        where: What to call it in messages.
-
-    Raises:
-        RetrievalError: The index is not finished, was not made by KEQA, or this version cannot read it.
-    """
-    meta = _meta(state)
-    if meta.get("format") == _LOAD:
-        raise RetrievalError(f"{where} is not finished: its load is still running, or was interrupted")
-    if meta.get("format") != _INDEX:
-        raise RetrievalError(f"{where} was not made by KEQA: its mapping holds no manifest")
-    # An index that was cloned or restored has another name than when it was built.
-    return dataclasses.replace(Manifest.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
-
-
-def _record(load: Load) -> dict[str, Any]:
-    return {"format": _LOAD, **dataclasses.asdict(load)}
-
-
-def _meta(state: dict[str, Any]) -> dict[str, Any]:
-    meta = state.get("mappings", {}).get("_meta", {}).get(_META)
-    return meta if isinstance(meta, dict) else {}
-
-
-def _load(state: dict[str, Any]) -> Load | None:
-    values = dict(_meta(state))
-    if values.pop("format", None) != _LOAD:
-        return None
-    try:
-        return Load(**values)
-    except TypeError:
-        # Of another version: nothing can go on with it.
-        return None

@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import itertools
 import logging
-import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,12 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import detect_language, is_chinese, told_of_chinese
 from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address, parse_address
-from keqa.retrievers.elasticsearch.bulk import Sender, stored_documents
-from keqa.retrievers.elasticsearch.client import connect, server_errors
-from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load, data_name
-from keqa.retrievers.elasticsearch.mapping import analyzer_settings, document, index_settings
+from keqa.retrievers.elasticsearch.bulk import Sender
+from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.lifecycle import Indexes
+from keqa.retrievers.elasticsearch.mapping import analyzer_settings, index_settings
+from keqa.retrievers.elasticsearch.records import Load, data_name
+from keqa.retrievers.elasticsearch.verification import Sample
 from keqa.retrievers.intake import Intake, Notice
 from keqa.retrievers.manifest import SCHEMA_VERSION, Manifest
 
@@ -31,7 +32,6 @@ _BATCH = 500
 _BATCH_CHARACTERS = 2_000_000
 # How many passages may have to be sent again after an interruption.
 _NOTE_EVERY = 20_000
-_VERIFIED = 200
 
 
 def load_index(
@@ -143,7 +143,7 @@ class _Loading:
         self._plan = plan
         self._tell = tell
         self._progress = progress
-        self._sample = _Sample()
+        self._sample = Sample()
         self._chinese = 0
 
     def begin(self, head: Sequence[Passage], resume: bool) -> None:
@@ -219,7 +219,12 @@ class _Loading:
 
     def publish(self, manifest: Manifest, replicas: int | None) -> None:
         """Verify what was loaded, and let the name stand for it."""
-        self._verify(manifest.passages)
+        if wrong := self._sample.difference(self._client, self._address, manifest):
+            self._indexes.remove(manifest.data)
+            raise RetrievalError(
+                f"the index {self.load.name} did not pass its verification: {wrong}. It is not published, and what was "
+                "loaded is removed. Run the same again to load it from the beginning"
+            )
         if not self._indexes.publish(self.load, manifest, replicas):
             self._tell(f"not all copies of {manifest.name} are there yet: the cluster goes on making them, if it can")
         for data in self._indexes.remove_others(manifest.data):
@@ -230,55 +235,3 @@ class _Loading:
         intake.tell(self._tell)
         if told := told_of_chinese(self._chinese, intake.count, self._plan["language"]):
             self._tell(told)
-
-    def _verify(self, expected: int) -> None:
-        data = self.load.data
-        with server_errors(self._address, f"the index {data} could not be counted"):
-            self._client.options(request_timeout=600).indices.refresh(index=data)
-        found = count_passages(self._client, self._address, data)
-        wrong = None if found == expected else f"{expected} passages went into it and {found} are in it"
-        sample = self._sample.passages
-        stored = stored_documents(self._client, self._address, data, sample)
-        for passage, one in zip(sample, stored, strict=True):
-            if wrong is None and one != document(passage):
-                wrong = f"passage {passage.id!r} is not in it as it was given"
-        if wrong:
-            self._indexes.remove(data)
-            raise RetrievalError(
-                f"the index {self.load.name} did not pass its verification: {wrong}. It is not published, and what was "
-                "loaded is removed. Run the same again to load it from the beginning"
-            )
-
-
-def count_passages(client: Elasticsearch, address: Address, data: str) -> int:
-    """Return how many passages an index holds.
-
-    Raises:
-        RetrievalError: A part of it did not answer.
-    """
-    with server_errors(address, f"the index {data} could not be counted"):
-        answer = client.count(index=data)
-    if answer["_shards"]["failed"]:
-        raise RetrievalError(
-            f"{answer['_shards']['failed']} of {answer['_shards']['total']} parts of the index {data} did not answer: "
-            f"look at the state of the cluster at {address.cluster}"
-        )
-    return int(answer["count"])
-
-
-class _Sample:
-    """A random sample of the passages that go by, each with the same chance."""
-
-    def __init__(self) -> None:
-        self.passages: list[Passage] = []
-        self._seen = 0
-        self._random = random.Random(0)
-
-    def see(self, passage: Passage) -> None:
-        self._seen += 1
-        if len(self.passages) < _VERIFIED:
-            self.passages.append(passage)
-            return
-        place = self._random.randrange(self._seen)
-        if place < _VERIFIED:
-            self.passages[place] = passage

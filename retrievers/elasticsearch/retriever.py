@@ -6,16 +6,14 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Hit, Retriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, problem, server_errors
-from keqa.retrievers.elasticsearch.lifecycle import Indexes, manifest_of
-from keqa.retrievers.elasticsearch.loading import count_passages
-from keqa.retrievers.elasticsearch.mapping import MOST_HITS, check_analyzer, passage_of, query_body
+from keqa.retrievers.elasticsearch.mapping import MOST_HITS, passage_of, query_body
+from keqa.retrievers.elasticsearch.state import IndexFacts, checked_manifest, index_facts
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -29,29 +27,6 @@ _BATCH_HITS = 20_000
 _ATTEMPTS = 8
 _PAUSE = 0.1
 _REPLACED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFacts:
-    """What a cluster says about an index.
-
-    Attributes:
-        version: Of the server.
-        index: Name of the index behind the name that users give.
-        passages: How many passages it holds.
-        bytes: Disk space of all its copies.
-        shards: How many parts it has.
-        replicas: How many copies there are of each part, besides it.
-        health: ``"green"``; ``"yellow"`` while copies are missing; ``"red"`` while parts of the index are.
-    """
-
-    version: str
-    index: str
-    passages: int
-    bytes: int
-    shards: int
-    replicas: int
-    health: str
 
 
 class ElasticsearchRetriever(Retriever):
@@ -84,7 +59,7 @@ class ElasticsearchRetriever(Retriever):
         target = parse_address(address)
         client = connect(target)
         try:
-            return cls(target, client, _checked(client, target))
+            return cls(target, client, checked_manifest(client, target))
         except BaseException:
             client.close()
             raise
@@ -102,7 +77,7 @@ class ElasticsearchRetriever(Retriever):
     def reload(self) -> Manifest:
         """See the index that the name stands for now."""
         with self._lock:
-            self._manifest = _checked(self._client, self._address)
+            self._manifest = checked_manifest(self._client, self._address)
         return self._manifest
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
@@ -185,23 +160,13 @@ class ElasticsearchRetriever(Retriever):
         return "the search was cut off because it took too long" if answer["timed_out"] else ""
 
     def facts(self) -> IndexFacts:
-        """Ask the cluster about the index."""
-        data = self._manifest.data
-        passages = count_passages(self._client, self._address, data)
-        with server_errors(self._address, f"the cluster could not be asked about the index {data}"):
-            stats = self._client.indices.stats(index=data, metric="store")
-            health = self._client.cluster.health(index=data)
-            settings = self._client.indices.get_settings(index=data)[data]["settings"]["index"]
-            version = self._client.info()["version"]["number"]
-        return IndexFacts(
-            version=str(version),
-            index=data,
-            passages=passages,
-            bytes=int(stats["_all"]["total"]["store"]["size_in_bytes"]),
-            shards=int(settings["number_of_shards"]),
-            replicas=int(settings["number_of_replicas"]),
-            health=str(health["status"]),
-        )
+        """Ask the cluster about the index.
+
+        Raises:
+            ConfigurationError: The credentials do not allow it.
+            RetrievalError: The cluster did not answer.
+        """
+        return index_facts(self._client, self._address, self._manifest.data)
 
     def close(self) -> None:
         """Close the connections."""
@@ -214,32 +179,3 @@ class ElasticsearchRetriever(Retriever):
 
 class _ReplacedError(Exception):
     """The index that was searched is not there any more."""
-
-
-def _checked(client: Elasticsearch, address: Address) -> Manifest:
-    """Return the manifest of the index that a name stands for, and make sure that it is true."""
-    indexes = Indexes(client, address)
-    found = indexes.found(address.name)
-    where = f"the index {address.name} at {address.cluster}"
-    if not found:
-        if indexes.unfinished():
-            raise RetrievalError(
-                f"{where} is not finished: its load is still running, or was interrupted. Run `keqa index` again to "
-                "go on with it"
-            )
-        raise RetrievalError(
-            f"there is no index {address.name} at {address.cluster}. Load one with `keqa index SOURCE --engine "
-            f"elasticsearch --url {address.urls[0]} --name {address.name}`"
-        )
-    if len(found) > 1:
-        raise RetrievalError(f"{where} is an alias of several indexes: {', '.join(sorted(found))}")
-    ((data, state),) = found.items()
-    manifest = manifest_of(data, state, where)
-    check_analyzer(manifest.analyzer, where)
-    passages = count_passages(client, address, data)
-    if passages != manifest.passages:
-        raise RetrievalError(
-            f"{where} is not complete: its manifest tells of {manifest.passages} passages, it holds {passages}. "
-            "Load it again"
-        )
-    return manifest

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.metrics.retrieval import macro_recall_at_k, recall_at_k
+from keqa.metrics.retrieval import macro_recall_at_k, mean_overlap_at_k, recall_at_k
 
 
 def test_recall_counts_distinct_gold_titles_among_the_first_k():
@@ -23,3 +23,16 @@ def test_macro_recall_weighs_questions_not_titles():
 def test_what_has_no_recall_is_refused(retrieved, gold, k):
     with pytest.raises(ValueError, match=r"recall|k must|zip"):
         macro_recall_at_k(retrieved, gold, k)
+
+
+def test_overlap_is_the_mean_share_of_what_both_found():
+    assert mean_overlap_at_k([["a", "b", "c"]], [["b", "x", "a"]], 3) == pytest.approx(2 / 3)
+    assert mean_overlap_at_k([["a", "b", "c"]], [["b", "x", "a"]], 2) == 0.5
+    assert mean_overlap_at_k([["a"], ["a"]], [["a"], ["b"]], 10) == 0.5
+    assert mean_overlap_at_k([["a", "b"], []], [["a"], []], 10) == 0.75
+
+
+@pytest.mark.parametrize(("one", "other", "k"), [([], [], 5), ([["a"]], [["a"]], 0), ([["a"]], [["a"], ["b"]], 5)])
+def test_what_has_no_overlap_is_refused(one, other, k):
+    with pytest.raises(ValueError, match=r"overlap|k must|zip"):
+        mean_overlap_at_k(one, other, k)

@@ -10,7 +10,7 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, bulk, lifecycle, load_index, loading
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, bulk, lifecycle, load_index, loading, verification
 from keqa.retrievers.elasticsearch.address import parse_address
 
 MANY = 3000
@@ -454,7 +454,7 @@ def test_an_answer_that_got_lost_writes_nothing_twice(address, client, words, sm
     ],
 )
 def test_what_does_not_pass_verification_is_not_published(address, client, words, small, monkeypatch, spoil, message):
-    monkeypatch.setattr(loading, "_VERIFIED", 1000)
+    monkeypatch.setattr(verification, "_SAMPLE", 1000)
 
     def spoiling():
         yield from words(1000)

@@ -1,0 +1,95 @@
+import os
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from servers import elasticsearch
+
+from keqa.errors import RetrievalError
+from keqa.retrievers import Passage
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, bulk, index_address, load_index, loading
+from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import connect
+
+QUESTIONS = 2000
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts nodes of a test's own, which it may kill."""
+    if reason := elasticsearch.why_missing():
+        pytest.skip(reason)
+    if os.environ.get("ES_URL"):
+        pytest.skip("the nodes of a user's own cluster are not killed")
+    clusters = []
+
+    def start(nodes):
+        clusters.append(elasticsearch.Cluster(tmp_path / "cluster", nodes))
+        return clusters[0]
+
+    yield start
+    for cluster in clusters:
+        cluster.stop()
+
+
+def made(count, seed):
+    """Texts of words that are as unlike in frequency as those of a language."""
+    rng = random.Random(seed)
+    return [" ".join(f"w{int(rng.paretovariate(0.6)) % 5000}" for _ in range(12)) for _ in range(count)]
+
+
+def node_of_primary(client, data):
+    (row,) = [row for row in client.cat.shards(index=data, format="json") if row["prirep"] == "p"]
+    return int(row["node"].removeprefix("node-")) - 1
+
+
+def test_no_question_is_lost_when_a_node_is(start):
+    cluster = start(3)
+    address = index_address(",".join(cluster.urls), "wiki")
+    load_index([Passage(str(n), f"t{n}", text) for n, text in enumerate(made(3000, 0))], address)
+    client = connect(parse_address(address))
+    opened = ElasticsearchRetriever.open(address)
+    assert (opened.facts().replicas, opened.facts().health) == (1, "green")
+    victim = node_of_primary(client, opened.manifest.data)
+    questions = made(QUESTIONS, 1)
+    expected = opened.search_many(questions, 5)
+    assert sum(map(len, expected)) > 4 * QUESTIONS
+
+    reached = threading.Semaphore(0)
+
+    def ask(question):
+        hits = opened.search(question, 5)
+        reached.release()
+        return hits
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = pool.map(ask, questions)
+        for _ in range(QUESTIONS // 4):
+            reached.acquire()
+        cluster.kill(victim)
+        assert list(answers) == expected
+    # Many questions in one request, with the node gone.
+    assert opened.search_many(questions, 5) == expected
+    client.close()
+
+
+def test_a_load_goes_on_when_the_only_node_is_back(start, words, monkeypatch):
+    monkeypatch.setattr(loading, "_BATCH", 100)
+    monkeypatch.setattr(loading, "_NOTE_EVERY", 300)
+    monkeypatch.setattr(bulk, "_FIRST_PAUSE", 0.01)
+    cluster = start(1)
+    address = index_address(cluster.urls[0], "wiki")
+
+    def killing():
+        for passage in words(3000):
+            if passage.id == "2000":
+                cluster.kill(0)
+            yield passage
+
+    with pytest.raises(RetrievalError, match="cannot be reached"):
+        load_index(killing(), address)
+    cluster.start_again(0)
+    notices = []
+    assert load_index(words(3000), address, notice=notices.append).passages == 3000
+    assert "going on from there" in notices[0]
