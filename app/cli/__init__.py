@@ -9,8 +9,9 @@ from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
 from keqa.cli.evaluate import evaluate
-from keqa.cli.index import index
+from keqa.cli.index import IndexCommand, index
 from keqa.cli.reproduce import reproduce
+from keqa.cli.search import search
 from keqa.cli.testbed import testbed
 
 __all__ = ["app"]
@@ -42,7 +43,8 @@ def _options(
 
 app.command()(demo)
 app.command()(ask)
-app.command()(index)
+app.command(cls=IndexCommand)(index)
+app.command()(search)
 app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)

@@ -1,13 +1,39 @@
-"""``keqa index``: documents in, a searchable index out."""
+"""``keqa index``: documents in, a searchable index out; ``keqa index info``: what an index is."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-__all__ = ["index"]
+from keqa.cli.index_info import INFO
+from keqa.errors import InputError
+
+__all__ = ["IndexCommand", "index"]
+
+_DENSE, _SERVER = "Engine dense", "Engine elasticsearch"
+_BUILDING = ("--out", "-o", "--engine", "--url")
+
+# The options that each engine takes beyond --name.
+_TAKES = {
+    "embedded": {"out", "language"},
+    "dense": {"out", "model", "query_model", "query_prefix", "passage_prefix", "separator", "similarity"},
+    "elasticsearch": {"url", "language", "shards", "replicas"},
+}
+
+
+class IndexCommand(TyperCommand):
+    """A command beside whose sources ``info`` stands for a command of its own."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Hand over to ``keqa index info`` where nothing is to be built of a file called info."""
+        building = any(arg.partition("=")[0] in _BUILDING for arg in args)
+        if args[:1] == ["info"] and not building:
+            command: Any = typer.main.get_command(INFO)
+            return command.make_context(f"{info_name} info", args[1:], parent=parent, **extra)
+        return super().make_context(info_name, args, parent=parent, **extra)
 
 
 def index(
@@ -19,47 +45,94 @@ def index(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index.", show_default=False)],
-    language: Annotated[str, typer.Option(help="en, zh, or auto to tell from the text.")] = "auto",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the index; not for elasticsearch.", show_default=False)
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="embedded (BM25), dense (embeddings), or elasticsearch (BM25 on a cluster).")
+    ] = "embedded",
+    language: Annotated[
+        str | None, typer.Option(help="en, zh, or auto to tell from the text.", show_default="auto")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the index; the folder's by default.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
+            show_default="local/minilm",
+            rich_help_panel=_DENSE,
+        ),
+    ] = None,
+    query_model: Annotated[
+        str | None,
+        typer.Option(help="Encodes questions, where a pair of models is for the two.", rich_help_panel=_DENSE),
+    ] = None,
+    query_prefix: Annotated[
+        str | None, typer.Option(help='Put before a question ("query: " for E5).', rich_help_panel=_DENSE)
+    ] = None,
+    passage_prefix: Annotated[
+        str | None, typer.Option(help='Put before a passage ("passage: " for E5).', rich_help_panel=_DENSE)
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(help='Between title and text (" [SEP] " for DPR).', show_default='": "', rich_help_panel=_DENSE),
+    ] = None,
+    similarity: Annotated[
+        str | None,
+        typer.Option(
+            help="cosine or dot; by default dot for a pair of models, for one what it says.", rich_help_panel=_DENSE
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
+            "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD.",
+            rich_help_panel=_SERVER,
+        ),
+    ] = None,
+    shards: Annotated[int | None, typer.Option(min=1, show_default="1", rich_help_panel=_SERVER)] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=0, show_default="1 with two nodes or more", rich_help_panel=_SERVER)
+    ] = None,
 ) -> None:
     """Index documents, so that `keqa ask --index` can search them.
 
     Long documents are split into passages of about 100 words. An index is published only when it is finished; one that
-    is already there stays in place until then.
+    is already there stays in place until then. After a kill, the same command goes on where a dense index or one of
+    Elasticsearch was.
+
+    keqa index info ADDRESS tells what an index is.
     """
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from keqa.cli.indexing import build
 
-    from keqa.cli.console import results, status
-    from keqa.retrievers import build_index, read_corpus
+    given = {
+        "out": out,
+        "language": language,
+        "model": model,
+        "query_model": query_model,
+        "query_prefix": query_prefix,
+        "passage_prefix": passage_prefix,
+        "separator": separator,
+        "similarity": similarity,
+        "url": url,
+        "shards": shards,
+        "replicas": replicas,
+    }
+    build(engine, sources, name, _taken(engine, given))
 
-    console = status()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("indexing"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} passages"),
-        TimeElapsedColumn(),
-    )
 
-    def tell(text: str) -> None:
-        console.print(text, style="yellow", markup=False, soft_wrap=True)
+def _taken(engine: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given.
 
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("indexing", total=None)
-        manifest = build_index(
-            read_corpus(sources, notice=tell),
-            out,
-            language=language,
-            progress=lambda count: bar.update(task, completed=count),
-            notice=tell,
-            sources=[str(source) for source in sources],
-            name=name,
-        )
-    noun = "passage" if manifest.passages == 1 else "passages"
-    results().print(
-        f"Indexed {manifest.passages:,} {noun} ({manifest.language}) into {out}. "
-        f'Ask with: keqa ask "…" --index {out} --lm …',
-        markup=False,
-        soft_wrap=True,
-    )
+    Raises:
+        InputError: There is no such engine, or it does not take one of them.
+    """
+    if engine not in _TAKES:
+        raise InputError(f"--engine must be {', '.join(_TAKES)}, not {engine!r}")
+    options = {option: value for option, value in given.items() if value is not None}
+    for option in options:
+        if option not in _TAKES[engine]:
+            of = " and ".join(one for one, takes in _TAKES.items() if option in takes)
+            raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {engine}: leave it out")
+    return options

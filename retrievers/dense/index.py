@@ -16,18 +16,24 @@ from keqa.retrievers.dense.vectors import Search, open_search
 from keqa.retrievers.layout import no_index
 from keqa.retrievers.text import clean_text
 
-__all__ = ["DenseRetriever"]
+__all__ = ["DenseRetriever", "inspected"]
 
 _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class _Opened:
-    """An index and the manifest that is true of it."""
+class _Files:
+    """The files of an index and the manifest that is true of them."""
 
     manifest: DenseManifest
     passages: PassageFile
     search: Search
+
+
+@dataclass(frozen=True)
+class _Opened(_Files):
+    """The same with the model that encodes questions."""
+
     encoder: Encoder
 
 
@@ -102,7 +108,22 @@ class DenseRetriever(Retriever):
         return self
 
 
+def inspected(folder: Path) -> DenseManifest:
+    """The manifest of a finished index whose files are there and whole; no model is opened.
+
+    Raises:
+        RetrievalError: There is none.
+    """
+    return _files(folder).manifest
+
+
 def _open(folder: Path) -> _Opened:
+    files = _files(folder)
+    encoder = Encoder.open(files.manifest.encoder, folder / files.manifest.data)
+    return _Opened(files.manifest, files.passages, files.search, encoder)
+
+
+def _files(folder: Path) -> _Files:
     for attempt in range(_ATTEMPTS):
         manifest = DenseManifest.read(folder)
         if manifest is None:
@@ -121,5 +142,5 @@ def _open(folder: Path) -> _Opened:
                 f"the index in {folder} is not complete: its manifest tells of {manifest.passages} passages, "
                 f"it holds {len(passages)}. Build it again"
             )
-        return _Opened(manifest, passages, search, Encoder.open(manifest.encoder, data))
+        return _Files(manifest, passages, search)
     raise AssertionError("unreachable")

@@ -1,0 +1,92 @@
+"""``keqa index info``: what an index is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["INFO", "info"]
+
+INFO = typer.Typer(
+    name="info",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@INFO.command("info")
+def info(
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="ADDRESS",
+            help="The folder of an index, elasticsearch://host:9200/name, or several with commas.",
+            show_default=False,
+        ),
+    ],
+    query: Annotated[str | None, typer.Option("--query", "-q", help="Search for it, as a test.")] = None,
+    k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages to show.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON and nothing else.")] = False,
+) -> None:
+    """Tell what an index is: how it was built, of what, how many passages it holds and how much room it takes.
+
+    The passages are counted, and a file that is missing or cut off is told. Where documents to be indexed are in a
+    folder that is called info, write ./info.
+    """
+    from keqa.cli.console import results, status
+    from keqa.cli.search import as_json_rows, hits_table, timed
+    from keqa.retrievers import open_index
+    from keqa.retrievers.facts import facts_of
+
+    with status().status("looking…"):
+        parts = facts_of(address)
+        found = None if query is None else timed(open_index(address), query, k)
+    if as_json:
+        told: dict[str, Any] = {"indexes": parts}
+        if found is not None:
+            told |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    for part in parts:
+        results().print(_table(part))
+    if found is not None:
+        results().print(hits_table(found[0]))
+        results().print(f"{len(found[0])} passages in {found[1]:.1f} ms", style="dim", markup=False)
+
+
+def _table(part: Mapping[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False)
+    for name, value in _rows(part):
+        table.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
+    return table
+
+
+def _rows(part: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    from rich.filesize import decimal
+
+    for name, value in part.items():
+        if isinstance(value, Mapping):
+            yield from _rows(value, f"{before}{name} ")
+        elif name == "bytes":
+            yield f"{before}size", decimal(value)
+        else:
+            yield f"{before}{name}".replace("_", " "), _told(value)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_told, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    # A space at the end of a prefix matters.
+    return repr(value) if isinstance(value, str) and value != value.strip() else str(value)

@@ -1,0 +1,80 @@
+"""``keqa search``: what an index finds, without a language model."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from keqa.retrievers import Hit, Retriever
+
+__all__ = ["as_json_rows", "hits_table", "search", "timed"]
+
+
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Any text.", show_default=False)],
+    index: Annotated[
+        str | None,
+        typer.Option("--index", "-i", help="As for keqa ask; the testbed's encyclopedia by default."),
+    ] = None,
+    k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON and nothing else.")] = False,
+) -> None:
+    """Search an index and show the passages that it finds, best first."""
+    from keqa.cli.console import results, status
+    from keqa.encyclopedia import open_encyclopedia
+    from keqa.retrievers import open_index
+
+    with status().status("searching…"):
+        retriever = open_encyclopedia() if index is None else open_index(index)
+        hits, milliseconds = timed(retriever, query, k)
+    if as_json:
+        typer.echo(json.dumps({"query": query, "milliseconds": milliseconds, "hits": as_json_rows(hits)}, indent=2))
+        return
+    results().print(hits_table(hits))
+    results().print(f"{len(hits)} passages in {milliseconds:.1f} ms", style="dim", markup=False)
+
+
+def timed(retriever: Retriever, query: str, k: int) -> tuple[list[Hit], float]:
+    """What a query finds, and how many milliseconds it took, after one search that loads what is loaded late."""
+    retriever.search(query, k)
+    started = time.perf_counter()
+    hits = retriever.search(query, k)
+    return hits, 1000 * (time.perf_counter() - started)
+
+
+def hits_table(hits: Sequence[Hit]) -> Table:
+    """The passages as a table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("", justify="right")
+    table.add_column("score", justify="right")
+    table.add_column("passage", overflow="fold")
+    table.add_column("id", overflow="fold")
+    for rank, hit in enumerate(hits, start=1):
+        passage = Text.assemble((f"{hit.passage.title}: ", "bold") if hit.passage.title else "", hit.passage.text)
+        table.add_row(str(rank), f"{hit.score:.4g}", passage, Text(hit.passage.id))
+    return table
+
+
+def as_json_rows(hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    """The passages as JSON."""
+    return [
+        {
+            "rank": rank,
+            "score": hit.score,
+            "id": hit.passage.id,
+            "title": hit.passage.title,
+            "text": hit.passage.text,
+        }
+        for rank, hit in enumerate(hits, start=1)
+    ]

