@@ -1,0 +1,103 @@
+"""``keqa index --engine elasticsearch``, ``keqa index info`` and ``keqa search`` with a real server."""
+
+import json
+import signal
+
+import pytest
+from servers import process
+
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.address import parse_address
+
+PASSAGES = [
+    {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
+    {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},
+]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
+    return path
+
+
+@pytest.fixture
+def flags(elasticsearch_url, elasticsearch_address):
+    return "--engine", "elasticsearch", "--url", elasticsearch_url, "--name", parse_address(elasticsearch_address).name
+
+
+def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, elasticsearch_address):
+    ended = keqa_command("index", corpus, *flags, "--shards", 2, "--replicas", 0)
+    assert ended.code == 0, ended.err
+    assert f"Indexed 2 passages (en) into {elasticsearch_address}" in ended.out
+    assert f"--index {elasticsearch_address}" in ended.out
+    told = json.loads(keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").out)
+    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    ((part,),) = [json.loads(keqa_command("index", "info", elasticsearch_address, "--json").out)["indexes"]]
+    assert (part["engine"], part["passages"], part["shards"], part["replicas"]) == ("elasticsearch", 2, 2, 0)
+    assert part["sources"] == [str(corpus)]
+    assert "Forest: The oldest oak" in keqa_command("index", "info", elasticsearch_address, "-q", "oak").out
+
+
+def test_a_hybrid_with_an_embedded_index(keqa_command, corpus, flags, elasticsearch_address, tmp_path):
+    assert keqa_command("index", corpus, *flags).code == 0
+    assert keqa_command("index", corpus, "-o", tmp_path / "index").code == 0
+    both = f"{elasticsearch_address},{tmp_path / 'index'}"
+    told = json.loads(keqa_command("search", "boats at dawn", "-i", both, "--json").out)
+    assert [hit["id"] for hit in told["hits"]] == ["b"]
+
+
+def test_what_cannot_be_reached_or_is_not_there(keqa_command, elasticsearch_address):
+    ended = keqa_command("search", "oak", "-i", elasticsearch_address)
+    assert (ended.code, ended.out) == (2, "")
+    name = parse_address(elasticsearch_address).name
+    assert f"there is no index {name} at" in ended.err
+    ended = keqa_command("search", "oak", "-i", "elasticsearch://127.0.0.1:9/wiki")
+    assert (ended.code, ended.out) == (2, "")
+    assert "http://127.0.0.1:9 cannot be reached" in ended.err
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated(keqa_command, corpus):
+    secret = "http://elastic:geheimer@127.0.0.1:9"
+    for ended in (
+        keqa_command("index", corpus, "--engine", "elasticsearch", "--url", secret, "--name", "wiki"),
+        keqa_command("search", "oak", "-i", f"{secret.replace('http', 'elasticsearch')}/wiki"),
+        keqa_command("index", "info", f"{secret.replace('http', 'elasticsearch')}/wiki"),
+    ):
+        assert ended.code == 2
+        assert "ELASTICSEARCH_API_KEY" in ended.err
+        assert "geheimer" not in ended.err + ended.out
+
+
+def test_a_killed_command_goes_on_when_it_is_run_again(keqa_command, flags, elasticsearch_address, tmp_path):
+    many = tmp_path / "many.jsonl"
+    many.write_text("".join(f'{{"id": "{n}", "text": "word {n}"}}\n' for n in range(30_000)))
+    running = process.start(["index", many, *flags])
+    try:
+        while running.is_alive() and not _begun(elasticsearch_address):
+            running.join(0.1)
+    finally:
+        running.kill()
+        running.join()
+    assert running.exitcode == -signal.SIGKILL
+    ended = keqa_command("search", "word", "-i", elasticsearch_address)
+    assert (ended.code, "is not finished" in ended.err) == (2, True)
+    ended = keqa_command("index", many, *flags)
+    assert ended.code == 0, ended.err
+    assert "going on from there" in ended.err
+    assert "Indexed 30,000 passages" in ended.out
+    assert ElasticsearchRetriever.open(elasticsearch_address).facts().passages == 30_000
+
+
+def _begun(address):
+    """Whether a load has written something."""
+    from keqa.retrievers.elasticsearch.client import connect
+
+    target = parse_address(address)
+    client = connect(target)
+    try:
+        stats = client.indices.stats(index=f"{target.name}-*", metric="indexing")
+        return stats["_all"]["primaries"].get("indexing", {}).get("index_total", 0) > 1000
+    finally:
+        client.close()
