@@ -12,8 +12,9 @@ from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import blocked, problem, server_errors
-from keqa.retrievers.elasticsearch.lifecycle import Load, taken_over
+from keqa.retrievers.elasticsearch.lifecycle import taken_over
 from keqa.retrievers.elasticsearch.mapping import document, key
+from keqa.retrievers.elasticsearch.records import Load
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
