@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, Retrie
 from keqa.retrievers.elasticsearch.address import Address
 
 if TYPE_CHECKING:
-    from elasticsearch import ApiError, Elasticsearch
+    from elasticsearch import ApiError, Elasticsearch, TransportError
 
 API_KEY = "ELASTICSEARCH_API_KEY"
 USERNAME = "ELASTICSEARCH_USERNAME"
@@ -20,6 +21,7 @@ PASSWORD = "ELASTICSEARCH_PASSWORD"
 CA_CERTS = "ELASTICSEARCH_CA_CERTS"
 FINGERPRINT = "ELASTICSEARCH_FINGERPRINT"
 
+_CONNECTION = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 _TIMEOUT = 30
 _RETRIES = 4
 
@@ -167,7 +169,7 @@ def _unauthenticated(address: Address) -> str:
     return f"{address.cluster} asks for credentials: set {API_KEY}, or {USERNAME} and {PASSWORD}, in the environment"
 
 
-def _unreached(address: Address, what: str, error: Exception) -> KeqaError:
+def _unreached(address: Address, what: str, error: TransportError) -> KeqaError:
     from elastic_transport import TlsError
     from elasticsearch import ConnectionTimeout, SerializationError
 
@@ -187,6 +189,7 @@ def _unreached(address: Address, what: str, error: Exception) -> KeqaError:
     )
 
 
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
+def _short(error: TransportError) -> str:
+    """What went wrong, without the layers that it came through and what they were connected to."""
+    text = _CONNECTION.sub("", " ".join(str(error.message).split()))
     return text if len(text) <= 200 else f"{text[:197]}..."

@@ -54,7 +54,10 @@ def test_nobody_answers(environment):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with pytest.raises(RetrievalError, match=rf"{url} cannot be reached .*where the cluster speaks TLS, write"):
+    said = rf"{url} cannot be reached \(Failed to establish .*where the cluster speaks TLS, write"
+    with pytest.raises(RetrievalError, match=said):
+        RetrievalError, match=rf"{url} cannot be reached \(Failed to establish .*where the cluster speaks TLS, write"
+    ):
         ElasticsearchRetriever.open(index_address(url, "wiki"))
 
 
