@@ -7,14 +7,18 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from keqa.errors import InputError, RetrievalError
 
 if TYPE_CHECKING:
-    from keqa.retrievers import DenseManifest, HybridManifest, Manifest, Passage, TantivyRetriever
+    from keqa.retrievers import DenseManifest, DenseRetriever, HybridManifest, Manifest, Passage, TantivyRetriever
 
-__all__ = ["holds_encyclopedia", "open_encyclopedia"]
+__all__ = ["holds_encyclopedia", "open_dense_encyclopedia", "open_encyclopedia"]
+
+_NAME = "encyclopedia"
+
+_R = TypeVar("_R", "TantivyRetriever", "DenseRetriever")
 
 
 def open_encyclopedia(
@@ -36,15 +40,48 @@ def open_encyclopedia(
     Returns:
         A retriever over the passages.
     """
-    from platformdirs import user_cache_path
-
     from keqa.retrievers import TantivyRetriever, build_index
+
+    def build(passages: Sequence[Passage], folder: Path) -> None:
+        build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name=_NAME)
+
+    return _opened(_NAME, passages, cache, TantivyRetriever.open, build)
+
+
+def open_dense_encyclopedia(passages: Sequence[Passage] | None = None, *, cache: Path | None = None) -> DenseRetriever:
+    """The same with a dense retriever, all-MiniLM-L6-v2 (KEQA, section 4.4, Table 3).
+
+    Args:
+        passages: As for `open_encyclopedia`.
+        cache: Likewise.
+
+    Raises:
+        MissingExtraError: The extra ``dense`` is not installed.
+        ConfigurationError: The embedding model cannot be opened.
+    """
+    from keqa.retrievers import DenseRetriever, build_dense
+
+    def build(passages: Sequence[Passage], folder: Path) -> None:
+        build_dense(passages, folder, notice=lambda text: None, name=_NAME)
+
+    return _opened(f"{_NAME}-dense", passages, cache, DenseRetriever.open, build)
+
+
+def _opened(
+    name: str,
+    passages: Sequence[Passage] | None,
+    cache: Path | None,
+    open_at: Callable[[Path], _R],
+    build: Callable[[Sequence[Passage], Path], None],
+) -> _R:
+    """An index of the passages, from the cache folder where it is there."""
+    from platformdirs import user_cache_path
 
     passages = _passages() if passages is None else passages
     content = _fingerprint(passages)
-    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"encyclopedia-{content[:16]}"
+    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"{name}-{content[:16]}"
     try:
-        retriever = TantivyRetriever.open(folder)
+        retriever = open_at(folder)
         if retriever.manifest.source_hash == content:
             return retriever
     except (RetrievalError, OSError):
@@ -52,10 +89,13 @@ def open_encyclopedia(
         pass
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name="encyclopedia")
-        return TantivyRetriever.open(folder)
+        build(passages, folder)
+        return open_at(folder)
     except (RetrievalError, InputError, OSError):
-        return _open_temporary(passages, progress)
+        parent = Path(tempfile.mkdtemp(prefix="keqa-"))
+        atexit.register(shutil.rmtree, parent, ignore_errors=True)
+        build(passages, parent / name)
+        return open_at(parent / name)
 
 
 def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | None) -> bool:
@@ -80,12 +120,3 @@ def _fingerprint(passages: Sequence[Passage]) -> str:
     for passage in passages:
         content.add(passage)
     return content.hexdigest()
-
-
-def _open_temporary(passages: Sequence[Passage], progress: Callable[[int], None] | None) -> TantivyRetriever:
-    from keqa.retrievers import TantivyRetriever, build_index
-
-    parent = Path(tempfile.mkdtemp(prefix="keqa-"))
-    atexit.register(shutil.rmtree, parent, ignore_errors=True)
-    build_index(passages, parent / "encyclopedia", language="en", progress=progress, name="encyclopedia")
-    return TantivyRetriever.open(parent / "encyclopedia")

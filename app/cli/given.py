@@ -46,21 +46,27 @@ def refuse_stray_addresses(
             raise InputError(f"--{address_flag} needs --{model_flag}: the model that this server serves")
 
 
-def open_retriever(index: str | None, lm: str | None) -> Index:
+def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
     """Open an index, or the testbed's encyclopedia where none is given.
 
     Args:
         index: Its address; see `keqa.retrievers.open_index`.
         lm: The language model that will read its passages; the one that ships with KEQA where None.
+        engine: What searches the encyclopedia: ``bm25``, ``dense`` or ``hybrid``.
 
     Raises:
         ConfigurationError: The language model that ships with KEQA cannot read this index.
+        MissingExtraError: A package is missing that the engine needs.
         InputError: The address is none.
         RetrievalError: The index cannot be opened.
     """
-    from keqa.encyclopedia import holds_encyclopedia, open_encyclopedia
-    from keqa.retrievers import open_index
+    from keqa.encyclopedia import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
+    from keqa.retrievers import HybridRetriever, open_index
 
+    if index is None and engine == "dense":
+        return open_dense_encyclopedia()
+    if index is None and engine == "hybrid":
+        return HybridRetriever([open_encyclopedia(), open_dense_encyclopedia()])
     if index is None:
         return open_encyclopedia()
     retriever = open_index(index)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -61,6 +61,14 @@ class RunOptions:
     index: Annotated[
         str | None,
         typer.Option("--index", "-i", help="As for keqa ask; the testbed's by default.", rich_help_panel=_METHOD),
+    ] = None
+    retriever: Annotated[
+        Literal["bm25", "dense", "hybrid"] | None,
+        typer.Option(
+            help="What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
+            show_default="bm25",
+            rich_help_panel=_METHOD,
+        ),
     ] = None
     program: Annotated[
         Path | None,

@@ -49,6 +49,7 @@ class Asking:
         in_flight: Questions in work at once.
         retry_failed: Ask failed questions again.
         cached: Whether calls are shared by the runs of the folder.
+        engine: What searches the testbed's encyclopedia.
     """
 
     questions: Questions
@@ -60,6 +61,7 @@ class Asking:
     in_flight: int = 8
     retry_failed: bool = False
     cached: bool = True
+    engine: str | None = None
 
     @classmethod
     def of(cls, options: RunOptions) -> Asking:
@@ -85,6 +87,7 @@ class Asking:
             options.in_flight,
             options.retry_failed,
             not options.no_cache,
+            options.retriever,
         )
 
 
@@ -98,6 +101,8 @@ def questions_of(options: RunOptions) -> Questions:
 
     if options.testbed == (options.questions is not None):
         raise InputError("give either --questions, a file or the name of a benchmark, or --testbed")
+    if not options.testbed and options.retriever is not None:
+        raise InputError("--retriever is the testbed's; an index of your own is searched as keqa index made it")
     if not options.testbed:
         found = of_name(
             str(options.questions),
@@ -152,7 +157,7 @@ def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
 
         models = asking.models
         refuse_stray_addresses(**asdict(models))
-        retriever = open_retriever(asking.index, models.lm)
+        retriever = open_retriever(asking.index, models.lm, asking.engine)
         roles = build_roles(**{**asdict(models), "lm": models.lm or "keqa/tiny"})
         with (
             CallCache(asking.folder / "calls.sqlite" if asking.cached else None) as cache,

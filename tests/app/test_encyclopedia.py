@@ -1,4 +1,6 @@
-from keqa.encyclopedia import holds_encyclopedia, open_encyclopedia
+import pytest
+
+from keqa.encyclopedia import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.layout import MANIFEST
 
@@ -37,3 +39,17 @@ def test_only_the_testbeds_own_passages_are_the_encyclopedia(tmp_path):
     build_index(PASSAGES, tmp_path / "other")
     assert not holds_encyclopedia(open_index(tmp_path / "other").manifest)
     assert holds_encyclopedia(open_encyclopedia(cache=tmp_path / "cache").manifest)
+
+
+def test_the_dense_one_lies_beside_it_and_is_built_once(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    open_encyclopedia(PASSAGES, cache=tmp_path)
+    first = open_dense_encyclopedia(PASSAGES, cache=tmp_path)
+    folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    assert len(folders) == 2
+    created = [(folder / MANIFEST).stat().st_mtime_ns for folder in folders]
+    again = open_dense_encyclopedia(PASSAGES, cache=tmp_path)
+    assert [(folder / MANIFEST).stat().st_mtime_ns for folder in folders] == created
+    # No word of the question is in the passage.
+    assert first.search("Who governs the town?")[0].passage == again.search("Who governs the town?")[0].passage
+    assert first.search("precipitation")[0].passage == PASSAGES[1]

@@ -111,6 +111,7 @@ def test_what_cannot_be_asked_is_told_first(evaluate, server, method, arguments,
         (["--testbed", "--split", "half"], "train, dev and test"),
         (["--testbed", "--limit", 10_000], "ask for 1 to"),
         (["--questions", "nothing"], "neither a benchmark nor"),
+        (["--questions", "nq", "--retriever", "dense"], "--retriever is the testbed's"),
         (["--testbed", "--utility-api-base", "http://x/v1"], "--utility-api-base needs --utility-lm"),
     ],
 )
