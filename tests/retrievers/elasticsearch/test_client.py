@@ -56,8 +56,6 @@ def test_nobody_answers(environment):
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     said = rf"{url} cannot be reached \(Failed to establish .*where the cluster speaks TLS, write"
     with pytest.raises(RetrievalError, match=said):
-        RetrievalError, match=rf"{url} cannot be reached \(Failed to establish .*where the cluster speaks TLS, write"
-    ):
         ElasticsearchRetriever.open(index_address(url, "wiki"))
 
 
