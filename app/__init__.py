@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
-    from keqa.retrievers import Hit, Passage, Retriever, build_index, open_index, read_corpus
+    from keqa.retrievers import Hit, Passage, Retriever, build_dense, build_index, open_index, read_corpus
     from keqa.testbed.testbed import Testbed
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "StageError",
     "Testbed",
     "__version__",
+    "build_dense",
     "build_index",
     "build_lm",
     "build_roles",
@@ -71,6 +72,7 @@ _HOMES = {
     "Retriever": "keqa.retrievers",
     "Roles": "keqa.lms",
     "Testbed": "keqa.testbed.testbed",
+    "build_dense": "keqa.retrievers",
     "build_index": "keqa.retrievers",
     "build_lm": "keqa.lms",
     "build_roles": "keqa.lms",

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keqa.errors import InputError
 from keqa.retrievers.analysis import query_terms
-from keqa.retrievers.base import Hit, Passage, Retriever
+from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
 from keqa.retrievers.tantivy_engine import Opened, engine_errors, open_checked
@@ -68,8 +67,7 @@ class TantivyRetriever(Retriever):
             InputError: ``k`` is less than 1.
             RetrievalError: The engine failed.
         """
-        if k < 1:
-            raise InputError(f"at least one passage must be asked for, not {k}")
+        checked_k(k)
         opened = self._opened
         terms = query_terms(query, opened.manifest.analyzer.language)
         if not terms:

@@ -165,7 +165,11 @@ class Encoder:
         return self._embed(self._for_passages, texts, "document", self.settings.passage_prefix)
 
     def _embed(self, model: EmbeddingModel, texts: Sequence[str], side: Side, prefix: str) -> Vectors:
-        rows = model.embed(texts, side=side, prefix=prefix, unit=self.settings.similarity == "cosine")
+        try:
+            rows = model.embed(texts, side=side, prefix=prefix, unit=self.settings.similarity == "cosine")
+        except RuntimeError as error:
+            # Such as a device without enough memory.
+            raise RetrievalError(f"the model {model.name!r} failed: {error}") from error
         if rows.shape != (len(texts), self.settings.dimension) or not np.isfinite(rows).all():
             raise RetrievalError(f"the model {model.name!r} gave no usable vectors for {len(texts)} texts")
         return rows

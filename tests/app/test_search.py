@@ -167,3 +167,31 @@ finally:
     heavy = {"torch", "numpy", "faiss", "dspy", "litellm", "sentence_transformers", "elasticsearch", "tantivy"}
     assert "Commands" in done.stdout
     assert not heavy & set(done.stdout.split())
+
+
+def test_elasticsearch_from_the_command_line_and_no_server_in_a_run(
+    keqa_command, elasticsearch_address, bm25, corpus, server, tmp_path
+):
+    nodes, _, name = elasticsearch_address.partition("://")[2].rpartition("/")
+    scheme = "https" if elasticsearch_address.startswith("elasticsearch+https") else "http"
+    made = keqa_command("index", corpus, "--engine", "elasticsearch", "--url", f"{scheme}://{nodes}", "--name", name)
+    assert made.code == 0, made.err
+    assert "Indexed 3 passages (en)" in made.out
+    told = json.loads(keqa_command("index", "info", elasticsearch_address, "-q", "oak", "--json").out)
+    part = told["indexes"][0]
+    assert (part["engine"], part["name"], part["passages"], part["bytes"] > 0) == ("elasticsearch", name, 3, True)
+    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    both = f"{bm25},{elasticsearch_address}"
+    found = json.loads(keqa_command("search", "boats", "-i", both, "-k", 1, "--json").out)["hits"]
+    assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 61))
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
+    ended = keqa_command(
+        *("evaluate", "rag", "-q", asked, "--index", both, "--lm", "openai/scripted"),
+        *("--api-base", server.api_base, "-o", tmp_path / "runs"),
+    )
+    assert ended.code == 0, ended.err
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
+    assert b"oldest oak" in kept
+    assert nodes.encode() not in kept
+    assert b"elasticsearch://<address>/" in kept or b"elasticsearch+https://<address>/" in kept

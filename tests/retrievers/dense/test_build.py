@@ -90,7 +90,7 @@ def test_shards_outlive_a_failure_and_a_corpus_that_cannot_be_read(library, tmp_
 
     with monkeypatch.context() as patch:
         patch.setattr(library.SentenceTransformer, "encode_document", failing)
-        with pytest.raises(RuntimeError, match="out of memory"):
+        with pytest.raises(RetrievalError, match="'some/model' failed: out of memory"):
             built(tmp_path / "i")
     with pytest.raises(InputError, match="has no id"):
         built(tmp_path / "i", [*passages(3), Passage("", "", "x")])

@@ -1,10 +1,12 @@
 import copy
+import sys
 import threading
 
 import pytest
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError, MissingExtraError, RetrievalError
 from keqa.retrievers import DenseRetriever, Passage, Retriever, build_dense, open_index
+from keqa.retrievers.facts import facts_of
 
 
 @pytest.fixture
@@ -86,3 +88,12 @@ def test_the_packaged_model_finds_by_meaning(tmp_path):
         build_dense(given, tmp_path / "i", flat_limit=flat_limit)
         found = open_index(tmp_path / "i").search_many(queries, 1)
         assert [hit.passage.id for hits in found for hit in hits] == ["heart", "car", "poem"]
+
+
+def test_what_an_index_is_can_be_told_without_its_model(index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    (facts,) = facts_of(index)
+    assert (facts["engine"], facts["encoder"]["model"], facts["passages"]) == ("dense", "some/model", 4)
+    assert facts["bytes"] > 4 * 16 * 4
+    with pytest.raises(MissingExtraError, match=r"keqa\[dense\]"):
+        open_index(index)

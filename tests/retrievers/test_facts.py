@@ -1,0 +1,23 @@
+import pytest
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers import build_index
+from keqa.retrievers.facts import facts_of
+
+
+def test_each_part_of_an_address_is_told(tmp_path, passages):
+    build_index(passages, tmp_path / "one", name="one", sources=["corpus.json"])
+    build_index(passages[:2], tmp_path / "two", name="two")
+    one, two = facts_of(f"{tmp_path / 'one'},{tmp_path / 'two'}")
+    assert (one["engine"], one["name"], one["passages"], one["sources"]) == ("embedded", "one", 4, ("corpus.json",))
+    assert one["analyzer"]["language"] == "en"
+    assert one["bytes"] > 1000
+    assert (two["address"], two["passages"]) == (str(tmp_path / "two"), 2)
+    assert not {"data", "commit", "schema_version"} & one.keys()
+
+
+def test_what_is_no_index_is_told(tmp_path):
+    with pytest.raises(RetrievalError, match="there is no index at"):
+        facts_of(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="named by its folder"):
+        facts_of("a,,b")
