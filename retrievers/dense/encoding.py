@@ -1,4 +1,4 @@
-"""Questions and passages as vectors whose inner product ranks passages (KEQA, section 4.4: the retriever DPR)."""
+"""Questions and passages as vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class Encoder:
             passage_prefix: What the model itself says where None, as ``query_prefix``.
             query_prefix: What the model itself says where None.
             separator: Between title and text.
-            similarity: Where None, the inner product for two models, as DPR (eq. 1) has it; for one, what it says.
+            similarity: Where None, the inner product for two models, as DPR has it (Karpukhin et al. 2020, eq. 1); for
+                one, what it says.
 
         Raises:
             InputError: There is no such similarity.
