@@ -116,5 +116,5 @@ def draw_boundary(
         return Boundary(tuple(one.result() for one in waiting))
 
 
-def _scores(facts: list[Examined]) -> list[Fraction]:
-    return [fact.consistency for fact in facts]
+def _scores(facts: list[Examined]) -> list[float]:
+    return [float(fact.consistency) for fact in facts]

@@ -31,6 +31,7 @@ class Entry:
         facets: What it was set up with, on the first data set.
         compiled: Whether it was made from a compiled program, whose demonstrations are in its prompts.
         base: What its answers depend on besides, so that points of one curve have the same.
+        setting: All that they depend on, on the first data set, by which rows of two names are known to be one.
         lines: By question.
         expected: The questions it was to answer.
     """
@@ -42,6 +43,7 @@ class Entry:
     facets: Facets
     compiled: bool
     base: str
+    setting: str
     lines: dict[Identity, RunLine] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -115,4 +116,5 @@ def _entry(header: RunHeader) -> Entry:
         facets=facets_of(header),
         compiled=_compiled(header, own or (known is not None and known.learned is not None)),
         base=f"{configuration.get('prompts')} {configuration.get('reference')}",
+        setting=json.dumps({name: configuration[name] for name in sorted(configuration) if name != "arguments"}),
     )

@@ -48,8 +48,8 @@ def main_rows(entries: Sequence[Entry]) -> list[Entry]:
     """The rows of Table 1: gates, and points of the other figures and tables, are left to those.
 
     A row is such a point where it differs from the one that is called like its method in nothing but a setting that a
-    figure or table is about, or has the label of an earlier one with another language model or retriever. Where none is
-    called so, as of a method that was run for a figure alone, all of them are.
+    figure or table is about, in nothing at all, or has the label of an earlier one with another language model or
+    retriever. Where none is called so, as of a method that was run for a figure alone, all of them are.
     """
     kept = [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)]
     return kept or list(entries)
@@ -66,4 +66,6 @@ def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
     if entry.label == entry.method or (entry.method == KEQA and entry is usual):
         return False
     named = usual.label == usual.method or entry.method == KEQA
+    if named and entry.setting == usual.setting:
+        return True
     return any(other.facets != entry.facets for other in ([usual] if named else others))

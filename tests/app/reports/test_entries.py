@@ -84,3 +84,13 @@ def test_a_label_on_two_data_sets_is_one_row_though_their_engines_differ(run, li
         for name, kind in [("nq", "ElasticsearchRetriever"), ("hotpotqa", "TantivyRetriever")]
     ]
     assert [len(entry.expected) for entry in entries_of(runs)] == [2]
+
+
+def test_a_row_that_only_says_what_is_usual_anyway_is_left_out(scored):
+    runs = [
+        scored("keqa", (1, 0), threshold="4/5", top_k=5),
+        scored("keqa", (1, 0), label="keqa-top_k=5", threshold="4/5", top_k=5),
+        scored("keqa", (1, 1), label="keqa-tries=9", threshold="4/5", top_k=5, tries=9),
+        scored("rag", (1, 1), label="rag-again", top_k=5),
+    ]
+    assert [entry.label for entry in main_rows(entries_of(runs))] == ["rag-again", "keqa", "keqa-tries=9"]
