@@ -1,6 +1,6 @@
 from collections import Counter
 
-from keqa.testbed.sampling import Stream
+from keqa.testbed.sampling import STRETCHES, Stream
 from keqa.testbed.skills import SKILLS
 from keqa.testbed.testbed import Testbed
 
@@ -13,7 +13,7 @@ def test_equal_seeds_draw_equal_samples():
 def test_every_skill_is_drawn():
     stream = Stream(Testbed())
     drawn = Counter(stream.draw(0.5).skill for _ in range(3000))
-    assert set(drawn) == {*SKILLS, "copying", "reading"}
+    assert set(drawn) == {*SKILLS, "comparing", "copying", "reading"}
 
 
 def test_only_facts_of_their_tiers_are_told():
@@ -50,3 +50,22 @@ def test_no_question_of_a_split_is_ever_told_with_its_answer():
         sample = stream.draw(step / 3000)
         for text, answer in asked.items():
             assert f"\n{text}\n" not in sample.prompt or answer not in sample.target
+
+
+def test_a_stretch_gives_every_other_sample_to_what_is_hard_to_learn():
+    stream = Stream(Testbed(), seed=4)
+    begin, end = STRETCHES["comparing"]
+    within = Counter(stream.draw((begin + end) / 2).skill for _ in range(1000))
+    before = Counter(stream.draw(begin - 0.01).skill for _ in range(1000))
+    assert 380 < within["comparing"] < 520
+    assert "comparing" not in before
+
+
+def test_comparisons_come_many_in_one_prompt():
+    stream = Stream(Testbed(), seed=4)
+    samples = [stream.draw(STRETCHES["comparing"][0]) for _ in range(200)]
+    texts = [sample.prompt + sample.target for sample in samples if sample.skill == "comparing"]
+    # The prompt's own description of the format names the marker once more, and its last line twice in all.
+    counts = [text.count("[[ ## explanation ## ]]\n") - 1 for text in texts]
+    assert min(counts) >= 4
+    assert max(counts) == 9
