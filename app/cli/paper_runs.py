@@ -1,0 +1,130 @@
+"""The runs of ``keqa reproduce paper``: what they will cost, and what comes out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keqa.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from keqa.reports.experiments import Experiment
+    from keqa.reports.grid import Grid
+    from keqa.runs.methods import Spec
+    from keqa.runs.questions import Questions
+
+__all__ = ["TABLES", "Plan", "estimated", "measured"]
+
+TABLES = "tables"
+"""The folder of tables and figures, beside those of the data sets."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, and with what.
+
+    Attributes:
+        experiments: The runs.
+        questions: By data set.
+        lm: The language model.
+        api_base: Its address.
+        others: Other language models, for Table 4.
+        index: The corpus.
+        dense_index: The same with a dense retriever.
+        program: A compiled program.
+        in_flight: Questions in work at once.
+        out: Where run files go, a folder a data set.
+    """
+
+    experiments: list[Experiment]
+    questions: dict[str, Questions]
+    lm: str
+    api_base: str | None
+    others: list[str]
+    index: str
+    dense_index: str | None
+    program: Path | None
+    in_flight: int
+    out: Path
+
+
+def estimated(plan: Plan) -> Grid:
+    """Calls, tokens and price, from a rehearsal; no language model is asked."""
+    from keqa.cli.console import status
+    from keqa.cli.given import open_retriever
+    from keqa.reports.estimate import estimate
+    from keqa.reports.estimate_table import estimates
+    from keqa.reports.experiments import settings_for
+
+    found = []
+    with status().status("rehearsing…") as shown:
+        for one in plan.experiments:
+            model = plan.lm if one.lm is None else plan.others[one.lm]
+            retriever = open_retriever(plan.dense_index if one.dense else plan.index, model)
+            questions = list(plan.questions[one.dataset].examples)
+            for spec in one.specs:
+                shown.update(f"rehearsing {spec.label} on {one.dataset}")
+                settings = settings_for(spec.method)
+                found.append(estimate(one.dataset, spec, questions, retriever, settings, plan.program, model))
+    return estimates(found)
+
+
+def measured(plan: Plan) -> list[Grid]:
+    """Run everything, write tables and figures, and put the paper's beside them."""
+    from keqa.cli.console import status
+    from keqa.reports import tables, write
+    from keqa.reports.beside import beside_the_paper
+    from keqa.reports.joining import entries_of
+    from keqa.runs.reading import read_run
+
+    paths = [path for one in plan.experiments for path in _run(plan, one)]
+    runs = [read_run(path) for path in paths]
+    written = write(plan.out / TABLES, runs)
+    status().print(f"{len(written)} files in {plan.out / TABLES}", markup=False, soft_wrap=True)
+    return [*tables(runs), *beside_the_paper(entries_of(runs))]
+
+
+def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
+    """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
+    from keqa.cli.console import status
+    from keqa.cli.running import Asking, Models, rows_of
+    from keqa.reports.experiments import needs_probabilities, settings_for
+
+    models = Models(plan.lm, api_base=plan.api_base) if one.lm is None else Models(plan.others[one.lm])
+    asking = Asking(
+        plan.questions[one.dataset],
+        models,
+        plan.out / one.dataset,
+        plan.dense_index if one.dense else plan.index,
+        plan.program,
+        in_flight=plan.in_flight,
+    )
+
+    def ended(specs: list[Spec]) -> Iterator[Path]:
+        # Neighbours with the same settings are run together, and the order stays that of the tables.
+        for _, alike in groupby(specs, key=lambda spec: settings_for(spec.method)):
+            together = list(alike)
+            settings = settings_for(together[0].method)
+            yield from (row.path for row in rows_of(together, replace(asking, settings=settings)))
+
+    yield from ended([spec for spec in one.specs if not needs_probabilities(spec)])
+    for spec in filter(needs_probabilities, one.specs):
+        try:
+            yield from ended([spec])
+        except ConfigurationError as error:
+            if not _tells_no_probabilities(error):
+                raise
+            status().print(f"{spec.label} is left out: {error}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _tells_no_probabilities(error: ConfigurationError) -> bool:
+    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
+    from dspy.utils.exceptions import LMUnsupportedFeatureError
+
+    from keqa.programs.probabilities import NoProbabilitiesError
+
+    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
+    return refused or isinstance(error, NoProbabilitiesError)
