@@ -84,8 +84,17 @@ def run_files(names: list[str]) -> list[Path] | None:
     for place in places:
         if not place.exists():
             raise InputError(f"{place} is not there")
-        inside = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+        inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
         if not inside:
             raise InputError(f"{place} holds no run file")
         found += inside
     return found
+
+
+def _order(file: Path) -> tuple[int, str]:
+    """A folder's runs in the order of the paper's tables, as far as their names tell their methods."""
+    from keqa.runs.methods import METHODS
+
+    named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]
+    known = max(named, key=len, default=None)
+    return (len(METHODS) if known is None else list(METHODS).index(known)), file.stem

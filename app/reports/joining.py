@@ -20,9 +20,9 @@ _ORDER = ("baseline", "keqa", "ablation", "gate")
 def entries_of(runs: Sequence[Run]) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
-    Where two of them are on one data set, with other language models or retrievers, each of these has a row, whose
-    title tells them apart. Existing methods come first, then KEQA, its ablations and gates, each in the order given, as
-    in the paper's Table 1.
+    Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
+    titles of the later ones tell. Existing methods come first, then KEQA, its ablations and gates, each in the order
+    given, as in the paper's Table 1.
 
     Raises:
         InputError: Two runs of one label are on one data set, with the same language model and retriever; or two runs
@@ -75,13 +75,13 @@ def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
 
 
 def _told_apart(rows: Sequence[Entry]) -> list[Entry]:
-    """Rows of one label, with what of language model and retriever they do not share in their titles."""
-    kinds = [set(kind) for kind in zip(*map(_means, rows), strict=True)]
-    told = [[str(one) for one, kind in zip(_means(row), kinds, strict=True) if len(kind) > 1] for row in rows]
-    return [
-        replace(row, title=f"{row.title} ({', '.join(means)})") if means else row
-        for row, means in zip(rows, told, strict=True)
-    ]
+    """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
+    first, *others = rows
+    return [first, *(replace(row, title=f"{row.title} ({_otherwise(row, first)})") for row in others)]
+
+
+def _otherwise(row: Entry, first: Entry) -> str:
+    return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
 
 
 def _mixed(first: RunLine, its_header: RunHeader, line: RunLine, header: RunHeader) -> str:

@@ -148,6 +148,25 @@ def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evalu
     assert {file.name: file.read_bytes() for file in again.iterdir() if file.suffix != ".png"} == written
 
 
+def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
+    from keqa.cli.compare import run_files
+
+    names = ["zebra", "keqa-no-ukp", "gate-votes", "rag-cot", "keqa-top_k=5", "keqa", "cot", "rag", "closed-book"]
+    for name in names:
+        (tmp_path / f"{name}.jsonl").touch()
+    assert [file.stem for file in run_files([str(tmp_path)])] == [
+        "closed-book",
+        "cot",
+        "rag",
+        "rag-cot",
+        "keqa",
+        "keqa-top_k=5",
+        "keqa-no-ukp",
+        "gate-votes",
+        "zebra",
+    ]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
