@@ -1,10 +1,12 @@
-"""Three ways to answer the testbed's questions, side by side: from memory, always retrieving, and KEQA."""
+"""Ways to answer the testbed's questions, side by side: from memory, always retrieving, KEQA, and KEQA compiled."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.metrics.answers import exact_match, f1
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from keqa.retrievers import Retriever
     from keqa.testbed.testbed import TestbedQuestion
 
-__all__ = ["DemoResult", "MethodResult", "compare", "methods", "run_demo"]
+__all__ = ["DemoResult", "MethodResult", "compare", "methods", "run_demo", "shipped_program"]
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,15 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The table of the demo; its last row is KEQA, with which the others are compared."""
+    """The table of the demo."""
 
     questions: int
     rows: tuple[MethodResult, ...]
+
+    @property
+    def keqa(self) -> MethodResult:
+        """The row of KEQA as it comes, with which the others are compared."""
+        return next(row for row in self.rows if row.method == "KEQA")
 
 
 def methods(retriever: Retriever, lms: Roles) -> dict[str, Program]:
@@ -81,6 +88,11 @@ def methods(retriever: Retriever, lms: Roles) -> dict[str, Program]:
         "always retrieve, reasoning": AlwaysRetrieve(retriever, reason=True, lms=lms),
         "KEQA": KEQA(retriever, lms=lms),
     }
+
+
+def shipped_program() -> Path:
+    """The folder of the program that was compiled on the testbed and ships with the package."""
+    return Path(str(files("keqa.testbed"))) / "program"
 
 
 def compare(
@@ -140,6 +152,7 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
     Raises:
         InputError: If the testbed has fewer questions.
     """
+    from keqa.compiled import load
     from keqa.encyclopedia import open_encyclopedia
     from keqa.errors import InputError
     from keqa.lms import build_roles
@@ -151,5 +164,7 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
             f"the testbed has {len(testbed.test)} test questions; ask for 2 to {len(testbed.test)} of them"
         )
     # Without a cache, so that the seconds of a second run are as true as those of the first.
-    programs = methods(open_encyclopedia(testbed.passages), build_roles("keqa/tiny", cache=False))
+    retriever, lms = open_encyclopedia(testbed.passages), build_roles("keqa/tiny", cache=False)
+    programs = methods(retriever, lms)
+    programs["KEQA, compiled"] = load(shipped_program(), retriever, lms)
     return DemoResult(questions, compare(programs, testbed.test[:questions], progress=progress))

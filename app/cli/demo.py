@@ -67,12 +67,12 @@ def _table(result: DemoResult) -> Table:
     from rich.table import Table
 
     # Narrow enough for a terminal of 80 columns.
-    table = Table(title="The testbed, answered by the language model that ships with KEQA", box=SIMPLE_HEAD)
+    table = Table(title="The testbed, answered by the language model that ships with KEQA", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("method")
     for name in ("F1", "EM", "KEQA's lead", "retr.", "calls", "sec.", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
-    *others, keqa = result.rows
-    for row in [*others, keqa]:
+    keqa = result.keqa
+    for row in result.rows:
         lead = "" if row is keqa else _written(row.f1_less(keqa), signed=True)
         table.add_row(
             row.method,
@@ -97,7 +97,7 @@ def _written(interval: Interval, *, signed: bool = False) -> str:
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:
-    keqa = result.rows[-1]
+    keqa = result.keqa
     return {
         "questions": result.questions,
         "rows": [

@@ -7,6 +7,7 @@ from keqa.demo import DemoResult, MethodResult
 
 WEAK = MethodResult("closed book", (0.0, 0.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0), 0.0, 1.0, 2.0, 1)
 KEQA = MethodResult("KEQA", (1.0, 0.5, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0), 1.25, 17.5, 8.0, 0)
+COMPILED = MethodResult("KEQA, compiled", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0), 1.0, 16.0, 8.0, 0)
 
 
 @pytest.fixture
@@ -16,10 +17,10 @@ def demo(keqa_command, monkeypatch):
 
     def run_demo(questions, progress):
         asked.append(questions)
-        for method in ("closed book", "KEQA"):
+        for method in ("closed book", "KEQA", "KEQA, compiled"):
             for _ in range(questions):
                 progress(method)
-        return DemoResult(4, (WEAK, KEQA))
+        return DemoResult(4, (WEAK, KEQA, COMPILED))
 
     monkeypatch.setattr("keqa.demo.run_demo", run_demo)
     return lambda *arguments: (keqa_command("demo", *arguments), asked)
@@ -32,8 +33,10 @@ def test_the_table(demo):
     cells = re.split(r"\s{2,}", weak.strip())
     # KEQA leads by 1, .5, .5 and .5: .625 on average, above zero on every question.
     assert cells == ["closed book", "0.25", "0.00", "+0.62*", "0.0", "1.0", "0.50", "1"]
-    (best,) = [line for line in ended.out.splitlines() if line.strip().startswith("KEQA ")]
-    assert re.split(r"\s{2,}", best.strip()) == ["KEQA", "0.88", "0.75", "1.2", "17.5", "2.00", "0"]
+    (keqa,) = [line for line in ended.out.splitlines() if line.strip().startswith("KEQA ")]
+    assert re.split(r"\s{2,}", keqa.strip()) == ["KEQA", "0.88", "0.75", "1.2", "17.5", "2.00", "0"]
+    (compiled,) = [line for line in ended.out.splitlines() if line.strip().startswith("KEQA, compiled")]
+    assert re.split(r"\s{2,}", compiled.strip())[3] == "-0.12"
 
 
 def test_the_figures_as_json_and_nothing_else(demo):
@@ -41,11 +44,25 @@ def test_the_figures_as_json_and_nothing_else(demo):
     assert (ended.code, asked) == (0, [60])
     figures = json.loads(ended.out)
     assert figures["questions"] == 4
-    weak, best = figures["rows"]
+    weak, best, compiled = figures["rows"]
     assert weak["f1"]["mean"] == 0.25
     assert weak["keqa_lead_in_f1"]["mean"] == 0.625
     assert best["keqa_lead_in_f1"] is None
     assert best["lm_calls_per_question"] == 17.5
+    assert compiled["keqa_lead_in_f1"]["mean"] == -0.125
+
+
+def test_the_program_that_ships_was_compiled_on_the_testbed_and_loads():
+    pytest.importorskip("torch")
+    import keqa
+    from keqa.compiled import about
+    from keqa.demo import shipped_program
+
+    testbed = keqa.Testbed()
+    program = keqa.load(shipped_program(), keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny"))
+    assert about(shipped_program())["questions"] == {"train": 200, "validation": 100}
+    train = {question.id for question in testbed.train}
+    assert {entry.root for entry in program.picking.reference.entries} <= train
 
 
 def test_more_questions_than_the_testbed_has(keqa_command):
