@@ -67,7 +67,8 @@ def _table(result: DemoResult) -> Table:
     from rich.table import Table
 
     # Narrow enough for a terminal of 80 columns.
-    table = Table(title="The testbed, answered by the language model that ships with KEQA", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    title = "The testbed, answered by the language model that ships with KEQA"
+    table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("method")
     for name in ("F1", "EM", "KEQA's lead", "retr.", "calls", "sec.", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
