@@ -143,10 +143,10 @@ def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, jour
 
 
 def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):
-    def full(*arguments):
+    def full(*arguments, **options):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("keqa.optimize.journal._append", full)
+    monkeypatch.setattr("keqa.optimize.journal.append", full)
     with pytest.raises(InputError, match="cannot be written"):
         asked(setting(train=2), journal)
 

@@ -190,7 +190,7 @@ def test_tls_is_spoken_and_the_certificate_checked(environment, guarded, address
         environment(API_KEY="id:secret")
         with pytest.raises(ConfigurationError, match=r"is not trusted: .*ELASTICSEARCH_CA_CERTS"):
             ElasticsearchRetriever.open(there)
-        environment(API_KEY="id:secret", FINGERPRINT="AA" + fingerprint[2:])
+        environment(API_KEY="id:secret", FINGERPRINT=("BB" if fingerprint[:2] == "AA" else "AA") + fingerprint[2:])
         with pytest.raises(ConfigurationError, match="is not trusted"):
             ElasticsearchRetriever.open(there)
         with pytest.raises(RetrievalError, match=r"write elasticsearch\+https://"):
