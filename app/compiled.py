@@ -8,6 +8,7 @@
       reference.npy      its embeddings, where a model made them
 
 Nothing in it is pickled, and no language model, key or address: those belong to the machine that a program runs on.
+One ships with the package, compiled on the testbed for the model that ships with it: its name is ``testbed``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Container, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,7 @@ FORMAT_VERSION = 1
 _FORMAT = "keqa-program"
 _PROGRAM, _ENTRIES, _VECTORS = "program.json", "reference.jsonl", "reference.npy"
 _OWNED = frozenset({_PROGRAM, _ENTRIES, _VECTORS})
+_SHIPPED = "testbed"
 
 
 def save(program: KEQA, folder: str | Path, **about: Any) -> None:
@@ -121,7 +124,7 @@ def load(
     """Load a saved program, ready to be called.
 
     Args:
-        folder: What `save` wrote.
+        folder: What `save` wrote; ``testbed`` is the program that ships, unless one of yours has that name.
         retriever: Where unknown knowledge comes from.
         lms: A language model for each role; ``dspy.settings.lm`` where None.
         embedder: The reference's, where it was one of your own.
@@ -133,7 +136,7 @@ def load(
         ConfigurationError: It is damaged, was written by a newer version, or its prompts have changed since.
         MissingExtraError: A package is missing that its reference needs.
     """
-    folder = Path(folder)
+    folder = _place(folder)
     state = _read(folder)
     try:
         then = state["signatures"]
@@ -153,7 +156,7 @@ def about(folder: str | Path) -> dict[str, Any]:
     """What a saved program says about itself, without loading it.
 
     Args:
-        folder: What `save` wrote.
+        folder: As for `load`.
 
     Returns:
         What `save` was told, and ``created``, ``keqa`` and ``settings``.
@@ -162,7 +165,7 @@ def about(folder: str | Path) -> dict[str, Any]:
         InputError: There is no saved program.
         ConfigurationError: It is damaged or was written by a newer version.
     """
-    state = _read(Path(folder))
+    state = _read(_place(folder))
     return {**state["about"], **{name: state[name] for name in ("created", "keqa", "settings")}}
 
 
@@ -196,6 +199,13 @@ def _expected(there: Container[str]) -> dict[str, Any]:
 def _refuse(changed: list[str], what: str) -> None:
     if changed:
         raise ConfigurationError(f"{what}{'; '.join(changed)}. Compile the program again with this version of KEQA")
+
+
+def _place(folder: str | Path) -> Path:
+    named = Path(folder)
+    if str(named) == _SHIPPED and not (named / _PROGRAM).exists():
+        return Path(str(files("keqa.testbed"))) / "program"
+    return named
 
 
 def _read(folder: Path) -> dict[str, Any]:

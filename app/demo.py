@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.metrics.answers import exact_match, f1
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from keqa.retrievers import Retriever
     from keqa.testbed.testbed import TestbedQuestion
 
-__all__ = ["DemoResult", "MethodResult", "compare", "methods", "run_demo", "shipped_program"]
+__all__ = ["DemoResult", "MethodResult", "compare", "methods", "run_demo"]
 
 
 @dataclass(frozen=True)
@@ -88,11 +86,6 @@ def methods(retriever: Retriever, lms: Roles) -> dict[str, Program]:
         "always retrieve, reasoning": AlwaysRetrieve(retriever, reason=True, lms=lms),
         "KEQA": KEQA(retriever, lms=lms),
     }
-
-
-def shipped_program() -> Path:
-    """The folder of the program that was compiled on the testbed and ships with the package."""
-    return Path(str(files("keqa.testbed"))) / "program"
 
 
 def compare(
@@ -166,5 +159,5 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
     # Without a cache, so that the seconds of a second run are as true as those of the first.
     retriever, lms = open_encyclopedia(testbed.passages), build_roles("keqa/tiny", cache=False)
     programs = methods(retriever, lms)
-    programs["KEQA, compiled"] = load(shipped_program(), retriever, lms)
+    programs["KEQA, compiled"] = load("testbed", retriever, lms)
     return DemoResult(questions, compare(programs, testbed.test[:questions], progress=progress))

@@ -43,7 +43,11 @@ def ask(
     ] = None,
     program: Annotated[
         Path | None,
-        typer.Option("--program", "-p", help="A compiled program, whose settings hold where no option is given."),
+        typer.Option(
+            "--program",
+            "-p",
+            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
+        ),
     ] = None,
     answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
     choice: Annotated[

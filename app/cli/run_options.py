@@ -73,7 +73,10 @@ class RunOptions:
     program: Annotated[
         Path | None,
         typer.Option(
-            "--program", "-p", help="A compiled program, for KEQA and what is made of it.", rich_help_panel=_METHOD
+            "--program",
+            "-p",
+            help="A compiled program, for KEQA and what is made of it; testbed is the one that ships.",
+            rich_help_panel=_METHOD,
         ),
     ] = None
     tries: Annotated[

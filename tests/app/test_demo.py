@@ -56,11 +56,10 @@ def test_the_program_that_ships_was_compiled_on_the_testbed_and_loads():
     pytest.importorskip("torch")
     import keqa
     from keqa.compiled import about
-    from keqa.demo import shipped_program
 
     testbed = keqa.Testbed()
-    program = keqa.load(shipped_program(), keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny"))
-    assert about(shipped_program())["questions"] == {"train": 200, "validation": 100}
+    program = keqa.load("testbed", keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny"))
+    assert about("testbed")["questions"] == {"train": 200, "validation": 100}
     train = {question.id for question in testbed.train}
     assert {entry.root for entry in program.picking.reference.entries} <= train
 
