@@ -416,3 +416,11 @@ def test_a_save_that_fails_leaves_the_older_program(program, saved, monkeypatch,
         keqa.save(program, saved)
     assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
     assert [path.name for path in saved.parent.iterdir()] == ["program"]
+
+
+def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "testbed").mkdir()
+    assert keqa.load("testbed", None).top_k == 10
+    keqa.save(program, "testbed")
+    assert keqa.load("testbed", None).top_k == 3
