@@ -2,9 +2,11 @@
 
 ===================  ==========================================================================================
 decompose            the final answer is right; where no question of a shape comes out right, gold decompositions
-summarize            the final answer is right: it passes the metric's threshold, in whatever form
+summarize            the final answer is right: it passes the metric's threshold, in whatever form, and follows
+                     from answers that are not known to be wrong
 quiz                 a try agrees with the quiz's gold answer; written in the gold answer's form
-answer               with passages the answer is right, and better than the closed-book one (section 3.4's utility)
+answer               with passages the answer is right, and better than the closed-book one (section 3.4's utility);
+                     the gold answer where the passages tell it and another one was taken
 same                 DESIGN.md, rule 9: both tries right are the same, exactly one right differ, both wrong is dropped
 construct            the answer drawn from the evidence that the triples found is right
 ===================  ==========================================================================================
@@ -111,6 +113,11 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
     for trace in right:
         record, example = trace.record, trace.example
         if record is None or record.answer_source != "summary" or not record.answer or not record.explanation:
+            continue
+        # Two wrong employers make a right "yes": nobody should learn to conclude so.
+        if any(
+            one.quiz.answer is not None and not one.agrees(one.quiz.answer) for one in settled_quizzes(example, record)
+        ):
             continue
         answered = [f"{q.resolved} {q.answer}" for q in record.quizzes if q.resolved and q.answer and not q.abstained]
         yield Candidate(

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.metrics.utility import Correctness, gain
 from keqa.optimize.alignment import Settled, best_gold
@@ -34,25 +35,38 @@ def tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
 def answers(
     program: KEQA, settled: Sequence[tuple[Trace, Settled]], metric: Correctness, closed_book: ClosedBook
 ) -> Iterator[Candidate]:
-    """Answers from passages that are right, and better than the closed-book ones."""
+    """Answers from passages that are right, and better than the closed-book ones.
+
+    Where the passages tell the gold answer and another one was taken from them, the demonstration is that of the gold
+    answer: what the program gets right by itself cannot show it which of two sources to believe.
+    """
     for trace, one in settled:
         quiz = one.quiz
-        if quiz.source != "passages" or quiz.answer is None or not one.agrees(quiz.answer):
+        if quiz.source != "passages" or quiz.answer is None:
             continue
-        score = metric(quiz.answer, one.golds, one.answer_type, one.choices)
+        kept = [_rendered(passage) for passage in quiz.passages if passage.kept]
+        shown = [] if quiz.evidence and program.select == "instead" else kept
+        right = one.agrees(quiz.answer)
+        if not right and (one.answer_type != "short" or not _tells([*shown, *quiz.evidence], one)):
+            continue
+        answer = best_gold(quiz.answer, one.golds, one.answer_type, one.choices) if right else one.golds[0]
+        score = metric(quiz.answer if right else answer, one.golds, one.answer_type, one.choices)
         without = _without_passages(trace, one, metric, closed_book)
         if without is None or gain(score, without) <= 0:
             continue
-        answer = best_gold(quiz.answer, one.golds, one.answer_type, one.choices)
-        kept = [_rendered(passage) for passage in quiz.passages if passage.kept]
         demo = {
-            "passages": [] if quiz.evidence and program.select == "instead" else kept,
+            "passages": shown,
             "evidence": list(quiz.evidence),
             "triples": list(quiz.triples),
             **_asked(one, "question"),
             "answer": answer,
         }
-        yield Candidate(demo, _kind(one, answer), trace.example.id)
+        kind = _kind(one, answer) if right else f"{_kind(one, answer)}, corrected"
+        yield Candidate(demo, kind, trace.example.id)
+
+
+def _tells(texts: Sequence[str], one: Settled) -> bool:
+    return any(contains_answer(text, one.golds[:1], one.answer_type) for text in texts)
 
 
 def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:

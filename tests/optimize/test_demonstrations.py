@@ -115,6 +115,21 @@ def test_an_answer_from_passages_must_be_better_than_the_closed_book_one():
     assert found(trace(answer="1930"))["answering.answer"] == []
 
 
+def test_where_the_passages_tell_the_gold_answer_and_another_is_taken_the_gold_answer_is_shown():
+    told = [PASSAGES[0].model_copy(update={"text": "Born on 1 September 1926."}), PASSAGES[1]]
+    (shown,) = found(trace("1930", 0.0, answer="1930", passages=told))["answering.answer"]
+    assert (shown["passages"], shown["answer"]) == (["Torman: Born on 1 September 1926."], "1 September 1926")
+    # One that was not kept was not there to be read.
+    dropped = [told[0].model_copy(update={"kept": False}), PASSAGES[1]]
+    assert found(trace("1930", 0.0, answer="1930", passages=dropped))["answering.answer"] == []
+
+
+def test_a_right_answer_from_wrong_ones_teaches_no_summary():
+    pools = found(trace(answer="1930"))
+    assert pools["summarizing.summarize"] == []
+    assert len(pools["decomposition.decompose"]) == 1
+
+
 def test_without_an_examination_the_closed_book_answer_is_asked_for():
     unexamined = {"tries": 0, "samples": [], "clusters": []}
     assert len(found(trace(**unexamined))["answering.answer"]) == 1
