@@ -44,18 +44,20 @@ def answers(
         quiz = one.quiz
         if quiz.source != "passages" or quiz.answer is None:
             continue
-        kept = [_rendered(passage) for passage in quiz.passages if passage.kept]
+        kept = [passage for passage in quiz.passages if passage.kept]
         shown = [] if quiz.evidence and program.select == "instead" else kept
         right = one.agrees(quiz.answer)
-        if not right and (one.answer_type != "short" or not _tells([*shown, *quiz.evidence], one)):
+        # A title names what a passage is about; its text tells.
+        told = quiz.answer if right else _told([*(passage.text for passage in shown), *quiz.evidence], one)
+        if told is None:
             continue
-        answer = best_gold(quiz.answer, one.golds, one.answer_type, one.choices) if right else one.golds[0]
-        score = metric(quiz.answer if right else answer, one.golds, one.answer_type, one.choices)
+        answer = best_gold(told, one.golds, one.answer_type, one.choices)
+        score = metric(told, one.golds, one.answer_type, one.choices)
         without = _without_passages(trace, one, metric, closed_book)
         if without is None or gain(score, without) <= 0:
             continue
         demo = {
-            "passages": shown,
+            "passages": [_rendered(passage) for passage in shown],
             "evidence": list(quiz.evidence),
             "triples": list(quiz.triples),
             **_asked(one, "question"),
@@ -65,8 +67,11 @@ def answers(
         yield Candidate(demo, kind, trace.example.id)
 
 
-def _tells(texts: Sequence[str], one: Settled) -> bool:
-    return any(contains_answer(text, one.golds[:1], one.answer_type) for text in texts)
+def _told(texts: Sequence[str], one: Settled) -> str | None:
+    """The first of the gold answers that one of the texts tells; nearly every text holds a yes or a no."""
+    if one.answer_type != "short":
+        return None
+    return next((gold for gold in one.golds if any(contains_answer(text, [gold]) for text in texts)), None)
 
 
 def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:

@@ -119,6 +119,8 @@ def test_where_the_passages_tell_the_gold_answer_and_another_is_taken_the_gold_a
     told = [PASSAGES[0].model_copy(update={"text": "Born on 1 September 1926."}), PASSAGES[1]]
     (shown,) = found(trace("1930", 0.0, answer="1930", passages=told))["answering.answer"]
     assert (shown["passages"], shown["answer"]) == (["Torman: Born on 1 September 1926."], "1 September 1926")
+    titled = [PASSAGES[0].model_copy(update={"title": "1 September 1926"}), PASSAGES[1]]
+    assert found(trace("1930", 0.0, answer="1930", passages=titled))["answering.answer"] == []
     # One that was not kept was not there to be read.
     dropped = [told[0].model_copy(update={"kept": False}), PASSAGES[1]]
     assert found(trace("1930", 0.0, answer="1930", passages=dropped))["answering.answer"] == []
