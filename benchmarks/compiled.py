@@ -69,7 +69,7 @@ def _judging(program: KEQA, testbed: Testbed, questions: list[TestbedQuestion]) 
             for quiz, hit, kind in track(cases, description=name, transient=True)
         ]
         shares = [[good for good, kind in zip(right, kinds, strict=True) if kind == wanted] for wanted in KINDS]
-        table.add_row(name, *(_written(bootstrap_mean(scores)) for scores in (right, *shares)))
+        table.add_row(name, *(_written(bootstrap_mean(s)) if len(s) > 1 else "" for s in (right, *shares)))
     return table
 
 

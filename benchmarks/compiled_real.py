@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import dspy
 import typer
-from real_lm import Parsed
+from real_lm import Parsed, kept
 from rich.console import Console
 from rich.table import Table
 
@@ -58,7 +58,7 @@ def main(
 
 def asked(program: KEQA, questions: list[Example], path: Path, console: Console) -> list[dict[str, Any]]:
     """Asks what was not asked before, and returns one line a question."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = kept(path)
     done = {line["id"] for line in lines}
     with path.open("a") as file:
         for question in questions:

@@ -69,6 +69,17 @@ def indexes(data: Path, folder: Path) -> dict[str, Retriever]:
     return {name: open_index(folder / name) for name in corpora}
 
 
+def kept(path: Path) -> list[dict[str, Any]]:
+    """Reads finished lines, and cuts off one that a kill tore."""
+    if not path.exists():
+        return []
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 def demonstrate(program: KEQA) -> None:
     """Gives each predictor the demonstrations written for its signature."""
     demos = json.loads((HERE / "demonstrations.json").read_text())
@@ -87,7 +98,7 @@ def main(
 ) -> None:
     console = Console()
     out.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    lines = kept(out)
     done = {(line["demonstrations"], line["id"]) for line in lines}
     roles = build_roles(lm, max_tokens=max_tokens)
     with tempfile.TemporaryDirectory() as folder, out.open("a") as file:
