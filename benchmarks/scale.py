@@ -19,7 +19,10 @@ from scaling import lexical, vectors
 from scaling.report import Line, table, targets
 from scaling.steps import Steps
 
+from keqa.errors import KeqaError
+
 PARTS = ("embedded", "elasticsearch", "faiss", "encoding")
+RATIOS = {"build_s": "load time", "disk_mb": "disk", "kw_p50": "content-word query, p50,", "nl_p50": "question, p50,"}
 DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
 
@@ -27,6 +30,7 @@ def embedded(steps: Steps, options: argparse.Namespace, console: Console) -> boo
     count, work = options.passages, options.work
     corpus, ours, theirs = _corpus(options), work / f"embedded-{count}", work / f"raw-{count}"
     source = steps.run("corpus", count, lexical.make, corpus, count)
+    steps.together(count, "embedded build", "raw build")
     built = steps.run("embedded build", count, lexical.build_embedded, corpus, ours)
     alone = steps.run("raw build", count, lexical.build_raw, corpus, theirs)
     assert built["found"] == alone["found"] == count
@@ -57,9 +61,13 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
     if "overlap" in searched:
         console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")
-    built = steps.done.get(("embedded build", count))
-    if built:
-        console.print(f"load time over the embedded engine's build: {loaded['build_s'] / built['build_s']:.2f}")
+    done = [steps.done.get((f"embedded {step}", count), {}) for step in ("build", "search")]
+    beside = {key: figures[key] for figures in done for key in RATIOS if key in figures}
+    for key, what in RATIOS.items():
+        if key in beside:
+            both = {**searched, **loaded}
+            console.print(f"{what} over the embedded engine's: {both[key] / beside[key]:.2f}")
+    console.print(f"the index {name} stays on the server, where another run finds it", highlight=False)
     return True
 
 
@@ -113,7 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
     options.work.mkdir(parents=True, exist_ok=True)
     steps, console = Steps(options.work / "results.jsonl"), Console(width=140)
     run = {"embedded": embedded, "elasticsearch": elasticsearch, "faiss": faiss, "encoding": encoding}
-    return 0 if all([run[part](steps, options, console) for part in chosen]) else 1
+    try:
+        return 0 if all([run[part](steps, options, console) for part in chosen]) else 1
+    except KeqaError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

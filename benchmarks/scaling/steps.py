@@ -31,14 +31,22 @@ class Steps:
                     # The last line of a killed run may be half a line.
                     continue
 
+    def together(self, passages: int, *steps: str) -> None:
+        """Have these done in one run, for the sake of their ratio: where one of them is missing, all are done anew."""
+        if any((step, passages) not in self.done for step in steps):
+            for step in steps:
+                self.done.pop((step, passages), None)
+
     def run(self, step: str, passages: int, function: Callable[..., Figures], *arguments: Any) -> Figures:
         """Do a step in a process of its own, unless it was done; its CPU seconds and its peak of memory are added."""
+        options = [argument for argument in arguments if not isinstance(argument, Path | None)]
         known = self.done.get((step, passages))
-        if known is not None:
+        if known is not None and known.get("options") == options:
+            sys.stderr.write(f"{step}: kept from an earlier run\n")
             return known
         sys.stderr.write(f"{step} …\n")
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            figures = pool.submit(_measured, function, arguments).result()
+            figures = {**pool.submit(_measured, function, arguments).result(), "options": options}
         with self._path.open("a", encoding="utf-8") as stream:
             # Ends what a kill may have left of a line.
             stream.write("\n" + json.dumps({"step": step, "passages": passages, **figures}) + "\n")

@@ -67,9 +67,22 @@ def test_a_step_is_done_once_and_its_figures_are_kept(tmp_path):
     # A run that was killed while it wrote.
     path.write_text(path.read_text() + '{"step": "two", "pas')
     again = steps.Steps(path)
-    assert again.run("one", 10, figures, 2) == done
+    # The very CPU seconds of the first time.
+    assert again.run("one", 10, figures, 1) == done
     assert again.run("one", 20, figures, 3)["number"] == 3
     assert set(steps.Steps(path).done) == {("one", 10), ("one", 20)}
+    # Asked for otherwise, it is done anew.
+    assert again.run("one", 10, figures, 2)["number"] == 2
+
+
+def test_what_is_divided_was_measured_together(tmp_path):
+    done = steps.Steps(tmp_path / "results.jsonl")
+    for step in ("one", "two"):
+        done.run(step, 10, figures, 1)
+    done.together(10, "one", "two")
+    assert len(done.done) == 2
+    done.together(10, "one", "two", "three")
+    assert done.done == {}
 
 
 def test_every_way_to_search_is_asked_every_query(tmp_path):
