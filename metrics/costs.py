@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["Spread", "question_retrieval_ratio", "quiz_retrieval_ratio"]
+__all__ = ["Spread", "question_retrieval_ratio", "quiz_retrieval_ratio", "searched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +51,29 @@ def question_retrieval_ratio(records: Iterable[QuestionRecord]) -> Fraction:
     Raises:
         ValueError: There is no question.
     """
-    searched = [record.cost.retrievals > 0 for record in records]
-    return _share(sum(searched), len(searched), "question")
+    found = [record.cost.retrievals > 0 for record in records]
+    return _share(sum(found), len(found), "question")
 
 
 def quiz_retrieval_ratio(records: Iterable[QuestionRecord]) -> Fraction:
-    """The share of quizzes that were searched for.
-
-    A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz:
-    that of a baseline, and that of a fallback.
+    """The share of quizzes that were `searched` for.
 
     Raises:
         ValueError: There is no quiz.
     """
-    searched: list[bool] = []
-    for record in records:
-        quizzes = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
-        quizzes += [record.fallback] if record.fallback is not None else []
-        searched += [quiz.retrieved for quiz in quizzes] or [record.cost.retrievals > 0]
-    return _share(sum(searched), len(searched), "quiz")
+    found = [one for record in records for one in searched(record)]
+    return _share(sum(found), len(found), "quiz")
+
+
+def searched(record: QuestionRecord) -> list[bool]:
+    """Whether each quiz of a question was searched for.
+
+    A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz:
+    that of a baseline, and that of a fallback.
+    """
+    quizzes = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
+    quizzes += [record.fallback] if record.fallback is not None else []
+    return [quiz.retrieved for quiz in quizzes] or [record.cost.retrievals > 0]
 
 
 def _share(part: int, whole: int, of: str) -> Fraction:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "parse_failures"]
+__all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "parse_failures", "unreadable"]
 
 UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
 """Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
@@ -49,17 +49,22 @@ class Parsed:
 def parse_failures(records: Iterable[QuestionRecord]) -> Parsed:
     """Count the outputs that did not parse.
 
-    Each one is a degradation in its record, except one that nothing stood in for, which is the failure of its question.
-
     Args:
         records: Failed questions included.
     """
     failed = outputs = 0
     for record in records:
-        noted = [(note.stage, note.cause) for note in record.degradations if note.cause in UNREADABLE]
-        failed += len(noted)
-        end = record.failure
-        if end is not None and end.cause in UNREADABLE and (end.stage, end.cause) not in noted:
-            failed += 1
+        failed += unreadable(record)
         outputs += record.cost.lm_requests
     return Parsed(min(failed, outputs), outputs)
+
+
+def unreadable(record: QuestionRecord) -> int:
+    """How many outputs of a question did not parse.
+
+    Each one is a degradation in its record, except one that nothing stood in for, which is the failure of its question.
+    """
+    noted = [(note.stage, note.cause) for note in record.degradations if note.cause in UNREADABLE]
+    end = record.failure
+    alone = end is not None and end.cause in UNREADABLE and (end.stage, end.cause) not in noted
+    return len(noted) + alone

@@ -13,7 +13,7 @@ from keqa.programs.decomposition import is_the_question
 from keqa.programs.records import AnswerType, QuestionRecord, QuizRecord
 from keqa.programs.references import Quiz, references, resolve
 
-__all__ = ["Settled", "agrees", "best_gold", "gold_quizzes", "settled_quizzes"]
+__all__ = ["Settled", "agrees", "best_gold", "gold_answers", "gold_quizzes", "settled_quizzes"]
 
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4
@@ -83,6 +83,22 @@ def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> lis
             return []
         found.append((resolved, example.quiz_answers[index - 1]))
     return found
+
+
+def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
+    """The gold answers of one quiz of a question, whatever was asked before it; None where none is known.
+
+    A quiz that is the question has the question's, another that of the gold quiz that asks the same.
+
+    Args:
+        quiz: Resolved text.
+        example: The question that it is part of.
+    """
+    if is_the_question(quiz, example.question):
+        return tuple(example.answers)
+    gold = gold_quizzes(example)
+    place = _like(quiz, gold, set())
+    return None if place is None else (gold[place][1],)
 
 
 def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from keqa.reports.brief import Brief
 from keqa.reports.entries import Entry
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.reports.measures import measure
 from keqa.reports.published import COLUMNS, COSTS, DATASETS, TABLE_1, TABLE_3, TABLE_4, TABLE_5
-from keqa.runs.lines import RunLine
 
 __all__ = ["DENSE", "beside_the_paper"]
 
@@ -83,5 +83,5 @@ def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
     return Grid("paper-table4", title, heads, tuple(rows)) if shown else None
 
 
-def _on(entry: Entry, dataset: str) -> list[RunLine]:
+def _on(entry: Entry, dataset: str) -> list[Brief]:
     return [line for (where, _, _), line in entry.lines.items() if where == dataset]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
+from keqa.reports.brief import brief_of
 from keqa.reports.expectations import FOLDER, Case, Expected
 from keqa.reports.measures import measure
 from keqa.runs.reading import iter_lines
@@ -120,8 +121,8 @@ def _measured(case: Case, output: bytes, folder: Path) -> Iterator[Checked]:
 
 
 def _of_run(figure: Expected, folder: Path) -> float:
-    lines = list(iter_lines(folder / f"{figure.run}.jsonl"))
-    chosen = [line for line in lines if not figure.kind or line.kind == figure.kind]
+    lines = iter_lines(folder / f"{figure.run}.jsonl")
+    chosen = [brief_of(line) for line in lines if not figure.kind or line.kind == figure.kind]
     value = measure(str(figure.measure), chosen)
     if value is None:
         kind = f" of the kind {figure.kind!r}" if figure.kind else ""

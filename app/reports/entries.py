@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from keqa.reports.brief import Brief
 from keqa.reports.facets import Facets
 from keqa.reports.measures import parsed
-from keqa.runs.lines import RunLine
 
 __all__ = ["KEQA", "Entry", "Group", "Identity", "called", "groups_of", "of_method"]
 
@@ -32,6 +32,7 @@ class Entry:
         compiled: Whether it was made from a compiled program, whose demonstrations are in its prompts.
         base: What its answers depend on besides, so that points of one curve have the same.
         setting: All that they depend on, on the first data set, by which rows of two names are known to be one.
+        threshold: What its gate compares with, on the first data set; None where it compares with nothing.
         lines: By question.
         expected: The questions it was to answer.
     """
@@ -44,7 +45,8 @@ class Entry:
     compiled: bool
     base: str
     setting: str
-    lines: dict[Identity, RunLine] = field(default_factory=dict)
+    threshold: float | None = None
+    lines: dict[Identity, Brief] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
 
     @property
@@ -62,7 +64,7 @@ class Entry:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
         return parsed(list(self.lines.values())).comparable
 
-    def within(self, group: Group) -> list[RunLine]:
+    def within(self, group: Group) -> list[Brief]:
         """Its lines of a group."""
         return [line for identity, line in self.lines.items() if identity in group.questions]
 
@@ -97,7 +99,7 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
 
     Two splits of a data set are as two data sets.
     """
-    kinds: dict[Identity, RunLine] = {}
+    kinds: dict[Identity, Brief] = {}
     for entry in entries:
         for identity, line in entry.lines.items():
             kinds.setdefault(identity, line)

@@ -9,7 +9,7 @@ from typing import Any
 
 from keqa.runs.lines import RunHeader
 
-__all__ = ["Facets", "facets_of"]
+__all__ = ["Facets", "facets_of", "gate_threshold"]
 
 _RETRIEVERS = {
     "TantivyRetriever": "BM25",
@@ -67,6 +67,19 @@ def facets_of(header: RunHeader) -> Facets:
         retriever=retriever or (str(name) if name else None),
         lm=str(lm) if lm else None,
     )
+
+
+def gate_threshold(header: RunHeader) -> float | None:
+    """What a run's gate compares with, whatever gate it is: α of the vote, of the random gate its share of quizzes.
+
+    None where nothing is examined, and of a gate that compares with nothing.
+    """
+    settings = _mapping(header.configuration, "settings")
+    if settings.get("examine") is False:
+        return None
+    gate = settings.get("gate")
+    # A gate of its own is written with its threshold; that of the vote is a setting by itself.
+    return _threshold(gate if isinstance(gate, Mapping) else settings)
 
 
 def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

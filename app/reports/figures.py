@@ -142,7 +142,7 @@ def _probable(entry: Entry | None, group: Group | None) -> Iterator[tuple[float,
     """T_c and the answer's probability of each quiz that has both."""
     seen = set()
     lines = [] if entry is None else list(entry.lines.values()) if group is None else entry.within(group)
-    for quiz in (quiz for line in lines if line.record is not None for quiz in line.record.quizzes):
+    for quiz in (quiz for line in lines for quiz in line.quizzes):
         first = leader([cluster.size for cluster in quiz.clusters])
         if first is None or quiz.consistency is None or not quiz.complete or plain(str(quiz.resolved)) in seen:
             continue

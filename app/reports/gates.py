@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from keqa.metrics.calibration import expected_calibration_error
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import aurc, prediction_rejection_ratio
 from keqa.programs.gates import Golds
 from keqa.reports.entries import Entry
-from keqa.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.reports.grid import Cell, Column, Grid, Row, number, share, text
 from keqa.reports.measures import measure
 from keqa.reports.quizzes import checked_quizzes
+from keqa.runs.methods import METHODS, VOTES
 
 __all__ = ["gate_rows", "gates", "ranked"]
 
 _COLUMNS = (
     Column("gate", right=False),
+    Column("threshold"),
     Column("ratio"),
     Column("F1"),
     Column("EM"),
@@ -44,9 +46,11 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
         return None
     rows = tuple(Row((text(entry.title), *_cells(entry, golds(entry)))) for entry in compared)
     notes = (
+        *_thresholds(compared),
         "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
+        *_told_to_oracles(compared),
     )
     return Grid("gates", "Gates", _COLUMNS, rows, notes)
 
@@ -57,11 +61,14 @@ def ranked(entry: Entry, golds: Golds | None) -> tuple[list[float], list[float]]
     The score of a set that was stopped early is a bound of its T_c, and quizzes without one are not like the others:
     what is left of them would flatter or wrong the gate.
     """
-    found = checked_quizzes(entry, golds=golds)
-    scores = [one.score for one in found if one.quiz.complete]
-    if len(scores) < len(found) or None in scores:
-        return [], []
-    return [float(score or 0.0) for score in scores], [float(one.right(one.answer)) for one in found]
+    scores, quality = [], []
+    for one in checked_quizzes(entry, golds=golds):
+        score = one.score if one.quiz.complete else None
+        if score is None:
+            return [], []
+        scores.append(score)
+        quality.append(float(one.right(one.answer)))
+    return scores, quality
 
 
 def _cells(entry: Entry, golds: Golds | None) -> list[Cell]:
@@ -70,6 +77,7 @@ def _cells(entry: Entry, golds: Golds | None) -> list[Cell]:
     known = [score for score, right in zip(scores, quality, strict=True) if right]
     unknown = [score for score, right in zip(scores, quality, strict=True) if not right]
     return [
+        number(entry.threshold),
         number(measure("quiz retrieval ratio", lines)),
         number(measure("f1", lines)),
         number(measure("em", lines)),
@@ -80,6 +88,48 @@ def _cells(entry: Entry, golds: Golds | None) -> list[Cell]:
         _defined(aurc, scores, quality),
         _defined(expected_calibration_error, scores, quality),
     ]
+
+
+def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
+    """What the thresholds decide, and which of them are others than their gates come with."""
+    usual = {entry.label: _default(entry) for entry in compared}
+    others = [
+        f"{entry.title} {number(entry.threshold).text} instead of {number(usual[entry.label]).text}"
+        for entry in compared
+        if entry.threshold is not None and usual[entry.label] not in (None, entry.threshold)
+    ]
+    told = "Thresholds are the gates' defaults"
+    if others:
+        # Demonstrations are everybody's, a threshold is that of the gate it was tuned for.
+        told += f", except where a compiled program brought its own or one was given: {', '.join(others)}"
+    yield (
+        f"{told}. What is searched for, and so ratio, F1 and EM, depends on them: a gate whose threshold was tuned has "
+        "an advantage there over those at their defaults. AUROC, PRR, AURC and ECE do not depend on them. That of the "
+        "random gate is the share of quizzes that it searches for."
+    )
+
+
+def _told_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
+    """Of how many quizzes an oracle had the gold answer, without which it searches as it does for what is unknown."""
+    for entry in compared:
+        told = [line.told for line in entry.lines.values() if line.told is not None]
+        known, decided = sum(one for one, _ in told), sum(one for _, one in told)
+        if decided:
+            yield (
+                f"{entry.title}: the gold answer is known of {known} of {decided} quizzes "
+                f"({share(known / decided).text}); for the others it searches, so that it is an upper "
+                "bound only as far as they are known."
+            )
+
+
+def _default(entry: Entry) -> float | None:
+    """The threshold that a row's gate comes with; None where it has none, or none until it is given one."""
+    from keqa.programs import gates as known
+
+    method = METHODS.get(entry.method)
+    name = VOTES if method is None or method.gate is None else method.gate
+    threshold = getattr(getattr(known, name), "threshold", None)
+    return None if threshold is None else float(threshold)
 
 
 def _defined(of: Callable[[Sequence[float], Sequence[float]], float], a: list[float], b: list[float]) -> Cell:

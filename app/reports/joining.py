@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from keqa.errors import InputError
+from keqa.reports.brief import Brief, BriefRun, brief_of
 from keqa.reports.entries import Entry, Identity, called
-from keqa.reports.facets import facets_of
-from keqa.runs.lines import Run, RunHeader, RunLine
+from keqa.reports.facets import facets_of, gate_threshold
+from keqa.runs.lines import Run, RunHeader
 from keqa.runs.methods import METHODS
 
 __all__ = ["entries_of", "title_of"]
@@ -17,7 +18,7 @@ __all__ = ["entries_of", "title_of"]
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 
 
-def entries_of(runs: Sequence[Run]) -> list[Entry]:
+def entries_of(runs: Sequence[Run | BriefRun]) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
     Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
@@ -29,7 +30,7 @@ def entries_of(runs: Sequence[Run]) -> list[Entry]:
             hold different questions, or different gold answers, under one id.
     """
     found: dict[tuple[str, str], list[Entry]] = {}
-    asked: dict[Identity, tuple[RunLine, RunHeader]] = {}
+    asked: dict[Identity, tuple[Brief, RunHeader]] = {}
     for run in runs:
         header = run.header
         place = (header.dataset, header.split)
@@ -37,7 +38,7 @@ def entries_of(runs: Sequence[Run]) -> list[Entry]:
         if _is_on(entry, place):
             raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
         entry.expected.update((*place, one) for one in header.ids)
-        for line in run.lines:
+        for line in (one if isinstance(one, Brief) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
@@ -84,13 +85,15 @@ def _otherwise(row: Entry, first: Entry) -> str:
     return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
 
 
-def _mixed(first: RunLine, its_header: RunHeader, line: RunLine, header: RunHeader) -> str:
+def _mixed(first: Brief, its_header: RunHeader, line: Brief, header: RunHeader) -> str:
     """Why two lines are no answers to one question."""
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:
         told = f"different questions, {first.question!r} and {line.question!r},"
+    elif first.answers == line.answers:
+        told = f"different choices for {line.question!r}"
     else:
-        told = f"different gold answers, {first.answers} and {line.answers},"
+        told = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
     return (
         f"{files} hold {told} under the id {line.id!r} of {called((header.dataset, header.split))}: they were run on "
         "different data, or the data were changed in between. Report on them apart, or run one of them again"
@@ -117,4 +120,5 @@ def _entry(header: RunHeader) -> Entry:
         compiled=_compiled(header, own or (known is not None and known.learned is not None)),
         base=f"{configuration.get('prompts')} {configuration.get('reference')}",
         setting=json.dumps({name: configuration[name] for name in sorted(configuration) if name != "arguments"}),
+        threshold=gate_threshold(header),
     )

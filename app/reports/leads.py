@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from keqa.metrics.significance import Interval, mcnemar, paired_bootstrap, paired_t_test
+from keqa.reports.brief import Brief
 from keqa.reports.entries import Entry, Group
 from keqa.reports.measures import quality, right
-from keqa.runs.lines import RunLine
 
 __all__ = ["Lead", "chance", "lead_of"]
 
@@ -55,7 +55,7 @@ def chance(one: Entry, other: Entry, group: Group, score: str) -> float | None:
 
 
 def _paired(
-    one: Entry, other: Entry, of: Callable[[RunLine], _T], group: Group | None = None
+    one: Entry, other: Entry, of: Callable[[Brief], _T], group: Group | None = None
 ) -> tuple[list[_T], list[_T]]:
     both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
     return [of(one.lines[line]) for line in both], [of(other.lines[line]) for line in both]

@@ -171,6 +171,14 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
     )
     if any(entry.compiled and entry.own for entry in entries) and not all(entry.compiled for entry in entries):
         yield _compiled(entries)
+    impaired = [(entry, sum(line.impaired for line in entry.lines.values())) for entry in entries]
+    if any(count for _, count in impaired):
+        counts = ", ".join(f"{entry.title} {count} of {len(entry.lines)}" for entry, count in impaired if count)
+        yield (
+            f"Impaired: {counts}. These questions were answered although a search or a call failed for a reason that "
+            "may pass, such as without the passages of a retriever that was away; they are scored as they are. The "
+            "same command with --retry-failed asks them again."
+        )
     if any(not entry.comparable for entry in entries):
         most = f"{float(NOT_COMPARABLE_ABOVE):.0%}".replace("%", " %")
         yield f"Not comparable: more than {most} of the outputs did not parse, so it is the prompts that were measured."

@@ -10,8 +10,8 @@ from keqa.programs.gates import Golds
 from keqa.programs.records import QuizRecord
 from keqa.programs.references import plain
 from keqa.programs.votes import leader
+from keqa.reports.brief import Brief
 from keqa.reports.entries import Entry, Group
-from keqa.runs.lines import RunLine
 
 __all__ = ["Checked", "checked_quizzes", "golds_of_runs"]
 
@@ -56,7 +56,7 @@ def golds_of_runs(entry: Entry) -> Golds | None:
     """The gold answers of quizzes that are no questions themselves: the testbed tells them, benchmarks do not."""
     if {dataset for dataset, _, _ in entry.expected} != {TESTBED}:
         return None
-    from keqa.runs.questions import golds_of
+    from keqa.runs.golds import golds_of
     from keqa.testbed.testbed import Testbed
 
     world = Testbed()
@@ -65,28 +65,29 @@ def golds_of_runs(entry: Entry) -> Golds | None:
     return lambda quiz: found(quiz) if any(found(quiz)) else None
 
 
-def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | None = None) -> list[Checked]:
-    """The examined quizzes of a row whose gold answers are known, each text once.
+def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | None = None) -> Iterator[Checked]:
+    """The examined quizzes of a row whose gold answers are known, each text once and one in memory at a time.
 
     Args:
         entry: The row.
         group: Of these questions only.
         golds: Gold answers of quizzes; a quiz that is the question itself has the question's.
     """
-    found: dict[str, Checked] = {}
+    seen: set[str] = set()
     for line in entry.lines.values() if group is None else entry.within(group):
         for one in _checked(line, golds):
-            found.setdefault(plain(str(one.quiz.resolved)), one)
-    return list(found.values())
+            text = plain(str(one.quiz.resolved))
+            if text not in seen:
+                seen.add(text)
+                yield one
 
 
-def _checked(line: RunLine, golds: Golds | None) -> Iterator[Checked]:
-    for quiz in line.record.quizzes if line.record is not None else ():
+def _checked(line: Brief, golds: Golds | None) -> Iterator[Checked]:
+    for quiz in line.quizzes:
         if quiz.resolved is None or not quiz.samples:
             continue
-        if line.record is not None and plain(quiz.resolved) == plain(line.record.question):
-            choices = tuple(line.record.choices)
-            yield Checked(quiz, tuple(line.answers), line.answer_type, choices)
+        if plain(quiz.resolved) == plain(line.question):
+            yield Checked(quiz, line.answers, line.answer_type, line.choices)
         elif golds is not None:
             known = golds(quiz.resolved) if callable(golds) else golds.get(plain(quiz.resolved))
             if known:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from keqa.reports.brief import ROLES
 from keqa.reports.entries import Entry, Group, groups_of
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
-from keqa.reports.measures import ROLES, made_anew, measure
+from keqa.reports.measures import made_anew, measure
 from keqa.reports.sweeps import Facet, sweep
 
 __all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role"]
@@ -37,20 +38,24 @@ def costs(entries: Sequence[Entry]) -> Grid:
 
     Calls and tokens are those that the answers take; where a cache answered, the tokens are those it had been told.
     Seconds are those of questions whose calls were all made anew, for a cache answers sooner than any language model.
+    The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
     """
     groups = groups_of(entries)
     columns = [Column("method", right=False)]
     columns += [Column(heading, group.name) for group in groups for heading, _, _ in _COSTS]
+    columns.append(Column("total"))
     rows = []
     for entry in entries:
         cells: list[Cell] = [text(entry.title)]
         for group in groups:
             lines = entry.within(group)
             cells += [number(measure(name, lines), digits) for _, name, digits in _COSTS]
+        cells.append(number(measure("total seconds", list(entry.lines.values())), 1))
         rows.append(Row(tuple(cells)))
     notes = (
         "R: retrievals, L: calls to language models, time: seconds, each for one question; p50 and p95: the seconds "
-        "that half and 19 of 20 questions take at most.",
+        "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
+        "side by side, so that the clock shows less.",
         *_untimed(entries, groups),
     )
     return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)

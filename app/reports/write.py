@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.programs.gates import Golds
+from keqa.reports.brief import BriefRun
 from keqa.reports.curves import Figure, points_of
 from keqa.reports.discriminator import discriminator
 from keqa.reports.entries import Entry
@@ -26,11 +27,11 @@ from keqa.runs.lines import Run
 __all__ = ["figures", "table", "tables", "write"]
 
 
-def table(runs: Sequence[Run]) -> Rendered:
+def table(runs: Sequence[Run | BriefRun]) -> Rendered:
     """Table 1 for a rich console: every method on every kind of question, with costs and significance.
 
     Args:
-        runs: As `keqa.runs.reading.read_run` reads them, finished or not.
+        runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them, finished or not.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -38,11 +39,11 @@ def table(runs: Sequence[Run]) -> Rendered:
     return Rendered(overall(main_rows(_entries(runs))))
 
 
-def tables(runs: Sequence[Run]) -> list[Grid]:
+def tables(runs: Sequence[Run | BriefRun]) -> list[Grid]:
     """The tables of the KEQA paper, and that of gates, as far as the runs have their rows.
 
     Args:
-        runs: As `keqa.runs.reading.read_run` reads them.
+        runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -61,11 +62,11 @@ def tables(runs: Sequence[Run]) -> list[Grid]:
     return [grid for grid in found if grid is not None]
 
 
-def figures(runs: Sequence[Run]) -> list[Figure]:
+def figures(runs: Sequence[Run | BriefRun]) -> list[Figure]:
     """Figures 3 to 5 of the KEQA paper, and those of gates, as far as the runs have their points.
 
     Args:
-        runs: As `keqa.runs.reading.read_run` reads them.
+        runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -73,14 +74,14 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     return figures_of(_entries(runs), _golds())
 
 
-def write(folder: Path | str, runs: Sequence[Run], *, plots: bool | None = None) -> list[Path]:
+def write(folder: Path | str, runs: Sequence[Run | BriefRun], *, plots: bool | None = None) -> list[Path]:
     """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
 
     No language model is asked: run files are all that is needed, so that everything can be drawn again.
 
     Args:
         folder: Where to; it is made where it is not there.
-        runs: As `keqa.runs.reading.read_run` reads them.
+        runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them.
         plots: Whether to draw the figures; where None, if matplotlib is installed.
 
     Returns:
@@ -106,7 +107,7 @@ def write(folder: Path | str, runs: Sequence[Run], *, plots: bool | None = None)
     return paths
 
 
-def _entries(runs: Sequence[Run]) -> list[Entry]:
+def _entries(runs: Sequence[Run | BriefRun]) -> list[Entry]:
     if not runs:
         raise InputError("there is no run to report on")
     return entries_of(runs)

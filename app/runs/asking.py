@@ -12,6 +12,7 @@ from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.redaction import without_secrets
+from keqa.runs.golds import telling
 from keqa.runs.lines import RunLine
 
 __all__ = ["ask", "scores_of"]
@@ -35,16 +36,17 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     started = time.perf_counter()
     record: QuestionRecord | None = None
     error: KeqaError | None = None
-    try:
-        asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
-        record = program(question=example.question, **asked).record
-    except (ConfigurationError, MissingExtraError):
-        raise
-    except KeqaError as raised:
-        record, error = getattr(raised, "record", None), raised
-    except Exception as raised:
-        # A fault of one question, whatever it is, must not take the others with it.
-        error = StageError("program", type(raised).__name__, str(raised))
+    asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
+    with telling(example) as told:
+        try:
+            record = program(question=example.question, **asked).record
+        except (ConfigurationError, MissingExtraError):
+            raise
+        except KeqaError as raised:
+            record, error = getattr(raised, "record", None), raised
+        except Exception as raised:
+            # A fault of one question, whatever it is, must not take the others with it.
+            error = StageError("program", type(raised).__name__, str(raised))
     record = record and _without_secrets(record, program)
     seconds = record.cost.seconds if record is not None else time.perf_counter() - started
     answer = record.answer if record is not None and error is None else None
@@ -59,6 +61,8 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         record=record,
         error=None if error is None else _failure(error, record, program),
         seconds=seconds,
+        choices=list(example.choices),
+        golds=told.answers,
     )
 
 

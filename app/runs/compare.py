@@ -14,9 +14,10 @@ from keqa.programs.program import Program
 from keqa.runs.cache import CallCache
 from keqa.runs.configuration import describe, differences
 from keqa.runs.files import empty
+from keqa.runs.golds import golds_of
 from keqa.runs.making import Parts, given, make
 from keqa.runs.methods import Spec
-from keqa.runs.questions import Questions, golds_of
+from keqa.runs.questions import Questions
 from keqa.runs.reading import iter_lines, read_header
 from keqa.runs.runner import evaluate
 from keqa.runs.tally import Tally
@@ -24,6 +25,8 @@ from keqa.runs.tally import Tally
 __all__ = ["Row", "compare", "run_path"]
 
 _MATCHED = ("gate-votes", "keqa")
+_GOLDS = "of quizzes that ask the same"
+"""How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def compare(
         cache: Shared by all.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once.
-        retry_failed: Ask failed questions of an earlier run again.
+        retry_failed: Ask failed and impaired questions of an earlier run again.
         progress: Called with the label after each question.
 
     Yields:
@@ -99,7 +102,9 @@ def compare(
 
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
-        configuration = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
+        configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
+        if spec.method.gate == "OracleGate":
+            configuration["golds"] = _GOLDS
         if spec in later:
             _forget_other_ratio(path, spec, questions, {**describe(program), **configuration})
         tally = evaluate(

@@ -35,6 +35,7 @@ class RunFile:
         self._stream = stream
         self._places: dict[str, range] = {}
         self._open_again: set[str] = set()
+        self._failed: set[str] = set()
         self._lock = threading.Lock()
 
     @classmethod
@@ -53,7 +54,7 @@ class RunFile:
             path: The file; its folder is made where it is missing.
             header: What is run; the file must have been begun under the same fingerprint.
             asked: By id, `RunLine.content` of every question, so that one that has changed since is not passed over.
-            retry_failed: Whether failed questions count as not asked.
+            retry_failed: Whether failed questions count as not asked, and impaired ones (`RunLine.impairments`) too.
             found: Called with each line that stands.
 
         Raises:
@@ -82,23 +83,25 @@ class RunFile:
             return
         before = read_header(self.path)
         self._compare(before)
-        failed: dict[str, range] = {}
+        amiss: dict[str, range] = {}
         end = len(first)
         for place, line in places(self.path):
             self._check(line, asked)
             self._places[line.id] = place
             end = place.stop
-            # A failed question may have been asked again, and then the later line stands.
-            if line.failed:
-                failed[line.id] = place
+            self._failed.discard(line.id)
+            # Such a question may have been asked again, and then the later line stands.
+            if line.failed or line.impairments:
+                amiss[line.id] = place
+                self._failed |= {line.id} if line.failed else set()
             else:
-                failed.pop(line.id, None)
+                amiss.pop(line.id, None)
                 found(line)
         self._stream.truncate(end)
         if retry_failed:
-            self._open_again = set(failed)
+            self._open_again = set(amiss)
         else:
-            for line in self._lines_at(failed.values()):
+            for line in self._lines_at(amiss.values()):
                 found(line)
         if before.ids != self.header.ids:
             self._rewrite()
@@ -111,8 +114,8 @@ class RunFile:
             )
         if line.content != asked[line.id]:
             raise InputError(
-                f"{self.path}: the question {line.id!r} or its answers have changed since it was asked; name another "
-                "folder or label"
+                f"{self.path}: the question {line.id!r}, its choices or its answers have changed since it was asked; "
+                "name another folder or label"
             )
 
     def _lines_at(self, places: Iterable[range]) -> Iterator[RunLine]:
@@ -135,8 +138,11 @@ class RunFile:
         return name in self._places and name not in self._open_again
 
     def again(self, name: str) -> bool:
-        """Whether a question has failed before and is asked again."""
-        return name in self._open_again
+        """Whether a question has failed before and is asked again.
+
+        One that was impaired has not: what it was answered by is sound, and only what failed has to be asked again.
+        """
+        return name in self._open_again and name in self._failed
 
     def add(self, line: RunLine) -> None:
         """Keep a question's line; a kill does not take it any more. Safe to call from many threads.

@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from keqa.programs.failures import may_pass
 from keqa.programs.records import AnswerType, Failure, QuestionRecord
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
 
 FORMAT = 1
 """Version of the layout of a run file."""
+
+_SELDOM = ("choices", "golds")
 
 
 class _Written(BaseModel):
@@ -83,6 +86,9 @@ class RunLine(_Written):
         record: The whole story, cost included; None where the question could not even be asked.
         error: Why there is no answer.
         seconds: Wall time of the question.
+        choices: The options of a choice.
+        golds: By resolved text, the gold answers of those of its quizzes for which the oracle gate had any; None where
+            that gate did not decide.
     """
 
     id: str
@@ -95,6 +101,8 @@ class RunLine(_Written):
     record: QuestionRecord | None = None
     error: Failure | None = None
     seconds: float = 0.0
+    choices: list[str] = []
+    golds: dict[str, list[str]] | None = None
 
     @property
     def failed(self) -> bool:
@@ -102,14 +110,27 @@ class RunLine(_Written):
         return self.error is not None
 
     @property
+    def impairments(self) -> list[str]:
+        """What went wrong on the way to its answer and may pass, by the class names of the errors.
+
+        Such as a retriever that was away: the question was then answered without passages, which says nothing about the
+        method. A question without an answer has none, for it has failed.
+        """
+        if self.failed or self.record is None:
+            return []
+        return [note.cause for note in self.record.degradations if may_pass(note.cause)]
+
+    @property
     def content(self) -> int:
         """Tells within a process whether a question is still the same; see `content_of`."""
-        return content_of(self.question, self.answers, self.answer_type)
+        # Lines that do not tell the choices by themselves have them in the record.
+        choices = self.choices or (self.record.choices if self.record is not None else [])
+        return content_of(self.question, self.answers, self.answer_type, choices)
 
 
-def content_of(question: str, answers: Sequence[str], answer_type: str) -> int:
-    """A hash of a question and its gold answers, for this process only."""
-    return hash((question, tuple(answers), answer_type))
+def content_of(question: str, answers: Sequence[str], answer_type: str, choices: Sequence[str] = ()) -> int:
+    """A hash of a question with its choices and gold answers, for this process only."""
+    return hash((question, tuple(answers), answer_type, tuple(choices)))
 
 
 @dataclass(frozen=True)
@@ -142,7 +163,12 @@ def header_line(header: RunHeader) -> bytes:
 
 def run_line(line: RunLine) -> bytes:
     """A further line of a run file."""
-    return _line(line.model_dump(mode="json"))
+    # What most questions do not have is left out where it is not there.
+    return _line(line.model_dump(mode="json", exclude={name for name in _SELDOM if not _has(line, name)}))
+
+
+def _has(line: RunLine, name: str) -> bool:
+    return getattr(line, name) != RunLine.model_fields[name].default
 
 
 def _line(value: Any) -> bytes:

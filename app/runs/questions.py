@@ -14,10 +14,9 @@ from keqa.data.loading import sampled
 from keqa.data.own import Problem
 from keqa.data.rows import json_lines
 from keqa.errors import InputError
-from keqa.programs.references import parse, plain, resolve
 from keqa.retrievers.readers.common import plain_suffix
 
-__all__ = ["Questions", "golds_of", "of_name", "of_testbed"]
+__all__ = ["Questions", "of_name", "of_testbed"]
 
 _LINES = (".jsonl", ".ndjson")
 
@@ -94,37 +93,12 @@ def of_name(
     if own and split is None:
         lines = _Lines(Path(name))
         found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
-        problems = lines.problems() if sample is None else []
-        return Questions(Path(name).name, "", seed, _First(found, limit) if limit else found, problems)
+        return Questions(Path(name).name, "", seed, _First(found, limit) if limit else found, lines.problems())
     loaded = load(name if folder is None else f"{name}:{folder}", split=split, sample=sample, seed=seed)
     benchmark, named, _ = name.partition(":")
     title = benchmark if named or folder is not None else Path(name).name
     told = [str(problem) for problem in loaded.problems]
     return Questions(title, split or "", seed, loaded.examples[:limit], told)
-
-
-def golds_of(examples: Iterable[Any]) -> _Golds:
-    """The gold answers of the quizzes of examples, for `keqa.programs.gates.OracleGate`."""
-    golds: dict[str, tuple[str, ...]] = {}
-    for item in examples:
-        example = as_example(item)
-        golds[plain(example.question)] = example.answers
-        answers = {number: answer for number, answer in enumerate(example.quiz_answers, start=1)}
-        for quiz in parse(example.quizzes):
-            text = resolve(quiz, answers) if answers else None
-            if text is not None:
-                golds[plain(text)] = (answers[quiz.index],)
-    return _Golds(golds)
-
-
-class _Golds:
-    """A quiz that no gold decomposition has is answered by nothing, so that the oracle has it looked up."""
-
-    def __init__(self, golds: dict[str, tuple[str, ...]]) -> None:
-        self._golds = golds
-
-    def __call__(self, quiz: str) -> tuple[str, ...]:
-        return self._golds.get(plain(quiz), ("",))
 
 
 class _First:

@@ -71,8 +71,9 @@ def evaluate(
         configuration: What the answers depend on beyond `keqa.runs.configuration.describe`, as JSON.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once; their calls share the program's bound.
-        retry_failed: Ask the failed questions of an earlier run again, and only those and what is left. No cache
-            answers them, for it may hold the reply that they failed with.
+        retry_failed: Ask the failed questions of an earlier run again, and those that were answered although something
+            failed that may pass (`RunLine.impairments`), and only those and what is left. No cache answers the failed
+            ones, for it may hold the reply that they failed with.
         cache: Answers calls that were made before; DSPy's own where None.
         progress: Called after each question, one call at a time.
 
@@ -133,7 +134,7 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     for number, (example, _) in enumerate(_questions(items), start=1):
         if example.id in found:
             raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
-        found[example.id] = content_of(example.question, example.answers, example.answer_type)
+        found[example.id] = content_of(example.question, example.answers, example.answer_type, example.choices)
     if not found:
         raise InputError("there is no question to ask")
     return found

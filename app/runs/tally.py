@@ -22,6 +22,8 @@ class Tally:
         asked: How many were asked in this run.
         failed: How many of `done` have no answer.
         causes: What the failed ones failed with, by the class name of the error.
+        impaired: How many were answered although something failed that may pass; see `RunLine.impairments`.
+        impairments: What failed on the way to them, by the class name of the error, each once a question.
         scores: Sums by the name of the score.
         scored: Over how many questions each sum goes.
         requests: Requests to language models: what the answers take (logical calls).
@@ -36,6 +38,8 @@ class Tally:
     asked: int = 0
     failed: int = 0
     causes: Counter[str] = field(default_factory=Counter)
+    impaired: int = 0
+    impairments: Counter[str] = field(default_factory=Counter)
     scores: Counter[str] = field(default_factory=Counter)
     scored: Counter[str] = field(default_factory=Counter)
     requests: int = 0
@@ -50,6 +54,9 @@ class Tally:
         if line.error is not None:
             self.failed += 1
             self.causes[line.error.cause] += 1
+        if passing := set(line.impairments):
+            self.impaired += 1
+            self.impairments.update(passing)
         for name, score in line.scores.items():
             self.scores[name] += score  # type: ignore[assignment]
             self.scored[name] += 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.example import Example
-from keqa.optimize.alignment import agrees, best_gold, gold_quizzes, settled_quizzes
+from keqa.optimize.alignment import agrees, best_gold, gold_answers, gold_quizzes, settled_quizzes
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 EXAMPLE = Example(
@@ -101,6 +101,22 @@ def test_a_quiz_that_is_the_question_has_its_answers():
     told = record((EXAMPLE.question, EXAMPLE.question, "1926", []))
     (one,) = settled_quizzes(EXAMPLE, told)
     assert one.golds == EXAMPLE.answers
+
+
+@pytest.mark.parametrize(
+    ("quiz", "golds"),
+    [
+        ("Who governs Marton?", ("Robert Torman",)),
+        ("Who is the mayor who governs Marton?", ("Robert Torman",)),
+        ("When was the mayor Robert Torman born?", ("1 September 1926",)),
+        ("what is the birth date of the mayor of marton", EXAMPLE.answers),
+        ("When was Ada Elquist born?", None),
+        ("Who governs Marmouth?", None),
+    ],
+)
+def test_the_gold_answers_of_one_quiz_by_itself(quiz, golds):
+    assert gold_answers(quiz, EXAMPLE) == golds
+    assert gold_answers(quiz, Example("e", "Who?", ("x",))) is None
 
 
 def test_a_gold_quiz_settles_one_quiz_only():

@@ -84,17 +84,58 @@ def test_gates_are_ranked_by_what_they_say_of_memory(gate_runs):
     grid = gates(gate_runs, no_golds)
     # Right at T_c 1, .8 and .4, wrong at .6: of the three pairs of right and wrong two are in order. Risk by coverage
     # is 0, 0, 1/3, 1/4, so AURC .146; PRR (.25 - .1458) / (.25 - .0625). ECE (0 + .2 + .6 + .6) / 4.
-    assert shown(grid)[0] == ["KEQA's vote", ".500", "1.000", "1.000", "4", ".750", ".667", ".556", ".146", ".350"]
-    assert [row[:4] for row in shown(grid)[1:]] == [
-        ["Never retrieve", ".000", ".750", ".750"],
-        ["Always retrieve", "1.000", "1.000", "1.000"],
+    vote = ["KEQA's vote", "", ".500", "1.000", "1.000", "4", ".750", ".667", ".556", ".146", ".350"]
+    assert shown(grid)[0] == vote
+    assert [row[:5] for row in shown(grid)[1:]] == [
+        ["Never retrieve", "", ".000", ".750", ".750"],
+        ["Always retrieve", "", "1.000", "1.000", "1.000"],
     ]
+
+
+def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
+    entries = entries_of(
+        [
+            scored("gate-votes", (1, 0), gate="votes", threshold="1/1"),
+            scored("gate-certainty", (1, 0), gate={"kind": "CertaintyGate", "threshold": "4/5"}, threshold=None),
+            scored("gate-probability", (1, 0), gate={"kind": "ProbabilityGate", "threshold": "1/2"}, threshold=None),
+            scored("gate-random", (1, 0), gate={"kind": "RandomGate", "threshold": "1/3"}, threshold=None),
+            scored("gate-always", (1, 0), gate={"kind": "AlwaysRetrieveGate", "threshold": None}, threshold=None),
+            scored("gate-oracle", (1, 0), gate="oracle", threshold=None),
+        ]
+    )
+    grid = gates(entries, no_golds)
+    assert [column.name for column in grid.columns][:3] == ["gate", "threshold", "ratio"]
+    assert [row[:2] for row in shown(grid)] == [
+        ["KEQA's vote", "1.000"],
+        ["Certainty", ".800"],
+        ["Token probability", ".500"],
+        ["Random at a matched ratio", ".333"],
+        ["Always retrieve", ""],
+        ["Oracle", ""],
+    ]
+    assert grid.notes[0].startswith(
+        "Thresholds are the gates' defaults, except where a compiled program brought its own or one was given: KEQA's "
+        "vote 1.000 instead of .800. What is searched for, and so ratio, F1 and EM, depends on them"
+    )
+    usual = entries_of([scored("gate-votes", (1, 0), gate="votes", threshold="4/5")])
+    assert gates(usual, no_golds).notes[0].startswith("Thresholds are the gates' defaults. What is searched for")
+
+
+def test_the_gates_tell_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
+    decided = [quiz(f"Quiz {n}?", ["a"] * 5, [[0, 1, 2, 3, 4]], known=n == 0) for n in range(3)]
+    told = line(0, 1.0, quizzes=decided).model_copy(update={"golds": {"Quiz 0?": ["a"]}})
+    nothing = line(1, 1.0, quizzes=decided[:1]).model_copy(update={"golds": {}})
+    grid = gates(entries_of([run("gate-oracle", [told, nothing], gate="oracle")]), no_golds)
+    assert grid.notes[-1].startswith("Oracle: the gold answer is known of 1 of 4 quizzes (25.0 %)")
+    # A run of any other gate says nothing of it.
+    other = gates(entries_of([run("gate-votes", [line(0, 1.0, quizzes=decided)], gate="votes")]), no_golds)
+    assert not any("the gold answer is known" in note for note in other.notes)
 
 
 def test_a_gate_that_stopped_early_has_no_curve(run, line, quiz):
     short = quiz("Question 0?", ["gold"] * 4, [[0, 1, 2, 3]], complete=False)
     entries = entries_of([run("gate-votes", [line(0, 1.0, quizzes=[short])], gate="votes")])
-    assert shown(gates(entries, no_golds))[0][4:] == ["0", "", "", "", "", ""]
+    assert shown(gates(entries, no_golds))[0][5:] == ["0", "", "", "", "", ""]
     assert risk(entries, no_golds) is None
 
 
@@ -189,9 +230,9 @@ def timed(line, seconds):
 def test_costs_of_a_question(run, line):
     lines = [timed(line(0, 1.0, retrievals=0, calls=4), 2.0), timed(line(1, 1.0), 1.0), timed(line(2, 1.0), 6.0)]
     grid = costs(entries_of([run("keqa", lines)]))
-    assert [column.name for column in grid.columns] == ["method", "R", "L", "token", "time", "p50", "p95"]
+    assert [column.name for column in grid.columns] == ["method", "R", "L", "token", "time", "p50", "p95", "total"]
     # The 95th percentile lies .9 of the way from the second to the third.
-    assert shown(grid) == [["KEQA", ".67", "2.67", "100", "3.00", "2.00", "5.60"]]
+    assert shown(grid) == [["KEQA", ".67", "2.67", "100", "3.00", "2.00", "5.60", "9.0"]]
     assert len(grid.notes) == 1
 
 
@@ -199,13 +240,22 @@ def test_the_time_of_a_cache_is_no_time_of_a_method(run, line):
     some = [timed(line(0, 1.0, calls=3, cached=1), 0.01), timed(line(1, 1.0), 4.0)]
     grid = costs(entries_of([run("keqa", some), run("rag", [timed(line(0, 1.0, calls=0, cached=2), 0.01)])]))
     assert shown(grid) == [
-        ["Always retrieve", "1.00", "2.00", "100", "", "", ""],
-        ["KEQA", "1.00", "3.00", "100", "4.00", "4.00", "4.00"],
+        ["Always retrieve", "1.00", "2.00", "100", "", "", "", ".0"],
+        ["KEQA", "1.00", "3.00", "100", "4.00", "4.00", "4.00", "4.0"],
     ]
     assert grid.notes[1].startswith(
         "The time is that of questions whose calls no cache answered: Always retrieve 0 of 1, KEQA 1 of 2."
     )
     assert "--no-cache" in grid.notes[1]
+
+
+def test_the_total_is_over_all_kinds_of_question(run, line):
+    lines = [timed(line(0, 1.0), 1.5), timed(line(1, 1.0, kind="bridge"), 2.0), timed(line(2, 0.0, failed=True), 4.0)]
+    grid = costs(entries_of([run("keqa", lines)]))
+    assert [column.full for column in grid.columns].count("total") == 1
+    assert shown(grid)[0][-1] == "7.5"
+    assert grid.rows[0].cells[-1].value == 7.5
+    assert "Total: the seconds of all questions together" in grid.notes[0]
 
 
 def test_calls_by_role(run, line):

@@ -2,6 +2,7 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.metrics.significance import mcnemar, paired_t_test
+from keqa.programs.records import Degradation
 from keqa.reports.joining import entries_of
 from keqa.reports.overall import overall
 
@@ -119,6 +120,17 @@ def test_a_failed_question_scores_nothing_and_is_counted_apart(run, line):
     lines = [line(0, 1.0), line(1, 0.0, failed=True)]
     rows = by_method(overall(entries_of([run("keqa", lines)])))
     assert (rows["KEQA"]["EM"].text, rows["KEQA"]["failed"].text) == (".500", "1")
+
+
+def test_an_outage_is_told_under_the_table(run, line, scored):
+    away = Degradation(stage="retrieve", cause="RetrievalError", message="", action="went on without passages")
+    impaired = line(0, 0.0)
+    impaired = impaired.model_copy(update={"record": impaired.record.model_copy(update={"degradations": [away, away]})})
+    grid = overall(entries_of([scored("keqa", (1, 1)), run("rag", [impaired, line(1, 1.0)])]))
+    assert any(note.startswith("Impaired: Always retrieve 1 of 2. These questions") for note in grid.notes)
+    assert any("--retry-failed" in note for note in grid.notes)
+    sound = overall(entries_of([scored("keqa", (1, 1)), scored("rag", (1, 1))]))
+    assert not any("Impaired" in note for note in sound.notes)
 
 
 def test_calls_that_a_cache_answered_are_told_apart(run, line):

@@ -17,7 +17,13 @@ from keqa.runs.questions import Questions
 from keqa.runs.reading import read_run
 
 TOWNS = [
-    {"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}", "quizzes": [f"Who governs Town{n}?"]}
+    {
+        "id": f"t{n}",
+        "question": f"Who governs Town{n}?",
+        "answer": f"Mayor{n}",
+        "quizzes": [f"Who governs Town{n}?"],
+        "quiz_answers": [f"Mayor{n}"],
+    }
     for n in range(4)
 ]
 
@@ -90,6 +96,36 @@ def test_gates_read_the_same_draws(asking):
     known = {row.spec.label: [line.record.quizzes[0].known for line in read_run(row.path).lines] for row in rows}
     assert known["gate-votes"] == known["gate-oracle"] == [True, True, False, False]
     assert known["gate-never"] == [True] * 4
+
+
+def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):
+    run, engine = asking
+
+    def reworded(name, inputs, config):
+        if name == "DecomposeQuestion":
+            town = next(char for char in str(inputs) if char.isdigit())
+            asked = "Who is it that governs" if town in "02" else "What is the size of"
+            return {"quizzes": f'["{asked} Town{town}?"]'}
+        return governs(name, inputs, config)
+
+    engine.reply = reworded
+    (row,) = run("gate-oracle")
+    run_file = read_run(row.path)
+    # Of the mayors of Town0 and Town2 it has the gold answer, and the first is known; of sizes it has none.
+    assert [line.record.quizzes[0].known for line in run_file.lines] == [True, False, False, False]
+    assert [line.golds for line in run_file.lines] == [
+        {"Who is it that governs Town0?": ["Mayor0"]},
+        {},
+        {"Who is it that governs Town2?": ["Mayor2"]},
+        {},
+    ]
+    assert "golds" in run_file.header.configuration
+
+
+def test_other_gates_are_told_no_gold_answer(asking, tmp_path):
+    run, _ = asking
+    (row,) = run("gate-votes")
+    assert b'"golds"' not in row.path.read_bytes()
 
 
 def test_the_random_gate_retrieves_as_often_as_keqa_did(asking):

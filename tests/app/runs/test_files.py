@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.programs.records import Failure
+from keqa.programs.records import Degradation, Failure, QuestionRecord
 from keqa.runs.files import RunFile
 from keqa.runs.lines import RunHeader, RunLine, content_of, header_line, run_line
 from keqa.runs.reading import read_run
@@ -23,6 +23,13 @@ def line(name, *, failed=False, answer="x"):
     error = Failure(stage="answer", cause="LMTimeoutError", message="no reply") if failed else None
     given = None if failed else answer
     return RunLine(id=name, question=f"Who {name}?", answers=[name], answer=given, scores={"em": 0.0}, error=error)
+
+
+def impaired(name, cause="RetrievalError", answer="x"):
+    """Answered without the passages of a search that failed."""
+    note = Degradation(stage="retrieve", cause=cause, message="", action="went on without passages")
+    record = QuestionRecord(question=f"Who {name}?", degradations=[note, note], answer=answer)
+    return line(name, answer=answer).model_copy(update={"record": record})
 
 
 def opened(path, asked=ASKED, head=None, **kwargs):
@@ -99,6 +106,41 @@ def test_failed_questions_are_asked_again_where_it_is_wanted(path):
         file.finish()
     assert [one.answer for one in read_run(path).lines] == ["x", "now", "x"]
     assert path.read_bytes().count(b"\n") == 4
+
+
+def test_so_are_those_that_were_answered_although_a_search_failed(path):
+    with opened(path) as file:
+        file.add(impaired("a"))
+        file.add(impaired("b", "AdapterParseError"))
+        file.add(line("c", failed=True))
+        file.finish()
+    with opened(path) as file:
+        assert [name in file for name in IDS] == [True, True, True]
+    found = []
+    with opened(path, retry_failed=True, found=found.append) as file:
+        # What no other attempt would change stands.
+        assert [name in file for name in IDS] == [False, True, False]
+        # Of an impaired question only what failed is asked anew: the cache answers the rest.
+        assert [file.again(name) for name in IDS] == [False, False, True]
+        file.add(line("a", answer="now"))
+        file.add(line("c"))
+        file.finish()
+    assert [one.id for one in found] == ["b"]
+    assert [one.answer for one in read_run(path).lines] == ["now", "x", "x"]
+    with opened(path, retry_failed=True) as file:
+        assert all(name in file for name in IDS)
+
+
+def test_what_failed_and_was_then_answered_without_passages_is_no_failure_any_more(path):
+    with opened(path) as file:
+        file.add(line("a", failed=True))
+        file.add(impaired("a"))
+    found = []
+    with opened(path, found=found.append):
+        pass
+    assert [(one.id, one.failed) for one in found] == [("a", False)]
+    with opened(path, retry_failed=True) as file:
+        assert ("a" in file, file.again("a")) == (False, False)
 
 
 def test_killed_amid_a_retry_the_new_answer_stands(path):
@@ -183,8 +225,23 @@ def test_nor_may_a_question_change_under_its_id(path):
     with opened(path) as file:
         file.add(line("a"))
     changed = {**ASKED, "a": content_of("Who a?", ["another"], "short")}
-    with pytest.raises(InputError, match="the question 'a' or its answers have changed"):
+    with pytest.raises(InputError, match="the question 'a', its choices or its answers have changed"):
         opened(path, changed)
+
+
+@pytest.mark.parametrize("told", ["by the line", "by the record"])
+def test_nor_may_its_choices(path, told):
+    asked = {"a": content_of("Who a?", ["x"], "choice", ["x", "y"])}
+    record = QuestionRecord(question="Who a?", answer_type="choice", choices=["x", "y"], answer="x")
+    where = {"choices": ["x", "y"]} if told == "by the line" else {"record": record}
+    choice = RunLine(id="a", question="Who a?", answers=["x"], answer_type="choice", answer="x", scores={}, **where)
+    with opened(path, asked, header(ids=["a"])) as file:
+        file.add(choice)
+    with opened(path, asked, header(ids=["a"])) as file:
+        assert "a" in file
+    changed = {"a": content_of("Who a?", ["x"], "choice", ["x", "z"])}
+    with pytest.raises(InputError, match="the question 'a', its choices or its answers have changed"):
+        opened(path, changed, header(ids=["a"]))
 
 
 def test_a_file_that_is_something_else_stays_as_it_is(path):

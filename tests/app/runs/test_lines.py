@@ -73,6 +73,15 @@ def test_the_layout_of_a_file(tmp_path):
     }
 
 
+def test_choices_and_what_an_oracle_knew_are_there_where_there_are_any(tmp_path):
+    choice = RIGHT.model_copy(update={"choices": ["Ann", "Bob"], "golds": {}})
+    path = write(tmp_path, header_line(HEADER), run_line(choice))
+    written = json.loads(path.read_text().splitlines()[1])
+    assert (written["choices"], written["golds"]) == (["Ann", "Bob"], {})
+    assert list(iter_lines(path)) == [choice]
+    assert choice.content != RIGHT.content
+
+
 def test_a_run_is_finished_when_every_question_was_asked(tmp_path):
     assert not read_run(write(tmp_path, header_line(HEADER), run_line(RIGHT))).finished
 

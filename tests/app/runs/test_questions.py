@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 
 from keqa.data.own import read_examples
 from keqa.errors import InputError
-from keqa.runs.questions import golds_of, of_name, of_testbed
-
-CHAIN = {
-    "id": "c",
-    "question": "To whom is the mayor of Oslo married?",
-    "answer": ["Ann Lee", "A. Lee"],
-    "quizzes": ["Who governs Oslo?", "To whom is #1 married?"],
-    "quiz_answers": ["Bob", "Ann Lee"],
-}
+from keqa.runs.questions import of_name, of_testbed
 
 
 @pytest.fixture
@@ -39,37 +31,6 @@ def ids(questions):
     return [example.id for example in questions.examples]
 
 
-def test_the_gold_answers_of_quizzes_are_those_of_their_resolved_text():
-    golds = golds_of([CHAIN])
-    assert golds("Who governs Oslo?") == ("Bob",)
-    assert golds("  to whom is BOB married? ") == ("Ann Lee",)
-    assert golds("To whom is the mayor of Oslo married?") == ("Ann Lee", "A. Lee")
-
-
-def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
-    golds = golds_of([CHAIN])
-    assert golds("To whom is #1 married?") == ("",)
-    assert golds("To whom is Carl married?") == ("",)
-
-
-def test_a_decomposition_without_answers_tells_the_question_alone():
-    golds = golds_of([{key: value for key, value in CHAIN.items() if key != "quiz_answers"}])
-    assert golds("Who governs Oslo?") == ("",)
-    assert golds(CHAIN["question"]) == ("Ann Lee", "A. Lee")
-
-
-def test_the_testbed_tells_the_answers_of_all_its_quizzes():
-    found = of_testbed("test", 8)
-    assert (found.dataset, found.split, found.seed) == ("testbed", "test", 0)
-    golds = golds_of(found.examples)
-    shapes = [question.shape for question in found.examples]
-    assert shapes == ["one hop", "bridge", "comparison", "yes/no"] * 2
-    for question in found.examples:
-        first = question.quizzes[0]
-        assert "#" not in first
-        assert golds(first) == (question.quiz_answers[0],)
-
-
 @pytest.mark.parametrize(("split", "limit"), [("half", None), ("test", 0), ("test", 10_000)])
 def test_questions_that_the_testbed_has_not(split, limit):
     with pytest.raises(InputError, match="the testbed"):
@@ -87,6 +48,13 @@ def test_lines_can_be_gone_through_again_and_what_cannot_be_used_is_told(mine):
     assert (found.dataset, found.split, found.seed) == ("mine.jsonl", "", 0)
     places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
     assert places == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize("options", [{"sample": 2, "seed": 1}, {"limit": 1}])
+def test_what_cannot_be_used_is_told_of_a_part_of_the_lines_too(mine, options):
+    found = of_name(mine(*towns(2), "not JSON", {"question": "Who?"}, towns(3)[2]), **options)
+    places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
+    assert places == ["line 3", "line 4"]
 
 
 def test_a_question_and_an_id_count_once(mine):

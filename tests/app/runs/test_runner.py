@@ -7,7 +7,8 @@ import pytest
 from dspy import lm15
 from dspy.clients import base_lm
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.programs.baselines import AlwaysRetrieve
 from keqa.runs.questions import of_name
 from keqa.runs.reading import read_run
 from keqa.runs.runner import evaluate
@@ -87,6 +88,47 @@ def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_pa
     assert (tally.asked, tally.done, tally.failed) == (2, 5, 0)
     lines = read_run(tmp_path / "run.jsonl").lines
     assert [line.answer for line in lines] == ["x", "x", "Mayor2", "x", "Mayor4"]
+
+
+def test_an_outage_of_the_retriever_is_told_and_its_questions_can_be_asked_again(scripted, retriever, tmp_path):
+    def read(name, inputs, config):
+        return {"answer": "Ann" if "Ann" in str(inputs.get("passages")) else "a guess"}
+
+    lm, _ = scripted(read, cache=True)
+    lm.model = "scripted/mayors"
+    found = retriever("Ann governs Town0 and Town1.")
+    search, away = found.search, {"Who governs Town1?"}
+
+    def sometimes(query, k=10):
+        if query in away:
+            raise RetrievalError("the server is away")
+        return search(query, k)
+
+    found.search = sometimes
+    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "Ann"} for n in range(2)]
+    program = AlwaysRetrieve(found)
+    program.set_lm(lm)
+    out = tmp_path / "run.jsonl"
+    tally = evaluate(program, towns, out=out)
+    assert (tally.failed, tally.impaired, dict(tally.impairments)) == (0, 1, {"RetrievalError": 1})
+    assert [line.impairments for line in read_run(out).lines] == [[], ["RetrievalError"]]
+    # Not by itself: what it was answered is an answer.
+    tally = evaluate(program, towns, out=out)
+    assert (tally.asked, tally.impaired) == (0, 1)
+    away.clear()
+    tally = evaluate(program, towns, out=out, retry_failed=True)
+    assert (tally.asked, tally.impaired, tally.mean("em")) == (1, 0, 1.0)
+    assert evaluate(program, towns, out=out, retry_failed=True).asked == 0
+
+
+def test_other_choices_are_another_question(closed_book, tmp_path):
+    asked = {"id": "a", "question": "Which?", "answer": "A", "answer_type": "choice", "choices": ["red", "blue"]}
+    program, engine = closed_book(lambda name, inputs, config: {"answer": "red"})
+    evaluate(program, [asked], out=tmp_path / "run.jsonl")
+    assert evaluate(program, [asked], out=tmp_path / "run.jsonl").asked == 0
+    with pytest.raises(InputError, match="its choices"):
+        evaluate(program, [{**asked, "choices": ["red", "green"]}], out=tmp_path / "run.jsonl")
+    assert len(engine.calls) == 1
 
 
 def test_a_fault_in_a_method_is_a_failure_of_its_question(closed_book, tmp_path):

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from keqa.data.example import as_example
+from keqa.runs.golds import golds_of, telling
+from keqa.runs.questions import of_testbed
+
+CHAIN = {
+    "id": "c",
+    "question": "To whom is the mayor of Oslo married?",
+    "answer": ["Ann Lee", "A. Lee"],
+    "quizzes": ["Who governs Oslo?", "To whom is #1 married?"],
+    "quiz_answers": ["Bob", "Ann Lee"],
+}
+
+
+def test_the_gold_answers_of_quizzes_are_those_of_their_resolved_text():
+    golds = golds_of([CHAIN])
+    assert golds("Who governs Oslo?") == ("Bob",)
+    assert golds("  to whom is BOB married? ") == ("Ann Lee",)
+    assert golds("To whom is the mayor of Oslo married?") == ("Ann Lee", "A. Lee")
+
+
+def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
+    golds = golds_of([CHAIN])
+    assert golds("To whom is #1 married?") == ("",)
+    assert golds("To whom is Carl married?") == ("",)
+
+
+def test_a_decomposition_without_answers_tells_the_question_alone():
+    golds = golds_of([{key: value for key, value in CHAIN.items() if key != "quiz_answers"}])
+    assert golds("Who governs Oslo?") == ("",)
+    assert golds(CHAIN["question"]) == ("Ann Lee", "A. Lee")
+
+
+def test_the_testbed_tells_the_answers_of_all_its_quizzes():
+    found = of_testbed("test", 8)
+    assert (found.dataset, found.split, found.seed) == ("testbed", "test", 0)
+    golds = golds_of(found.examples)
+    shapes = [question.shape for question in found.examples]
+    assert shapes == ["one hop", "bridge", "comparison", "yes/no"] * 2
+    for question in found.examples:
+        first = question.quizzes[0]
+        assert "#" not in first
+        assert golds(first) == (question.quiz_answers[0],)
+
+
+def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
+    golds = golds_of([CHAIN, {"id": "d", "question": "Who governs Rome?", "answer": "Cai"}])
+    with telling(as_example(CHAIN)) as told:
+        assert golds("Who is it that governs Oslo?") == ("Bob",)
+        assert golds("To whom is the man called Bob married?") == ("Ann Lee",)
+        assert golds("who governs rome?") == ("Cai",)
+        # Another question's quiz in other words may ask something else.
+        assert golds("Who is it that governs Rome?") == ("",)
+    assert told.answers == {
+        "Who is it that governs Oslo?": ["Bob"],
+        "To whom is the man called Bob married?": ["Ann Lee"],
+        "who governs rome?": ["Cai"],
+    }
+    # Out of the question its quizzes are known by their own words alone.
+    assert golds("Who is it that governs Oslo?") == ("",)
+
+
+def test_what_is_told_of_nothing_is_not_the_same_as_not_being_asked():
+    golds = golds_of([CHAIN])
+    with telling(as_example(CHAIN)) as told:
+        assert told.answers is None
+        golds("Who governs Rome?")
+        assert told.answers == {}
