@@ -23,6 +23,9 @@ CONSTANT = 60
 DEPTH = 100
 """So many passages of each retriever are ranked together, at least."""
 
+# The passages that are ranked, many times those that are returned, are held for so many queries at a time.
+_SLICE = 100
+
 
 @dataclass(frozen=True, slots=True)
 class HybridManifest:
@@ -105,10 +108,14 @@ class HybridRetriever(Retriever):
         return fused([retriever.search(query, depth) for retriever in self.retrievers], self._constant)[:k]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; each retriever gets all queries at once."""
+        """Return one list of hits per query; each retriever gets many queries at once."""
         depth = max(checked_k(k), self._depth)
-        found = [retriever.search_many(queries, depth) for retriever in self.retrievers]
-        return [fused(lists, self._constant)[:k] for lists in zip(*found, strict=True)]
+        found: list[list[Hit]] = []
+        for start in range(0, len(queries), _SLICE):
+            some = queries[start : start + _SLICE]
+            parts = [retriever.search_many(some, depth) for retriever in self.retrievers]
+            found += [fused(lists, self._constant)[:k] for lists in zip(*parts, strict=True)]
+        return found
 
     def __deepcopy__(self, memo: dict[int, object]) -> HybridRetriever:
         """Return itself: copies of a program share the indexes."""

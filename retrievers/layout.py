@@ -15,6 +15,7 @@ process killed at any moment leaves either the index as it was or the new one, c
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -71,15 +72,48 @@ def no_index(folder: Path) -> RetrievalError:
     return RetrievalError(f"{folder} is not an index: it has no manifest.json")
 
 
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the system raises while something is written into an error that tells what to do.
+
+    Args:
+        path: What is written.
+
+    Raises:
+        RetrievalError: It cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
+
+
+def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
+    """The error of what could not be written, from that of the system or of a library that knows its words only."""
+    full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
+    hint = "; free space and run the same again" if full else ""
+    return RetrievalError(f"{path} cannot be written: {error}{hint}")
+
+
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that, whatever happens, either the old or the new content is there."""
+    """Write a file so that, whatever happens, either the old or the new content is there.
+
+    Raises:
+        RetrievalError: It cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+    with disk_errors(path):
+        try:
+            with temporary.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except OSError:
+            # A folder with such a rest in it would be no index, nor an empty folder.
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

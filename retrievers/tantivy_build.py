@@ -30,6 +30,7 @@ from keqa.retrievers.layout import (
     MANIFEST,
     NEXT_MANIFEST,
     claim,
+    disk_errors,
     exclusive,
     read_manifest,
     remove_if_unused,
@@ -88,7 +89,7 @@ def build_index(
 
     Raises:
         InputError: There are no passages, one has no id, or ``out`` holds something that is not an index.
-        RetrievalError: Another process works on the index, or the engine failed.
+        RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
     """
     folder = Path(out)
     tell = notice or _LOG.warning
@@ -163,7 +164,8 @@ class _Build:
         data = self._folder / f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
         marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
         write_atomically(self._folder / BUILDING, json.dumps(marker) + "\n")
-        data.mkdir()
+        with disk_errors(data):
+            data.mkdir()
         intake = Intake(passages)
         count = self._index(intake, data)
         if count == 0:

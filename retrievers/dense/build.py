@@ -58,7 +58,7 @@ def build_dense(
     """Build a dense index, and publish it only when it is finished.
 
     An index that is already there stays in place until then. The same call after a kill or a failure goes on at the
-    first shard that was not finished, where passages and settings are still the same, and ends in the same index.
+    first shard that was not finished, where passages, settings and model are the same, and ends in the same index.
 
     Args:
         passages: The passages, read once and never held in memory.
@@ -100,7 +100,7 @@ def build_dense(
     with exclusive(folder):
         try:
             settings = {**dataclasses.asdict(encoder.settings), "shard": shard}
-            work = begin(folder, passages, settings, tell)
+            work = begin(folder, passages, settings, encoder.passage_probe(), tell)
             _encode(work, encoder, shard, progress or (lambda done, of: None))
             manifest = _publish(folder, work, encoder, flat_limit, tuple(sources), name or folder.resolve().name)
         finally:

@@ -11,15 +11,19 @@ import numpy as np
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import EmbeddingModel, Side, Vectors, open_model
+from keqa.retrievers.layout import disk_errors
 
-__all__ = ["Encoder", "EncoderSettings"]
+__all__ = ["Encoder", "EncoderSettings", "same_weights"]
 
 SIMILARITIES = ("cosine", "dot")
 
 # Any question will do: it tells whether a model gives the vectors that it gave when an index was built.
 _PROBE = "Who wrote the first program, and for which machine?"
 _SAVED = "probe.npy"
+# Another machine, or its graphics card, rounds otherwise.
 _SAME = 0.99
+# Two states of one model in training are this close; one model is closer to itself wherever it runs.
+_SAME_WEIGHTS = 0.9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +134,7 @@ class Encoder:
             encoder = cls(settings, open_model(settings.query_model), None)
         except ConfigurationError as error:
             raise ConfigurationError(f"the index in {where} needs the model that it was built with: {error}") from error
-        now = encoder._probe()
-        same = now.shape == probe.shape and float(now @ probe) >= _SAME * float(
-            np.linalg.norm(now) * np.linalg.norm(probe)
-        )
-        if not same:
+        if not _alike(encoder._probe(), probe, _SAME):
             raise RetrievalError(
                 f"the model {settings.query_model!r} is not the one that the index in {where} was built with: it gives "
                 "other vectors. Put that model back, or build the index again"
@@ -142,8 +142,18 @@ class Encoder:
         return encoder
 
     def save_probe(self, data: Path) -> None:
-        """Write into a data folder what tells this encoder from others."""
-        np.save(data / _SAVED, self._probe(), allow_pickle=False)
+        """Write into a data folder what tells this encoder from others.
+
+        Raises:
+            RetrievalError: It cannot be written.
+        """
+        with disk_errors(data / _SAVED):
+            np.save(data / _SAVED, self._probe(), allow_pickle=False)
+
+    def passage_probe(self) -> list[float]:
+        """What tells the model of passages from others, for the note of a build under way."""
+        row: list[float] = self.passages([Passage("", "", _PROBE)])[0].tolist()
+        return row
 
     def _probe(self) -> Vectors:
         row: Vectors = self.queries([_PROBE])[0]
@@ -174,3 +184,23 @@ class Encoder:
         if rows.shape != (len(texts), self.settings.dimension) or not np.isfinite(rows).all():
             raise RetrievalError(f"the model {model.name!r} gave no usable vectors for {len(texts)} texts")
         return rows
+
+
+def same_weights(probe: Sequence[float], earlier: object) -> bool:
+    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can stand in one index.
+
+    Args:
+        probe: Of the model as it is now.
+        earlier: As a note holds it, whatever that is.
+    """
+    try:
+        return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME_WEIGHTS)
+    except (TypeError, ValueError):
+        return False
+
+
+def _alike(one: Vectors, other: Vectors, least: float) -> bool:
+    """Whether the cosine of two vectors is at least so much."""
+    if one.shape != other.shape:
+        return False
+    return float(one @ other) >= least * float(np.linalg.norm(one) * np.linalg.norm(other))

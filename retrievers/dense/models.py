@@ -89,7 +89,7 @@ def open_model(name: str) -> EmbeddingModel:
         name: ``local/minilm``, or a sentence-transformers model by name or folder.
 
     Raises:
-        ConfigurationError: There is no such model, or its weights are not those that were pinned.
+        ConfigurationError: There is no such model, or its weights are damaged or not those that were pinned.
         MissingExtraError: A package is missing.
     """
     with _opening:
@@ -103,12 +103,18 @@ def _load(name: str) -> Any:
     # Torch's threads would otherwise spin while they wait, which slows every other busy process and this one with it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
+        from safetensors import SafetensorError
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise MissingExtraError("dense", f"The embedding model {name!r}") from None
     try:
         with _no_bars():
             return SentenceTransformer(_packaged() if name == LOCAL else name)
+    except SafetensorError as error:
+        raise ConfigurationError(
+            f"the weights of the embedding model {name!r} are damaged, or a pointer of Git LFS in their place "
+            f"({one_line(str(error))}): bring the whole file, with `git lfs pull` or by a new download"
+        ) from error
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigurationError(
             f"the embedding model {name!r} cannot be opened ({one_line(str(error))}). It is {LOCAL}, or a "

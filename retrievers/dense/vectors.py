@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.dense.models import Vectors
-from keqa.retrievers.layout import write_atomically
+from keqa.retrievers.layout import cannot_be_written, disk_errors, write_atomically
 
 __all__ = ["VectorFile", "VectorSettings", "drop_unused", "finish", "open_search", "settings_for"]
 
@@ -71,13 +71,16 @@ class VectorFile:
             data: The data folder.
             rows: How many there will be.
             dimension: Their length.
+
+        Raises:
+            RetrievalError: The file cannot be written.
         """
         self._data, self._shape = data, (rows, dimension)
         self.done = 0
         try:
             self.done = min(int(json.loads((data / _ENCODED).read_text(encoding="utf-8"))["rows"]), rows)
         except (OSError, ValueError, KeyError, TypeError):
-            with (data / _VECTORS).open("wb") as stream:
+            with disk_errors(data / _VECTORS), (data / _VECTORS).open("wb") as stream:
                 header = {"descr": "<f4", "fortran_order": False, "shape": self._shape}
                 npy.write_array_header_1_0(stream, header)
 
@@ -89,22 +92,27 @@ class VectorFile:
         """
         rows, dimension = self._shape
         # By writing, and not through a memory map: on a full disk that would end the process without a word.
+        file = self._data / _VECTORS
         try:
-            with (self._data / _VECTORS).open("r+b") as stream:
+            with disk_errors(file), file.open("r+b") as stream:
                 npy.read_magic(stream)
                 npy.read_array_header_1_0(stream)
                 stream.seek(self.done * dimension * 4, os.SEEK_CUR)
                 stream.write(vectors.astype("<f4").tobytes())
                 stream.flush()
                 os.fsync(stream.fileno())
-            self.done += len(vectors)
-            write_atomically(self._data / _ENCODED, json.dumps({"rows": self.done, "of": rows}) + "\n")
-        except (OSError, ValueError) as error:
-            raise RetrievalError(f"the vectors in {self._data} cannot be written: {error}") from error
+        except ValueError as error:
+            raise RetrievalError(f"{file} is damaged: {error}") from error
+        self.done += len(vectors)
+        write_atomically(self._data / _ENCODED, json.dumps({"rows": self.done, "of": rows}) + "\n")
 
 
 def finish(data: Path, settings: VectorSettings) -> None:
-    """Make what is searched from the vectors, where it is not they themselves."""
+    """Make what is searched from the vectors, where it is not they themselves.
+
+    Raises:
+        RetrievalError: It cannot be written.
+    """
     if settings.kind == FLAT:
         return
     import faiss
@@ -119,11 +127,12 @@ def finish(data: Path, settings: VectorSettings) -> None:
     index.train(np.ascontiguousarray(vectors[chosen], np.float32))
     for start in range(0, count, _BLOCK):
         index.add(np.ascontiguousarray(vectors[start : start + _BLOCK], np.float32))
+    file = data / _FAISS
     try:
-        faiss.write_index(index, str(data / _FAISS))
+        faiss.write_index(index, str(file))
     except RuntimeError as error:
-        raise RetrievalError(f"{data / _FAISS} cannot be written: {error}") from error
-    with (data / _FAISS).open("rb") as stream:
+        raise cannot_be_written(file, error) from error
+    with disk_errors(file), file.open("rb") as stream:
         os.fsync(stream.fileno())
 
 

@@ -8,18 +8,20 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Passage
+from keqa.retrievers.dense.encoding import same_weights
 from keqa.retrievers.dense.passages import write_passages
 from keqa.retrievers.intake import Intake, Notice
 from keqa.retrievers.layout import (
     BUILDING,
     DATA_PREFIX,
     MANIFEST,
+    disk_errors,
     read_text,
     remove_if_unused,
     remove_stale,
@@ -49,13 +51,16 @@ class Work:
     source_hash: str
 
 
-def begin(folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any], tell: Notice) -> Work:
+def begin(
+    folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any], probe: Sequence[float], tell: Notice
+) -> Work:
     """Write the passages, or find that an interrupted build has the same ones and go on with it.
 
     Args:
         folder: Of the index.
         passages: Read once.
         settings: What the vectors depend on, as JSON.
+        probe: A vector of the model, which may have become another under its name.
         tell: Called with what the user should know.
 
     Raises:
@@ -63,18 +68,17 @@ def begin(folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any]
         RetrievalError: They cannot be written.
     """
     before = _marker(folder)
-    earlier = before if before.get("settings") == dict(settings) and _unfinished(folder, before) else None
+    same = before.get("settings") == dict(settings) and same_weights(probe, before.get("probe"))
+    earlier = before if same and _unfinished(folder, before) else None
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     data = folder / f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
-    marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
+    marker: dict[str, Any] = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
     if earlier is None:
         write_atomically(folder / BUILDING, json.dumps(marker) + "\n")
-    data.mkdir()
     intake = Intake(passages)
-    try:
+    with disk_errors(data):
+        data.mkdir()
         count = write_passages(data, intake)
-    except OSError as error:
-        raise RetrievalError(f"the passages cannot be written to {data}: {error}") from error
     if not count:
         raise InputError("there are no passages to index: the corpus is empty")
     intake.tell(tell)
@@ -86,9 +90,8 @@ def begin(folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any]
         return work
     if before:
         tell(f"an earlier build of {folder}, begun {before.get('started')}, was interrupted: building anew")
-    write_atomically(
-        folder / BUILDING, json.dumps({**marker, "settings": dict(settings), "source_hash": work.source_hash}) + "\n"
-    )
+    marker |= {"settings": dict(settings), "probe": list(probe), "source_hash": work.source_hash}
+    write_atomically(folder / BUILDING, json.dumps(marker) + "\n")
     return work
 
 

@@ -99,6 +99,19 @@ def test_each_retriever_is_asked_deeper_than_what_is_shown():
     assert copy.deepcopy(hybrid) is hybrid
 
 
+def test_what_is_ranked_is_held_for_few_queries_at_a_time():
+    class Asked(Listing):
+        def search_many(self, queries, k=10):
+            sizes.append(len(queries))
+            return super().search_many(queries, k)
+
+    sizes = []
+    found = HybridRetriever([Asked("abc"), Asked("cab")]).search_many([str(n) for n in range(230)], 1)
+    assert [ids(hits) for hits in found] == [["a"]] * 230
+    assert max(sizes) <= 100
+    assert sum(sizes) == 2 * 230
+
+
 def test_one_that_fails_fails_the_search():
     class Broken(Listing):
         def search_many(self, queries, k=10):

@@ -1,9 +1,14 @@
+import errno
+import itertools
 import json
+import os
 import signal
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
 from keqa.retrievers import DenseManifest, DenseRetriever, Passage, build_dense, build_index, open_index
 from keqa.retrievers.layout import exclusive
 
@@ -49,29 +54,33 @@ def test_progress_is_told_and_the_manifest_tells_all(library, tmp_path):
 
 
 @pytest.mark.parametrize("flat_limit", [100, 10])
-@pytest.mark.parametrize("killed_after", [4, 5])
+@pytest.mark.parametrize("killed_after", [5, 6])
 def test_a_build_that_is_killed_goes_on_and_ends_in_the_same(
     library, tmp_path, other_process, killed_after, flat_limit
 ):
-    # The first two calls find out the length of vectors; then each shard is one.
+    # The first two calls find out the length of vectors, the third tells the model; then each shard is one.
     done = other_process(CODE, killed_after, tmp_path / "i", flat_limit)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with pytest.raises(RetrievalError, match="not finished"):
         open_index(tmp_path / "i")
     library.CALLS.clear()
     _, told, progress = built(tmp_path / "i", flat_limit=flat_limit)
-    assert progress[0] == ((killed_after - 2) * 10, 50)
+    assert progress[0] == ((killed_after - 3) * 10, 50)
     assert ["going on with it" in one for one in told] == [True]
-    encoded = [text for _, _, texts in library.CALLS[2:-1] for text in texts]
-    assert sorted(encoded) == sorted(f"{p.title}: {p.text}" for p in passages()[(killed_after - 2) * 10 :])
+    encoded = [text for _, _, texts in library.CALLS[3:-1] for text in texts]
+    assert sorted(encoded) == sorted(f"{p.title}: {p.text}" for p in passages()[(killed_after - 3) * 10 :])
     built(tmp_path / "whole", flat_limit=flat_limit)
     assert files(tmp_path / "i") == files(tmp_path / "whole")
     assert not (tmp_path / "i" / "building.json").exists()
 
 
-@pytest.mark.parametrize("change", ["passages", "settings"])
-def test_shards_of_other_passages_or_settings_are_not_gone_on_with(library, tmp_path, other_process, change):
-    other_process(CODE, 4, tmp_path / "i", 100)
+@pytest.mark.parametrize("change", ["passages", "settings", "model"])
+def test_shards_of_others_are_not_gone_on_with(library, monkeypatch, tmp_path, other_process, change):
+    other_process(CODE, 5, tmp_path / "i", 100)
+    if change == "model":
+        # A folder may hold another model by now.
+        begin = library.SentenceTransformer.__init__
+        monkeypatch.setattr(library.SentenceTransformer, "__init__", lambda self, name: begin(self, f"{name}-2"))
     changed = {"query_prefix": "q: "} if change == "settings" else {}
     _, told, progress = built(tmp_path / "i", passages(49) if change == "passages" else None, **changed)
     assert progress[0][0] == 0
@@ -84,7 +93,7 @@ def test_shards_outlive_a_failure_and_a_corpus_that_cannot_be_read(library, tmp_
 
     def failing(self, texts, **settings):
         calls.append(texts)
-        if len(calls) == 3:
+        if len(calls) == 4:
             raise RuntimeError("out of memory")
         return encode(self, texts, **settings)
 
@@ -98,10 +107,46 @@ def test_shards_outlive_a_failure_and_a_corpus_that_cannot_be_read(library, tmp_
     assert (progress[0], len(told)) == ((20, 50), 1)
 
 
+@pytest.mark.parametrize(("owner", "write"), [(os, "fsync"), (Path, "mkdir"), (np, "save")])
+@pytest.mark.parametrize("engine", ["embedded", "dense"])
+def test_a_full_disk_is_told_whatever_finds_it_full(library, tmp_path, monkeypatch, engine, owner, write):
+    failures, real = [], getattr(owner, write)
+
+    def filling(*args, **settings):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **settings)
+
+    monkeypatch.setattr(owner, write, filling)
+    for after in itertools.count(1):
+        left = after
+        try:
+            build_index(passages(), tmp_path / "i") if engine == "embedded" else built(tmp_path / "i")
+        except KeqaError as error:
+            failures.append(str(error))
+        if left > 0:
+            break
+    assert ["No space left on device" in failure for failure in failures] == [True] * (after - 1)
+    assert open_index(tmp_path / "i").manifest.passages == 50
+
+
+def test_a_full_disk_tells_what_to_do(library, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    message = r"building\.json cannot be written: .*; free space and run the same again$"
+    with pytest.raises(RetrievalError, match=message):
+        built(tmp_path / "i")
+    assert not (tmp_path / "i").exists()
+
+
 def test_the_old_index_answers_until_the_new_one_is_there(library, tmp_path, other_process):
     old, _, _ = built(tmp_path / "i", passages(5))
     retriever = DenseRetriever.open(tmp_path / "i")
-    other_process(CODE, 4, tmp_path / "i", 100)
+    other_process(CODE, 5, tmp_path / "i", 100)
     assert open_index(tmp_path / "i").manifest == old
     new, _, _ = built(tmp_path / "i")
     assert len(retriever.search("word3", 100)) == 5

@@ -36,6 +36,25 @@ def test_a_model_that_is_not_there_is_refused_with_what_there_is(library):
         open_model("absent/model")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:53aa51172d14\nsize 90868376\n",
+        b"\x40\0\0\0\0\0\0\0{",
+    ],
+    ids=["empty", "a pointer of Git LFS", "cut off"],
+)
+def test_damaged_weights_are_told(library, monkeypatch, tmp_path, content):
+    from safetensors import safe_open
+
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(content)
+    monkeypatch.setattr(library.SentenceTransformer, "__init__", lambda self, name: safe_open(weights, "np"))
+    with pytest.raises(ConfigurationError, match=r"'some/model' are damaged, or a pointer of Git LFS.*`git lfs pull`"):
+        open_model("some/model")
+
+
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError, match=r"'never/opened' needs .*keqa\[dense\]"):
