@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import get_annotation_name
 
-__all__ = ["drift", "prompt_of", "prompts_of", "whole_prompt"]
+__all__ = ["Prompts", "drift", "prompt_of", "prompts_of", "whole_prompt"]
 
 Prompts = dict[str, dict[str, Any]]
 """By predictor: the name of its signature, its instructions and its fields."""

@@ -14,7 +14,7 @@ from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
-    from keqa.programs.keqa import KEQA
+    from keqa.programs.program import Program
     from keqa.programs.records import AnswerType, QuestionRecord
     from keqa.retrievers import Retriever
 
@@ -168,7 +168,7 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
     return known[given]
 
 
-def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: Mapping[str, Any]) -> KEQA:
+def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: Mapping[str, Any]) -> Program:
     """The program in a folder, or one that is not compiled, with the options that were given."""
     given = {name: value for name, value in options.items() if value is not None}
     if folder is None:
@@ -177,11 +177,12 @@ def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: M
         return KEQA(retriever, lms=roles, **given)
     from keqa.compiled import load
 
-    return load(folder, retriever, roles, **given)
+    program: Program = load(folder, retriever, roles, **given)
+    return program
 
 
 def _answer(
-    program: KEQA, question: str, answer_type: AnswerType, choices: list[str]
+    program: Program, question: str, answer_type: AnswerType, choices: list[str]
 ) -> tuple[QuestionRecord, StageError | None]:
     """Ask, and keep the story of a question that failed."""
     try:

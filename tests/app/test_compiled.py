@@ -18,7 +18,6 @@ import keqa
 from keqa.compiled import about
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
-from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.embedding import HashingEmbedder
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.utility_reference import Entry, UtilityReference
@@ -110,6 +109,7 @@ def test_the_folder_tells_its_story(saved):
     assert told["command"] == "keqa compile train.jsonl"
     assert told["tuning"] == [{"alpha": "3/4", "f1": 0.5}]
     assert told["created"].startswith("20")
+    assert told["method"] == state["method"] == "keqa"
 
 
 def test_half_a_surrogate_pair_is_saved_as_it_is(program, tmp_path):
@@ -360,8 +360,6 @@ def test_a_reference_that_was_changed_or_lost_is_refused(saved):
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path, program):
-    with pytest.raises(ConfigurationError, match="only a KEQA"):
-        keqa.save(AlwaysRetrieve(None), tmp_path / "program")
     with pytest.raises(ConfigurationError, match="with a UtilityReference or with none"):
         keqa.save(KEQA(None, reference=lambda quiz, passage: []), tmp_path / "program")
     program.answering.answer = dspy.Predict("question -> answer")
