@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,14 @@ import dspy
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.described import digest
 from keqa.optimize.failed import passing_cause
-from keqa.programs.keqa import KEQA
-from keqa.programs.program import UnansweredError
+from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import AnswerType, QuestionRecord
 from keqa.programs.utility_reference import leaving_out
 
-__all__ = ["Told", "ask"]
+__all__ = ["Step", "Told", "ask"]
+
+Step = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+"""A call: the name of the predictor in the program, its inputs and its outputs."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,12 @@ class Told:
     Attributes:
         record: Its story; None where it could not be asked.
         error: Why there is no answer.
-        steps: The calls that were made, as name, inputs and outputs of the predictor; None where they were not noted.
+        steps: The calls that were made; None where they were not noted.
     """
 
     record: QuestionRecord | None
     error: UnansweredError | InputError | None = None
-    steps: list[tuple[str, dict[str, Any], dict[str, Any]]] | None = None
+    steps: list[Step] | None = None
 
     @property
     def lasting(self) -> bool:
@@ -50,7 +52,7 @@ class Told:
 
 
 def ask(
-    program: KEQA, root: str, question: str, answer_type: AnswerType, choices: Sequence[str], *, steps: bool
+    program: Program, root: str, question: str, answer_type: AnswerType, choices: Sequence[str], *, steps: bool
 ) -> Told:
     """Ask a question, without what the utility reference holds of it.
 
@@ -79,12 +81,18 @@ def ask(
         return Told(record, failure, _steps(program) if steps else None)
 
 
-def _steps(program: KEQA) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+def _steps(program: Program) -> list[Step]:
     names = {id(predictor): name for name, predictor in program.named_predictors()}
-    found = [(names[id(p)], _plain(i), _plain(o)) for p, i, o in dspy.settings.trace or [] if id(p) in names]
+    made = [step for step in dspy.settings.trace or [] if id(step[0]) in names]
+    found: list[Step] = [(names[id(p)], _plain(i), _plain(_said(p, o))) for p, i, o in made]
     # Calls run side by side; sorted, the trace is the same in every run.
     found.sort(key=digest)
     return found
+
+
+def _said(predictor: dspy.Predict, outputs: Any) -> dict[str, Any]:
+    """What the language model said, without what a call may bring along beside it, such as token probabilities."""
+    return {name: value for name, value in dict(outputs).items() if name in predictor.signature.fields}
 
 
 def _plain(fields: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 
@@ -19,13 +19,17 @@ from keqa.optimize.failed import Failures
 from keqa.optimize.identity import identity
 from keqa.optimize.journal import Journal
 from keqa.optimize.origins import Origins
+from keqa.optimize.own_calls import calls, judges
 from keqa.optimize.traces import Progress, Trace, run_traces, silent
 from keqa.optimize.trials import Trial, Validation
 from keqa.programs.calls import CallError, Session, run_blocking
 from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 
 __all__ = ["Bootstrapped", "bootstrap", "with_demos"]
+
+P = TypeVar("P", bound=Program)
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,13 @@ class Bootstrapped:
         found: How many possible demonstrations there were, by predictor.
     """
 
-    program: KEQA
+    program: Program
     trials: list[Trial]
     found: dict[str, int] = field(default_factory=dict)
 
 
 def bootstrap(
-    program: KEQA,
+    program: Program,
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
     *,
@@ -62,6 +66,9 @@ def bootstrap(
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
+    What becomes one is told by `keqa.optimize.demonstrations` for KEQA, and for other programs, of whose parts nothing
+    is known, by `keqa.optimize.own_calls`.
+
     A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
     set is half as large, since a small language model may do better with less to read. The best is kept, and none
     that is not better than the program as it was.
@@ -73,7 +80,7 @@ def bootstrap(
         journal: Where answers are kept.
         metric: Correctness of an answer.
         demos: Demonstrations of a predictor.
-        judge_demos: Demonstrations of the consistency judge, half of them for each verdict.
+        judge_demos: Demonstrations of a judge, equally many for each verdict.
         sets: How many sets to score.
         threshold: The final score that a question's decomposition and summary take to be demonstrations.
         seed: Another seed draws other sets.
@@ -88,7 +95,8 @@ def bootstrap(
     """
     failures, origins = failures or Failures(), origins or Origins()
     validation = Validation(valset, journal, metric, in_flight, progress, failures, origins)
-    best, trials = program, [validation.score(program, "the program as it is")]
+    steps = not isinstance(program, KEQA)
+    best, trials = program, [validation.score(program, "the program as it is", steps=steps)]
     traces = run_traces(
         program,
         trainset,
@@ -98,9 +106,14 @@ def bootstrap(
         step="answering training questions",
         progress=progress,
         failures=failures,
+        steps=steps,
     )
-    closed_book = _ClosedBook(program, journal, metric, failures)
-    pools = candidates(program, traces, metric=metric, threshold=threshold, closed_book=closed_book)
+    if isinstance(program, KEQA):
+        closed_book = _ClosedBook(program, journal, metric, failures)
+        pools = candidates(program, traces, metric=metric, threshold=threshold, closed_book=closed_book)
+        judging = JUDGES
+    else:
+        pools, judging = calls(program, traces, threshold=threshold), judges(program)
     for pool in pools.values():
         origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
@@ -109,9 +122,9 @@ def bootstrap(
         chosen = {
             name: choose(
                 pool,
-                _size(judge_demos if name in JUDGES else demos, half=half),
+                _size(judge_demos if name in judging else demos, half=half),
                 random.Random(f"{seed} {number} {name}"),
-                balanced=name in JUDGES,
+                balanced=name in judging,
             )
             for name, pool in pools.items()
         }
@@ -125,9 +138,9 @@ def bootstrap(
     return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
 
 
-def with_demos(program: KEQA, chosen: Mapping[str, Sequence[Candidate]]) -> KEQA:
+def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]]) -> P:
     """A copy of a program with demonstrations; predictors without any keep theirs."""
-    copied: KEQA = program.deepcopy()
+    copied: P = program.deepcopy()
     for name, predictor in copied.named_predictors():
         if chosen.get(name):
             predictor.demos = [dspy.Example(**one.demo) for one in chosen[name]]

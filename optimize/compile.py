@@ -4,6 +4,8 @@
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
 3. α, N_c, top-k and how tries are drawn, for F1 - λ · retrievals.
 
+The methods that KEQA is compared with take the first step alone.
+
 Every question that is finished is on disk at once, so a run that was killed goes on where it was.
 """
 
@@ -13,7 +15,7 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import dspy
 
@@ -31,12 +33,15 @@ from keqa.optimize.steps import Steps, builds_reference
 from keqa.optimize.traces import Progress, silent
 from keqa.programs.embedding import open_embedder
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 
 __all__ = ["Compiled", "compile_program"]
 
+P = TypeVar("P", bound=Program)
+
 
 @dataclass(frozen=True)
-class Compiled:
+class Compiled(Generic[P]):
     """A compiled program.
 
     Attributes:
@@ -45,7 +50,7 @@ class Compiled:
         reflection_lm: The language model that reflected, whose key must not be saved.
     """
 
-    program: KEQA
+    program: P
     report: Report
     reflection_lm: Any = field(default=None, repr=False)
 
@@ -68,7 +73,7 @@ class Compiled:
 
 
 def compile_program(
-    program: KEQA,
+    program: P,
     trainset: Questions,
     valset: Questions | None = None,
     *,
@@ -76,11 +81,12 @@ def compile_program(
     metric: Correctness = f1,
     progress: Progress = silent,
     **options: Any,
-) -> Compiled:
+) -> Compiled[P]:
     """Tune every prompt and setting of a program on question-answer pairs. Exported as ``keqa.compile``.
 
     Args:
-        program: It stays as it is.
+        program: A `KEQA`, or one of the methods of `keqa.programs.baselines`, of which demonstrations or instructions
+            are all there is to learn. It stays as it is.
         trainset: Questions with gold answers to learn from: examples, mappings, ``dspy.Example``, or a file of them
             (see `keqa.data.own.read_examples`). Those that cannot be used are named in the report.
         valset: Questions to choose by; without them a quarter of the training questions is held out.
@@ -128,7 +134,7 @@ def compile_program(
         )
         with dspy.context(usage_tracker=meter):
             try:
-                compiled = steps.run(meter.keep)
+                compiled = cast("P", steps.run(meter.keep))
             finally:
                 meter.keep()
     report = Report(
@@ -156,11 +162,18 @@ def compile_program(
 compile = compile_program
 
 
-def _ready(program: KEQA, options: Options) -> Options:
+def _ready(program: Program, options: Options) -> Options:
     """Check what would otherwise fail in a late step, and open the embedder, before any call is made."""
     from keqa.compiled import check_savable
 
     check_savable(program)
+    if not isinstance(program, KEQA):
+        if options.cost_per_retrieval:
+            raise ConfigurationError(
+                "cost_per_retrieval weighs searches where settings are tuned, and only those of a KEQA are, not of a "
+                f"{type(program).__name__}: leave it out"
+            )
+        return options
     if options.tuning:
         Knobs.of(program, options.grid)
     if builds_reference(program, options) and isinstance(options.embedder, str):

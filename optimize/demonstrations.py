@@ -28,7 +28,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
 from keqa.programs.references import check, parse
 
-__all__ = ["JUDGES", "candidates"]
+__all__ = ["JUDGES", "candidates", "is_right"]
 
 JUDGES = frozenset({"examination.same"})
 """Predictors whose demonstrations must show both verdicts equally often."""
@@ -54,7 +54,7 @@ def candidates(
     Returns:
         Candidates by the name of the predictor; predictors that are switched off have none.
     """
-    right = [trace for trace in traces if trace.score >= threshold and _is_right(trace)]
+    right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}
     if program.decompose:
         found["decomposition.decompose"] = [*_decompositions(right), *_gold_decompositions(traces, right)]
@@ -73,10 +73,13 @@ def candidates(
     }
 
 
-def _is_right(trace: Trace) -> bool:
-    """Whether the final answer says what a gold answer says; half the words of a wrong name may be right as well."""
+def is_right(trace: Trace, threshold: float) -> bool:
+    """Whether the metric accepts the final answer.
+
+    It has to say what a gold answer says as well: half the words of a wrong name may be right.
+    """
     example, record = trace.example, trace.record
-    if record is None or record.answer is None:
+    if record is None or record.answer is None or trace.score < threshold:
         return False
     return agrees(record.answer, example.answers, record.answer_type, record.choices)
 

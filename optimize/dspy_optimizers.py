@@ -29,10 +29,12 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.failed import Failures
 from keqa.optimize.feedback import feedback_metric
 from keqa.optimize.journal import Journal
+from keqa.optimize.own_calls import judges
 from keqa.optimize.quiet import each_once, quiet
 from keqa.optimize.student import Student, as_dspy
 from keqa.optimize.traces import Progress, silent
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 
 __all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
 
@@ -81,8 +83,11 @@ def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> None
         raise MissingExtraError("compile", "MIPROv2")
 
 
-def tunable(program: KEQA, optimizer: str) -> list[str]:
+def tunable(program: Program, optimizer: str) -> list[str]:
     """The predictors that an optimizer may change: those that are switched on, without judges where they must stay."""
+    if not isinstance(program, KEQA):
+        stay = frozenset() if optimizer == "gepa" else judges(program)
+        return [name for name, _ in program.named_predictors() if name not in stay]
     switched_on = {
         "decomposition.decompose": program.decompose,
         "examination.quiz": program.examine,
@@ -97,7 +102,7 @@ def tunable(program: KEQA, optimizer: str) -> list[str]:
 
 def optimize(
     name: str,
-    program: KEQA,
+    program: Program,
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
     *,
@@ -109,7 +114,7 @@ def optimize(
     in_flight: int = 8,
     progress: Progress = silent,
     failures: Failures | None = None,
-) -> KEQA:
+) -> Program:
     """Run one of DSPy's optimizers.
 
     Args:
@@ -167,9 +172,9 @@ def _counted(name: str, budget: Budget | int, progress: Progress) -> Callable[[]
     return asked
 
 
-def _transferred(program: KEQA, optimized: KEQA, names: Sequence[str]) -> KEQA:
+def _transferred(program: Program, optimized: Program, names: Sequence[str]) -> Program:
     """A copy of the program with what was changed, so that nothing else of the optimizer's stays with it."""
-    result: KEQA = program.deepcopy()
+    result: Program = program.deepcopy()
     found = dict(optimized.named_predictors())
     for name, predictor in result.named_predictors():
         if name in names:

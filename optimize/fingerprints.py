@@ -15,6 +15,7 @@ from keqa.optimize.identity import lms_of
 from keqa.optimize.labelling import Labeller
 from keqa.optimize.targets import Reason, Rule
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 from keqa.prompts import whole_prompt
 
 __all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint"]
@@ -22,7 +23,7 @@ __all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint"]
 _ROLES = ("task", "consistency", "utility")
 
 
-def compilation_fingerprint(program: KEQA, metric: Correctness) -> dict[str, Any]:
+def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
     """What finished work depends on besides what is asked and of which program; no key or address is in it.
 
     Args:
@@ -35,7 +36,7 @@ def compilation_fingerprint(program: KEQA, metric: Correctness) -> dict[str, Any
         "task": "compilation",
         "metric": function_of(metric),
         "models": {role: model_of(lm) for role, lm in roles.items()},
-        "retriever": retriever_of(program._retriever.value),
+        "retriever": retriever_of(getattr(getattr(program, "_retriever", None), "value", None)),
     }
 
 

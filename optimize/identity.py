@@ -7,7 +7,9 @@ from typing import Any
 import dspy
 
 from keqa.optimize.described import digest, function_of
+from keqa.programs.baselines.settings import settings_of as settings_of_baseline
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 from keqa.programs.settings import OWN, settings_of
 from keqa.programs.stage import RoleLMs
 from keqa.programs.utility_reference import UtilityReference
@@ -15,13 +17,9 @@ from keqa.programs.utility_reference import UtilityReference
 __all__ = ["identity", "key_of", "lms_of"]
 
 
-def identity(program: KEQA) -> str:
+def identity(program: Program) -> str:
     """What a program is, apart from its language models and retriever: settings, instructions, demonstrations."""
-    settings = settings_of(program)
-    del settings["workers"]
-    if settings["similarity"] == OWN:
-        settings["similarity"] = function_of(program.selection._similarity.value)
-    described: dict[str, Any] = {"settings": settings, "gate": repr(program.examination.gate)}
+    described = _set_up(program)
     for name, part in program.named_parameters():
         if isinstance(part, dspy.Predict):
             described[name] = [part.signature.instructions, [_shown(part.signature, demo) for demo in part.demos]]
@@ -42,9 +40,23 @@ def key_of(state: str, question: str, answer_type: str, choices: Any) -> str:
     return f"{state}:{digest([question, answer_type, list(choices)])}"
 
 
-def lms_of(program: KEQA) -> RoleLMs | None:
+def lms_of(program: Program) -> RoleLMs | None:
     """The language models that a program is bound to by role; None where ``dspy.settings.lm`` answers."""
     return program._lms.value
+
+
+def _set_up(program: Program) -> dict[str, Any]:
+    if not isinstance(program, KEQA):
+        return {"method": type(program).__name__, "settings": _that_matter(settings_of_baseline(program))}
+    settings = _that_matter(settings_of(program))
+    if settings["similarity"] == OWN:
+        settings["similarity"] = function_of(program.selection._similarity.value)
+    return {"settings": settings, "gate": repr(program.examination.gate)}
+
+
+def _that_matter(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without what brings the same answers sooner or later."""
+    return {name: value for name, value in settings.items() if name != "workers"}
 
 
 def _shown(signature: Any, demo: Any) -> dict[str, Any]:

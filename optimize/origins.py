@@ -7,7 +7,7 @@ from typing import Any
 
 from keqa.optimize.candidate import Candidate
 from keqa.optimize.described import digest
-from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 
 __all__ = ["Origins"]
 
@@ -26,7 +26,7 @@ class Origins:
         for one in candidates:
             self._demos.setdefault(one.root, set()).add(digest(dict(one.demo)))
 
-    def without(self, program: KEQA, root: str) -> KEQA:
+    def without(self, program: Program, root: str) -> Program:
         """The program itself, or a copy without the demonstrations that come from a question.
 
         Args:
@@ -40,7 +40,7 @@ class Origins:
 
         if not own or not any(tells(demo) for predictor in program.predictors() for demo in predictor.demos):
             return program
-        twin: KEQA = program.deepcopy()
+        twin: Program = program.deepcopy()
         for predictor in twin.predictors():
             predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
         return twin

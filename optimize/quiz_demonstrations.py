@@ -16,7 +16,7 @@ from keqa.programs.gates import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import PassageVerdict
 
-__all__ = ["ClosedBook", "answers", "judgements", "tries", "triples"]
+__all__ = ["ClosedBook", "answers", "judgements", "kind_of", "tries", "triples", "verdict_on"]
 
 ClosedBook = Callable[[Trace, Settled], float | None]
 """Correctness of the answer without passages, for a quiz that was not examined; None where the call failed."""
@@ -29,7 +29,8 @@ def tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
         agreeing = [text for text in texts if one.agrees(text)]
         if agreeing:
             answer = best_gold(agreeing[0], one.golds, one.answer_type, one.choices)
-            yield Candidate(_asked(one, "quiz") | {"answer": answer}, _kind(one, answer), trace.example.id)
+            demo = _asked(one, "quiz") | {"answer": answer}
+            yield Candidate(demo, kind_of(answer, one.answer_type), trace.example.id)
 
 
 def answers(
@@ -63,7 +64,7 @@ def answers(
             **_asked(one, "question"),
             "answer": answer,
         }
-        kind = _kind(one, answer) if right else f"{_kind(one, answer)}, corrected"
+        kind = kind_of(answer, one.answer_type) if right else f"{kind_of(answer, one.answer_type)}, corrected"
         yield Candidate(demo, kind, trace.example.id)
 
 
@@ -102,7 +103,7 @@ def judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
         ):
             seen: set[bool] = set()
             for first, second in pairs:
-                verdict = _verdict(one, first, second)
+                verdict = verdict_on(one, first, second)
                 if verdict is not None and verdict not in seen:
                     seen.add(verdict)
                     # The program compares a later answer with the first of a cluster, in this order.
@@ -112,8 +113,8 @@ def judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
     return own + [one for one in with_gold if one.kind not in verdicts]
 
 
-def _verdict(one: Settled, first: str, second: str) -> bool | None:
-    """Rule 9; None where both are wrong or no judge would be asked."""
+def verdict_on(one: Settled, first: str, second: str) -> bool | None:
+    """Whether two answers are the same by DESIGN.md's rule 9; None where both are wrong or no judge would be asked."""
     if same_answer(first, second, one.answer_type, one.choices) or is_abstention(first, one.choices):
         return None
     right = one.agrees(first) + one.agrees(second)
@@ -125,17 +126,17 @@ def triples(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
     for trace, one in settled:
         if one.quiz.triples and one.quiz.evidence and one.quiz.answer and one.agrees(one.quiz.answer):
             demo = {"question": one.quiz.resolved, "triples": list(one.quiz.triples)}
-            yield Candidate(demo, _kind(one, one.golds[0]), trace.example.id)
+            yield Candidate(demo, kind_of(one.golds[0], one.answer_type), trace.example.id)
 
 
 def _asked(one: Settled, name: str) -> dict[str, Any]:
     return {name: one.quiz.resolved, "answer_type": one.answer_type, "choices": list(one.choices)}
 
 
-def _kind(one: Settled, answer: str) -> str:
+def kind_of(answer: str, answer_type: str) -> str:
     """The kind of an answer: demonstrations of dates alone would not teach how people are named."""
-    if one.answer_type != "short":
-        return f"{one.answer_type} {answer.lower()}" if one.answer_type == "yes/no" else one.answer_type
+    if answer_type != "short":
+        return f"{answer_type} {answer.lower()}" if answer_type == "yes/no" else answer_type
     words = answer.split()
     form = "number" if any(char.isdigit() for char in answer) else "text"
     return f"{form}, {'one word' if len(words) == 1 else 'words'}"

@@ -13,6 +13,7 @@ from keqa.optimize.failed import Failed
 from keqa.optimize.points import Point
 from keqa.optimize.trials import Trial
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 from keqa.programs.settings import settings_of
 
 __all__ = ["Change", "PredictorChange", "Report", "Spending", "changed_predictors", "changed_settings"]
@@ -73,7 +74,7 @@ class Report:
         validated_on: Number of validation questions.
         predictors: All predictors.
         reference: Entries of the utility reference by label; empty where there is no reference.
-        settings: The settings that tuning may change.
+        settings: The settings that tuning may change; empty where the program has none.
         trials: Every candidate that was scored on the validation split, the program as it was first, the final one
             last.
         curve: What tuning saw.
@@ -152,7 +153,7 @@ class Report:
         }
 
 
-def changed_predictors(before: KEQA, after: KEQA) -> list[PredictorChange]:
+def changed_predictors(before: Program, after: Program) -> list[PredictorChange]:
     """All predictors, before and after."""
     old: dict[str, dspy.Predict] = dict(before.named_predictors())
     return [
@@ -167,8 +168,10 @@ def changed_predictors(before: KEQA, after: KEQA) -> list[PredictorChange]:
     ]
 
 
-def changed_settings(before: KEQA, after: KEQA) -> dict[str, Change]:
-    """The settings that tuning may change, before and after."""
+def changed_settings(before: Program, after: Program) -> dict[str, Change]:
+    """The settings that tuning may change, before and after; only KEQA has such."""
+    if not isinstance(before, KEQA) or not isinstance(after, KEQA):
+        return {}
     names = ("tries", "threshold", "top_k", "temperature", "top_p")
     old, new = settings_of(before), settings_of(after)
     return {name: Change(old[name], new[name]) for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 from keqa.data.example import Example
 from keqa.metrics.significance import paired_bootstrap
@@ -22,13 +23,16 @@ from keqa.optimize.traces import Progress
 from keqa.optimize.trials import Trial, Validation
 from keqa.optimize.tune import tune
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 from keqa.programs.utility_reference import UtilityReference
 
 __all__ = ["Steps", "builds_reference"]
 
 
-def builds_reference(program: KEQA, options: Options) -> bool:
+def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
     """Whether a compilation of a program builds a utility reference: where it is wanted and would be used."""
+    if not isinstance(program, KEQA):
+        return False
     return options.reference and program.pick and program._retriever.value is not None
 
 
@@ -47,7 +51,7 @@ class Steps:
 
     def __init__(
         self,
-        program: KEQA,
+        program: Program,
         train: Sequence[Example],
         val: Sequence[Example],
         *,
@@ -83,8 +87,8 @@ class Steps:
         self.counts: dict[str, int] = {}
         self.problems: list[str] = []
 
-    def run(self, step_done: Callable[[], None]) -> KEQA:
-        """Take all steps.
+    def run(self, step_done: Callable[[], None]) -> Program:
+        """Take all steps; a program other than KEQA has no reference and no settings to tune.
 
         Args:
             step_done: Called after each.
@@ -97,12 +101,12 @@ class Steps:
         if builds_reference(program, self.options):
             program = self._with_reference(program)
             step_done()
-        if self.options.tuning:
+        if self.options.tuning and isinstance(program, KEQA):
             program = self._tuned(program)
             step_done()
         return program
 
-    def _score(self, program: KEQA, name: str, *, steps: bool = False) -> Trial:
+    def _score(self, program: Program, name: str, *, steps: bool = False) -> Trial:
         self.trials.append(self.validation.score(program, name, steps=steps))
         return self.trials[-1]
 
@@ -110,7 +114,7 @@ class Steps:
         self.kept = trial
         self.chosen.append(trial.name)
 
-    def _bootstrapped(self) -> KEQA:
+    def _bootstrapped(self) -> Program:
         options = self.options
         found = bootstrap(
             self.before,
@@ -134,7 +138,7 @@ class Steps:
             self.problems.append("no training question came out right, so there are no demonstrations")
         return found.program
 
-    def _learned(self) -> KEQA:
+    def _learned(self) -> Program:
         """What one of DSPy's optimizers makes of the program, where it is better on the validation questions."""
         options = self.options
         own = self._score(self.before, "the program as it is", steps=options.optimizer not in UNREFLECTING)

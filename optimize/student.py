@@ -17,7 +17,7 @@ from keqa.optimize.failed import Failures, StoppedError, Watch
 from keqa.optimize.identity import identity, key_of, lms_of
 from keqa.optimize.journal import Journal
 from keqa.programs.calls import Shared
-from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 from keqa.programs.records import AnswerType, QuestionRecord
 
 __all__ = ["PREFIX", "Student", "as_dspy"]
@@ -56,7 +56,7 @@ class Student(dspy.Module):
 
     def __init__(
         self,
-        program: KEQA,
+        program: Program,
         journal: Journal,
         predictors: Collection[str],
         asked: Callable[[], None] = lambda: None,
@@ -72,7 +72,7 @@ class Student(dspy.Module):
             watch: Counts failed questions.
         """
         super().__init__()
-        self.program: KEQA = program.deepcopy()
+        self.program: Program = program.deepcopy()
         self._journal, self._asked = Shared(journal), Shared(asked)
         self._watch = Shared(watch or Failures().watch("optimizing"))
         self._ended: Shared[list[Exception]] = Shared([])

@@ -15,13 +15,13 @@ import dspy
 
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
-from keqa.optimize.asking import Told, ask
+from keqa.optimize.asking import Step, Told, ask
 from keqa.optimize.failed import Failures
 from keqa.optimize.identity import identity, key_of
 from keqa.optimize.journal import Journal
 from keqa.optimize.origins import Origins
 from keqa.programs.batch import answer_many
-from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 from keqa.programs.records import AnswerType, QuestionRecord
 
 __all__ = ["Progress", "Trace", "asked_as", "run_traces", "silent"]
@@ -45,12 +45,14 @@ class Trace:
         record: The story; None where it could not be asked at all.
         error: Why there is no answer, where there is none.
         score: Correctness of the answer; 0 without one.
+        steps: The calls that were made, where they were noted.
     """
 
     example: Answered
     record: QuestionRecord | None
     error: str | None
     score: float
+    steps: tuple[Step, ...] = ()
 
     @property
     def retrievals(self) -> int:
@@ -59,7 +61,7 @@ class Trace:
 
 
 def run_traces(
-    program: KEQA,
+    program: Program,
     examples: Sequence[Answered],
     *,
     journal: Journal,
@@ -85,7 +87,8 @@ def run_traces(
         progress: See `Progress`.
         failures: Where failed questions are counted.
         origins: Demonstrations that come from a question are not shown while that question is asked.
-        steps: Whether the journal keeps the calls as well, for `keqa.optimize.student.Student`.
+        steps: Whether the calls are noted as well, for `keqa.optimize.student.Student` and
+            `keqa.optimize.own_calls`.
 
     Returns:
         One trace for each example, in their order.
@@ -125,10 +128,10 @@ def asked_as(example: Answered) -> _Asked:
 class _Asking:
     """Asks the program and keeps the answer, in the thread of the question, so that nothing finished is lost."""
 
-    def __init__(self, program: KEQA, journal: Journal, origins: Origins, *, steps: bool) -> None:
+    def __init__(self, program: Program, journal: Journal, origins: Origins, *, steps: bool) -> None:
         self.program, self.journal, self.origins, self.steps = program, journal, origins, steps
         self.state = identity(program)
-        self.known: dict[_Asked, tuple[KEQA, str, str]] = {}
+        self.known: dict[_Asked, tuple[Program, str, str]] = {}
 
     def expect(self, example: Answered) -> str:
         """Make ready for a question, and tell its key."""
@@ -158,4 +161,5 @@ def _trace(example: Answered, value: Mapping[str, Any], metric: Correctness) -> 
     record = None if stored is None else QuestionRecord.model_validate(stored)
     answer = None if record is None else record.answer
     score = metric(answer, example.answers, example.answer_type, example.choices) if answer else 0.0
-    return Trace(example, record, value.get("error"), score)
+    steps = tuple((name, inputs, outputs) for name, inputs, outputs in value.get("steps") or ())
+    return Trace(example, record, value.get("error"), score, steps)

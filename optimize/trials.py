@@ -11,7 +11,7 @@ from keqa.optimize.failed import Failures
 from keqa.optimize.journal import Journal
 from keqa.optimize.origins import Origins
 from keqa.optimize.traces import Progress, run_traces, silent
-from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
 
 __all__ = ["Trial", "Validation"]
 
@@ -53,7 +53,7 @@ class Validation:
     failures: Failures = field(default_factory=Failures)
     origins: Origins = field(default_factory=Origins)
 
-    def score(self, program: KEQA, name: str, *, steps: bool = False) -> Trial:
+    def score(self, program: Program, name: str, *, steps: bool = False) -> Trial:
         """Score a candidate.
 
         Args:

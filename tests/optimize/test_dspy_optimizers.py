@@ -18,6 +18,7 @@ from keqa.optimize.dspy_optimizers import check_optimizer, optimize
 from keqa.optimize.failed import StoppedError
 from keqa.optimize.journal import Journal
 from keqa.optimize.trials import Validation
+from keqa.programs.baselines import AlwaysRetrieve
 
 ADVICE = "Write people by their full names."
 
@@ -121,6 +122,18 @@ def test_mipro_finds_instructions_and_demonstrations_but_none_for_judges(setting
     assert demos["picking.judge"] == demos["examination.same"] == 0
     assert best(question=world.val[0].question).answer == "Ann Spouse6"
     assert best.picking.judge.lm is world.lm
+
+
+@pytest.mark.parametrize(("name", "budget"), [("gepa", 30), ("mipro", 3)])
+def test_other_methods_are_optimized_as_well(setting, town, journal, reflection, name, budget):
+    world = setting(town(advised=ADVICE), train=4, val=2)
+    world.program = AlwaysRetrieve(world.program._retriever.value)
+    world.program.set_lm(world.lm)
+    best = run(name, world, journal, reflection, budget)
+    assert isinstance(best, AlwaysRetrieve)
+    assert best.answer.lm is world.lm
+    assert best(question=world.val[0].question).answer == "Ann Spouse4"
+    assert world.program(question=world.val[0].question).answer == "Spouse4"
 
 
 def test_simba_runs_with_a_language_model_for_each_role(setting, town, journal, reflection):
