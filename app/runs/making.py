@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.runs.methods import KEQA as TARGET
 from keqa.runs.methods import VOTES, Method, Spec, arguments_of, load_class, takes
+from keqa.runs.programs import Folders, program_of
 
 if TYPE_CHECKING:
     from keqa.programs.draws import SharedDraws
@@ -31,7 +31,7 @@ class Parts:
         retriever: The passages that all search.
         lms: The language models that all ask.
         settings: Arguments for every method that has them; what is absent is the method's own default.
-        program: Folder of a compiled program, from which KEQA and what is made of it is loaded.
+        program: Folder of a compiled program, or of several; see `keqa.runs.programs.program_of`.
         draws: Shared by the gates.
         golds: For the oracle gate.
         share: For the random gate: the share of quizzes to retrieve for.
@@ -41,7 +41,7 @@ class Parts:
     retriever: Retriever | None
     lms: RoleLMs
     settings: Mapping[str, Any] = field(default_factory=dict)
-    program: Path | None = None
+    program: Folders = None
     draws: SharedDraws | None = None
     golds: Golds | None = None
     share: Any = None
@@ -52,7 +52,8 @@ def make(spec: Spec, parts: Parts) -> Program:
     """Make a method ready to be asked.
 
     Raises:
-        InputError: It has no argument of a name that its specification gives.
+        InputError: It has no argument of a name that its specification gives, or the compiled program is another
+            method's.
         ConfigurationError: It lacks a part, or its settings cannot work.
     """
     method = spec.method
@@ -83,8 +84,14 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
 
 
 def _baseline_program(spec: Spec, parts: Parts) -> Program:
+    arguments = given(spec, parts)
+    folder = None if spec.method.learned is not None else program_of(spec.method, parts.program)
+    if folder is not None:
+        from keqa.compiled import load
+
+        return load(folder, parts.retriever, parts.lms, method=spec.method.name, **arguments)
     cls = load_class(spec.method.target)
-    arguments = {**given(spec, parts), "lms": parts.lms}
+    arguments["lms"] = parts.lms
     program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
     if spec.method.learned is not None:
         program.answer.demos = _learned(spec.method, parts)
@@ -96,12 +103,13 @@ def _keqa(spec: Spec, parts: Parts) -> KEQA:
 
     method = spec.method
     arguments = given(spec, parts)
-    if parts.program is None:
+    folder = program_of(method, parts.program)
+    if folder is None:
         program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
     else:
         from keqa.compiled import load
 
-        program = load(parts.program, parts.retriever, parts.lms, **arguments)
+        program = load(folder, parts.retriever, parts.lms, method="keqa", **arguments)
     if method.variant is not None:
         reference = program.picking.reference
         if not isinstance(reference, UtilityReference):
@@ -141,17 +149,18 @@ def _gate_of(spec: Spec, parts: Parts) -> Gate:
 
 def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
     """Demonstrations of reasoning, from those that a compiled program concludes with."""
-    if parts.program is None:
+    folder = program_of(method, parts.program)
+    if folder is None:
         raise ConfigurationError(
-            f"{method.name} takes its demonstrations from a compiled program: give --program, a folder that keqa "
+            f"{method.name} takes its demonstrations from a compiled KEQA: give --program, a folder that keqa "
             "compile wrote"
         )
     from keqa.compiled import load
 
-    compiled = load(parts.program, parts.retriever, parts.lms)
+    compiled = load(folder, parts.retriever, parts.lms, method="keqa")
     demos = dict(compiled.named_predictors())[str(method.learned)].demos
     if not demos:
-        raise ConfigurationError(f"{parts.program} holds no demonstrations that {method.name} could take")
+        raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
     from keqa.optimize.candidate import complete
     from keqa.signatures import ReasonFromMemory
 
