@@ -38,7 +38,8 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
             yield Text(f"{change.name}, instruction after", "bold")
             yield _plain(change.instruction_after)
             yield Text("")
-    yield _settings(report)
+    if report.settings:
+        yield _settings(report)
     if report.curve:
         cost = f"{report.cost_per_retrieval:g}"
         yield Text(f"Chosen from {len(report.curve)} settings for score - {cost} · retrievals a question.\n", "dim")
@@ -50,7 +51,8 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
         "expect a smaller gain on others.\n",
         "dim",
     )
-    yield _line("utility reference", _reference(report))
+    if report.settings:
+        yield _line("utility reference", _reference(report))
     yield _line("language models", _cost(report))
     if report.problems:
         yield Text("What could not be used", "yellow")

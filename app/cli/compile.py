@@ -33,6 +33,14 @@ def compile_command(
     val: Annotated[
         Path | None, typer.Option(help="Pairs to choose by; without it a quarter of TRAIN is held out.")
     ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="What to compile: keqa, closed-book, cot, rag, ircot and so on, as for keqa evaluate; with arguments "
+            "of its own as rag:top_k=5.",
+            rich_help_panel=_METHOD,
+        ),
+    ] = "keqa",
     index: Annotated[
         str | None, typer.Option("--index", "-i", help="As for keqa ask; the testbed's by default.")
     ] = None,
@@ -102,10 +110,19 @@ def compile_command(
     ] = "hashing",
     seed: Annotated[int, typer.Option(help="Another seed, other demonstrations.", rich_help_panel=_LEARNING)] = 0,
     in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_LEARNING)] = 8,
-    tries: Annotated[int, typer.Option(min=1, help="As for keqa ask.", rich_help_panel=_METHOD)] = 5,
-    threshold: Annotated[str, typer.Option(help="As for keqa ask.", rich_help_panel=_METHOD)] = "0.8",
-    temperature: Annotated[float, typer.Option(min=0.0, help="As for keqa ask.", rich_help_panel=_METHOD)] = 1.0,
-    top_k: Annotated[int, typer.Option(min=1, help="As for keqa ask.", rich_help_panel=_METHOD)] = 10,
+    tries: Annotated[
+        int | None, typer.Option(min=1, help="As for keqa ask.", show_default="5", rich_help_panel=_METHOD)
+    ] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="As for keqa ask.", show_default="0.8", rich_help_panel=_METHOD)
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, help="As for keqa ask.", show_default="1.0", rich_help_panel=_METHOD)
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(min=1, help="As for keqa ask.", show_default="10, or the method's own", rich_help_panel=_METHOD),
+    ] = None,
     no_decompose: Annotated[
         bool, typer.Option("--no-decompose", help="For questions of one hop.", rich_help_panel=_METHOD)
     ] = False,
@@ -114,14 +131,27 @@ def compile_command(
 ) -> None:
     """Tune the program on question-answer pairs: demonstrations or instructions, utility reference, settings.
 
+    The methods that KEQA is compared with learn demonstrations or instructions with --method.
+
     It ends with a table of what was learned. Every finished question is kept at once: the same command goes on after a
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.cli.bars import Bars
+    from keqa.cli.compile_given import method_of, questions_of
     from keqa.cli.console import results
     from keqa.cli.given import open_retriever, refuse_stray_addresses, share_of
 
-    share = share_of(threshold)
+    given = {
+        "tries": tries,
+        "threshold": None if threshold is None else share_of(threshold),
+        "temperature": temperature,
+        "top_k": top_k,
+        "decompose": False if no_decompose else None,
+        "examine": False if no_examine else None,
+        "pick": False if no_pick else None,
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
+    spec = method_of(method, settings)
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     if testbed == (train is not None):
         raise InputError("give either a file of question-answer pairs or --testbed")
@@ -133,12 +163,14 @@ def compile_command(
         raise InputError("--reflection-api-base needs --reflection-lm")
     if reflection_lm is not None and optimizer in ("bootstrap", "none"):
         raise InputError(f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {optimizer} asks none")
-    trainset, valset, problems = _questions(train, val, limit, val_limit)
+    trainset, valset, problems, own = questions_of(train, val, limit, val_limit)
+    place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
         from keqa.compiled import check_place
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
-        from keqa.programs.keqa import KEQA
+        from keqa.retrievers import CachingRetriever
+        from keqa.runs.making import Parts, make
 
         check_place(out)
         retriever = open_retriever(index, lm)
@@ -150,70 +182,38 @@ def compile_command(
             consistency_api_base=consistency_api_base,
             utility_api_base=utility_api_base,
         )
-        program = KEQA(
-            retriever,
-            lms=roles,
-            tries=tries,
-            threshold=share,
-            top_k=top_k,
-            temperature=temperature,
-            decompose=not no_decompose,
-            examine=not no_examine,
-            pick=not no_pick,
-        )
-        compiled = compile_program(
-            program,
-            trainset,
-            valset,
-            folder=work or out.with_name(f"{out.name}.work"),
-            progress=bars.tell,
-            optimizer=optimizer,
-            reflection_lm=None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base),
-            budget=budget,
-            demos=demos,
-            judge_demos=judge_demos,
-            sets=sets,
-            cost_per_retrieval=cost_per_retrieval,
-            reference=not no_reference,
-            tuning=not no_tuning,
-            embedder=embedder,
-            seed=seed,
-            in_flight=in_flight,
-        )
+        with CachingRetriever(retriever, place / "retrievals.sqlite") as searched:
+            compiled = compile_program(
+                make(spec, Parts(searched, roles, settings, own=own)),
+                trainset,
+                valset,
+                folder=place,
+                progress=bars.tell,
+                optimizer=optimizer,
+                reflection_lm=None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base),
+                budget=budget,
+                demos=demos,
+                judge_demos=judge_demos,
+                sets=sets,
+                cost_per_retrieval=cost_per_retrieval,
+                reference=not no_reference,
+                tuning=not no_tuning,
+                embedder=embedder,
+                seed=seed,
+                in_flight=in_flight,
+            )
     compiled.report.problems[:0] = problems
     compiled.save(out, command=invocation())
     if as_json:
         typer.echo(json.dumps(compiled.report.about(), indent=2))
         return
-    _show(compiled, out)
-    results().print(f'Ask with: keqa ask "…" --program {out}', markup=False, soft_wrap=True)
+    _show(compiled)
+    ask = f'Ask with: keqa ask "…" --program {out}'
+    told = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
+    results().print(told, markup=False, soft_wrap=True)
 
 
-def _questions(
-    train: Path | None, val: Path | None, limit: int | None, val_limit: int | None
-) -> tuple[list[Any], list[Any] | None, list[str]]:
-    """Training and validation questions, and what of the files cannot be used."""
-    from keqa.data.own import read_examples
-    from keqa.optimize.split import named
-
-    if train is None:
-        from keqa.testbed.testbed import Testbed
-
-        world = Testbed()
-        learnt: list[Any] = list(world.train)
-        chosen: list[Any] | None = list(world.dev)
-        problems: list[str] = []
-    else:
-        reading = read_examples(train)
-        learnt, chosen, problems = list(reading.examples), None, named(reading.problems)
-    if val is not None:
-        reading = read_examples(val)
-        chosen = list(reading.examples)
-        problems += named(reading.problems)
-    return learnt[:limit], None if chosen is None else chosen[:val_limit], problems
-
-
-def _show(compiled: Compiled, out: Path) -> None:
+def _show(compiled: Compiled[Any]) -> None:
     from keqa.cli.console import results
     from keqa.render_compile import report_parts
 

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from servers.openai_server import markers
 
 from keqa.retrievers import Passage, build_index
 
@@ -61,6 +62,46 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert asked.code == 0, asked.err
 
 
+def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_command, served, pairs, server, tmp_path):
+    learnt = server.reply
+    served_with = []
+
+    def reply(messages, n, body):
+        served_with.append((len(messages) - 2) // 2)
+        return learnt(messages, n, body) if len(messages) > 2 else [markers(answer="Isvik")] * n
+
+    server.reply = reply
+    train, val, out = pairs("train.jsonl", TOWNS[:5]), pairs("val.jsonl", TOWNS[5:]), tmp_path / "program"
+    command = ["compile", train, "--val", val, *served, "--method", "rag:top_k=2", "--sets", 1, "--out", out]
+    ended = keqa_command(*command)
+    assert ended.code == 0, ended.err
+    cells = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines() if line.strip()}
+    assert cells["answer"] == ["as", "it", "was", "0", "4"]
+    assert (cells["before"][0], cells["compiled"][0]) == ("0.667", "1.000")
+    assert "utility reference" not in ended.out
+    assert "threshold" not in cells
+    assert ended.out.splitlines()[-1] == f"Measure with: keqa evaluate rag --program {out}"
+    calls = server.count
+    assert keqa_command(*command).code == 0
+    assert server.count == calls
+
+    del served_with[:]
+    questions = ["--questions", val, "--out", tmp_path / "runs", *served, "--json"]
+    compiled = json.loads(keqa_command("evaluate", "rag", "--program", out, *questions).out)
+    assert (compiled["scores"]["em"], served_with) == (1.0, [4, 4, 4])
+    plain = json.loads(keqa_command("evaluate", "rag", "--label", "plain", *questions).out)
+    assert plain["scores"]["em"] == 0.0
+    other = keqa_command("evaluate", "cot", "--program", out, *questions)
+    assert (other.code, "holds a compiled rag, not cot" in " ".join(other.err.split())) == (2, True)
+    assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
+
+
+def test_searches_are_kept_in_the_folder_of_finished_work(keqa_command, served, pairs, tmp_path):
+    command = ["compile", pairs("train.jsonl", TOWNS), *served, "--method", "rag", "--sets", 0]
+    assert keqa_command(*command, "--out", tmp_path / "program").code == 0
+    assert (tmp_path / "program.work" / "retrievals.sqlite").exists()
+
+
 def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_path):
     train = pairs("train.jsonl", TOWNS)
     parts = ["--no-tuning", "--no-reference", "--cost-per-retrieval", 0.1, "--limit", 4, "--json"]
@@ -81,6 +122,13 @@ def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_pa
         (["train.jsonl", "--val-limit", "3"], "--val-limit needs --val"),
         (["train.jsonl", "--reflection-api-base", "http://box:1"], "--reflection-api-base needs --reflection-lm"),
         (["train.jsonl", "--threshold", "2"], "--threshold"),
+        (["train.jsonl", "--method", "telepathy"], "'telepathy' is no method"),
+        (["train.jsonl", "--method", "keqa-full"], "keqa-full is made from a compiled keqa"),
+        (["train.jsonl", "--method", "cot-few-shot"], "cot-few-shot is made from a compiled keqa"),
+        (["train.jsonl", "--method", "closed-book", "--top-k", "3"], "--top-k means nothing to closed-book"),
+        (["train.jsonl", "--method", "rag", "--no-decompose"], "--no-decompose means nothing to rag"),
+        (["train.jsonl", "--method", "rag:tries=3"], "rag has no tries"),
+        (["train.jsonl", "--method", "rag", "--cost-per-retrieval", "0.1"], "cost_per_retrieval weighs searches"),
         (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
         (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
         (["train.jsonl", "--reflection-lm", "openai/x"], "--optimizer bootstrap asks none"),
