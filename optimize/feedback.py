@@ -161,12 +161,14 @@ def _summarize(example: Example, record: QuestionRecord, inputs: Mapping[str, An
     wrong = [s for s in settled if s.quiz.answer is not None and not s.agrees(s.quiz.answer)]
     answer = str(outputs.get("answer", ""))
     whole = Settled(record.quizzes[0], example.answers, example.answer_type, example.choices)
+    told = "; ".join(f"{s.quiz.resolved} {s.quiz.answer} (it is {s.golds[0]})" for s in wrong)
+    if told and answer and whole.agrees(answer):
+        return f"{answer!r} is right by luck: it was concluded from wrong answers to quizzes: {told}"
+    if told:
+        return f"The answer is {example.answers[0]!r}. The summary was misled by wrong answers to quizzes: {told}"
     found = _on_form(answer, whole)
     if found:
         return found
-    if wrong:
-        told = "; ".join(f"{s.quiz.resolved} {s.quiz.answer} (it is {s.golds[0]})" for s in wrong)
-        return f"The answer is {example.answers[0]!r}. The summary was misled by wrong answers to quizzes: {told}"
     gold = "; ".join(f"{quiz} {text}" for quiz, text in gold_quizzes(example))
     known = f" The facts are: {gold}." if gold else ""
     return f"{answer!r} does not follow: the answer is {example.answers[0]!r}.{known}"

@@ -77,7 +77,7 @@ PASSAGE = "Torman was born on 1 September 1926."
         ),
         ("decomposition.decompose", {}, {"quizzes": ["Who governs Marton?", "When was he born?"]}, "must write #1"),
         ("summarizing.summarize", {}, {"answer": "1915"}, "misled by wrong answers to quizzes: When was Torman born?"),
-        ("summarizing.summarize", {}, {"answer": "1926"}, "must be written '1 September 1926'"),
+        ("summarizing.summarize", {}, {"answer": "1926"}, "right by luck: it was concluded from wrong answers"),
         ("selection.construct", {}, {"triples": []}, ""),
     ],
 )
@@ -91,9 +91,27 @@ def test_a_summary_that_does_not_follow_is_told_the_facts():
     right = RECORD.model_copy(
         update={"quizzes": [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]}
     )
+    form = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1926"})
+    assert "must be written '1 September 1926'" in form
     told = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1915"})
     assert told.endswith(
         "The facts are: Who governs Marton? Robert Torman; When was Robert Torman born? 1 September 1926."
+    )
+
+
+def test_a_yes_from_wrong_answers_is_not_praised():
+    example = Example(
+        "y", "Are A and B of one town?", ("yes",), "yes/no", (), ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
+    )
+    quizzes = [
+        QuizRecord(index=number, text=text, resolved=text, answer="Bergen")
+        for number, text in enumerate(example.quizzes, start=1)
+    ]
+    record = RECORD.model_copy(update={"answer_type": "yes/no", "quizzes": quizzes, "answer": "yes"})
+    told = feedback_on("summarizing.summarize", example, record, {}, {"answer": "yes"})
+    assert told == (
+        "'yes' is right by luck: it was concluded from wrong answers to quizzes: Where is A? Bergen (it is Oslo); "
+        "Where is B? Bergen (it is Oslo)"
     )
 
 
