@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["Interval", "bootstrap_mean", "mcnemar", "paired_bootstrap", "paired_t_test"]
 
 _RESAMPLES_AT_ONCE = 500
-"""Bounds the memory that resampling takes, whatever the number of questions."""
+_SCORES_AT_ONCE = 1_000_000
+"""Together they bound the memory that resampling takes, whatever the number of questions; the draws are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000, level: f
         n_resamples=resamples,
         confidence_level=level,
         method="percentile",
-        batch=_RESAMPLES_AT_ONCE,
+        batch=max(1, min(_RESAMPLES_AT_ONCE, _SCORES_AT_ONCE // values.size)),
         rng=np.random.default_rng(seed),
     )
     interval = result.confidence_interval

@@ -42,8 +42,8 @@ def compare(
     from keqa.cli.console import results, status
     from keqa.cli.run_table import figures, run_table, told_failures
     from keqa.cli.running import Asking, rows_of
+    from keqa.reports.brief import read_brief
     from keqa.runs.methods import parse_spec
-    from keqa.runs.reading import read_run
 
     files = run_files(methods)
     if files is None:
@@ -59,7 +59,7 @@ def compare(
         raise InputError("run files are compared as they are: leave out --testbed, --questions, --lm and --json")
     from keqa.reports import table, write
 
-    runs = [read_run(file) for file in files]
+    runs = [read_brief(file) for file in files]
     write(options.out / "report", runs)
     if not options.as_json:
         results().print(table(runs))

@@ -48,7 +48,11 @@ class RunOptions:
     )
     retry_failed: Annotated[
         bool,
-        typer.Option("--retry-failed", help="Ask the failed questions of an earlier run again.", rich_help_panel=_RUN),
+        typer.Option(
+            "--retry-failed",
+            help="Ask the failed questions of an earlier run again, and those that a search or call failed for.",
+            rich_help_panel=_RUN,
+        ),
     ] = False
     no_cache: Annotated[
         bool,

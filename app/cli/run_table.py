@@ -12,13 +12,21 @@ if TYPE_CHECKING:
 __all__ = ["figures", "run_table", "told_failures"]
 
 
+_IMPAIRED = (
+    "Impaired: answered although a search or a call failed for a reason that may pass, such as without the passages of "
+    "a retriever that was away."
+)
+
+
 def run_table(rows: Sequence[Row]) -> Rendered:
     """The runs side by side: scores, and costs of a question."""
     from keqa.reports.grid import Cell, Column, Grid, number, text
     from keqa.reports.grid import Row as GridRow
     from keqa.reports.render import Rendered
 
-    names = ("F1", "EM", "ACC", "failed", "retrievals", "LM calls", "sent", "tokens")
+    impaired = any(row.tally.impaired for row in rows)
+    counts = ("failed", *(["impaired"] if impaired else []))
+    names = ("F1", "EM", "ACC", *counts, "retrievals", "LM calls", "sent", "tokens")
     shown = []
     for row in rows:
         tally = row.tally
@@ -27,7 +35,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
                 (
                     text(row.spec.label),
                     *(number(tally.mean(name)) for name in ("f1", "em", "accuracy")),
-                    Cell(tally.failed, str(tally.failed)),
+                    *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
                     number(tally.a_question(tally.retrievals), 2),
                     number(tally.a_question(tally.requests), 1),
                     number(tally.a_question(tally.calls), 1),
@@ -37,16 +45,22 @@ def run_table(rows: Sequence[Row]) -> Rendered:
         )
     columns = (Column("run", right=False), *map(Column, names))
     note = "Retrievals, LM calls and tokens are for one question; sent are the calls that no cache answered."
-    return Rendered(Grid("runs", "", columns, tuple(shown), (note,)))
+    notes = (note, *([_IMPAIRED] if impaired else []))
+    return Rendered(Grid("runs", "", columns, tuple(shown), notes))
 
 
 def told_failures(rows: Sequence[Row]) -> list[str]:
     """What failed, by the kind of error, and what to do about it."""
     told = []
     for row in rows:
-        if row.tally.failed:
-            causes = ", ".join(f"{cause} {count}" for cause, count in row.tally.causes.most_common())
-            told.append(f"{row.spec.label}: {row.tally.failed} failed ({causes}); --retry-failed asks them again")
+        tally = row.tally
+        for count, how, causes in (
+            (tally.failed, "failed", tally.causes),
+            (tally.impaired, "answered although something failed", tally.impairments),
+        ):
+            if count:
+                kinds = ", ".join(f"{cause} {times}" for cause, times in causes.most_common())
+                told.append(f"{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
     return told
 
 
@@ -61,6 +75,8 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "asked": row.tally.asked,
             "failed": row.tally.failed,
             "causes": dict(row.tally.causes),
+            "impaired": row.tally.impaired,
+            "impairments": dict(row.tally.impairments),
             "scores": {name: row.tally.mean(name) for name in row.tally.scored},
             "lm_requests": row.tally.requests,
             "lm_calls": row.tally.calls,

@@ -47,7 +47,7 @@ class Asking:
         program: Folder of a compiled program.
         settings: Arguments of the methods that were given.
         in_flight: Questions in work at once.
-        retry_failed: Ask failed questions again.
+        retry_failed: Ask failed and impaired questions again.
         cached: Whether calls are shared by the runs of the folder.
         engine: What searches the testbed's encyclopedia.
     """
@@ -190,6 +190,7 @@ def standing(tally: Tally) -> str:
     parts = [f"{name.upper()} {tally.mean(name):.3f}" for name in ("f1", "em") if tally.mean(name) is not None]
     parts += [f"{tally.a_question(tally.requests):.1f} calls", f"{tally.a_question(tally.retrievals):.2f} retrievals"]
     parts += [f"{tally.failed} failed"] if tally.failed else []
+    parts += [f"{tally.impaired} impaired"] if tally.impaired else []
     return ", ".join(parts)
 
 

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +72,23 @@ def test_lengths_that_differ():
         paired_bootstrap([1.0, 0.0], [1.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="one length, not 2 and 1"):
         paired_t_test([1.0, 0.0], [1.0])
+
+
+def test_many_questions_take_no_more_memory_at_once():
+    scores = [float(n % 2) for n in range(50_000)]
+    tracemalloc.start()
+    interval = bootstrap_mean(scores, resamples=100)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 * 2**20
+    assert interval.low < 0.5 < interval.high
+
+
+def test_how_many_are_resampled_at_once_changes_no_interval(monkeypatch):
+    scores = [n * n % 7 / 7 for n in range(40)]
+    whole = bootstrap_mean(scores)
+    monkeypatch.setattr("keqa.metrics.significance._SCORES_AT_ONCE", 100)
+    assert bootstrap_mean(scores) == whole
 
 
 @settings(max_examples=40, deadline=None)

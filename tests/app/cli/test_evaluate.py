@@ -82,6 +82,27 @@ def test_failures_are_told_and_asked_again(evaluate, server):
     assert (found["asked"], found["failed"]) == (2, 0)
 
 
+def test_answers_without_a_search_that_failed_are_told_and_asked_again(evaluate, monkeypatch):
+    from keqa.errors import RetrievalError
+    from keqa.retrievers import CachingRetriever
+
+    def away(self, query, k=10):
+        raise RetrievalError("the server is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CachingRetriever, "search", away)
+        ended = evaluate("rag")
+    assert ended.code == 0
+    message = "rag: 2 answered although something failed (RetrievalError 2); --retry-failed asks them again"
+    assert message in ended.err
+    row = next(line for line in ended.out.splitlines() if line.strip().startswith("rag"))
+    # F1, EM, and none failed but two impaired.
+    assert row.split()[3:5] == ["0", "2"]
+    assert "Impaired: answered although a search" in ended.out
+    found = json.loads(evaluate("rag", "--retry-failed", "--json").out)
+    assert (found["asked"], found["impaired"], found["impairments"]) == (2, 0, {})
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "message"),
     [
