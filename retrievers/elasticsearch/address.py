@@ -11,7 +11,7 @@ PORT = 9200
 SHAPE = "elasticsearch://host:9200/name, or elasticsearch+https://host:9200/name where the cluster speaks TLS"
 
 _SCHEMES = {"elasticsearch": "http", "elasticsearch+http": "http", "elasticsearch+https": "https"}
-_NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{1,5}))?")
+_NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
 _NOT_IN_NAMES = re.compile(r'[\\/*?"<>|,#:\s]')
 # The longest name that Elasticsearch takes, less what the names of single loads have behind it.
 _LONGEST_NAME = 255 - 24
@@ -134,9 +134,18 @@ def _refuse_secrets(rest: str) -> None:
 
 def _node(text: str, address: str) -> tuple[str, int]:
     found = _NODE.fullmatch(text)
-    if not found:
+    if not found or not _can_be_looked_up(found[1]):
         raise InputError(f"{text!r} in {address!r} is not a host, or a host and its port")
     port = int(found[2] or PORT)
     if not 0 < port < 65536:
         raise InputError(f"there is no port {port}: see {address!r}")
     return found[1], port
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Whether a host can be asked for: no part of its name is empty or too long."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

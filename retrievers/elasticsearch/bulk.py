@@ -126,7 +126,7 @@ class Sender:
         return there
 
     def _refused(self, result: dict[str, Any]) -> RetrievalError:
-        text = problem(result)
+        text = problem(result, self._address)
         kind = str(result.get("error"))
         if "cluster_block_exception" in kind:
             return blocked(self._load.name, text)
@@ -142,7 +142,17 @@ class Sender:
 def stored_documents(
     client: Elasticsearch, address: Address, data: str, passages: Sequence[Passage]
 ) -> list[dict[str, Any] | None]:
-    """Return what an index holds for each of some passages; None where it holds nothing."""
+    """Return what an index holds for each of some passages; None where it holds nothing.
+
+    Raises:
+        RetrievalError: Of one of them it cannot be told.
+    """
     with server_errors(address, f"the index {data} could not be read back"):
         answer = client.mget(index=data, ids=[key(passage.id) for passage in passages])
+    for found in answer["docs"]:
+        if "error" in found:
+            raise RetrievalError(
+                f"the index {data} could not be read back: passage {found['_id']!r} ({problem(found, address)}). "
+                f"Look at the state of the cluster at {address.cluster}"
+            )
     return [found.get("_source") for found in answer["docs"]]

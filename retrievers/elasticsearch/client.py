@@ -1,25 +1,29 @@
-"""The connection to a cluster: credentials from the environment, and errors in words that tell what to do."""
+"""The connection to a cluster, and its errors in words that tell what to do."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, RetrievalError
 from keqa.retrievers.elasticsearch.address import Address
+from keqa.retrievers.elasticsearch.credentials import (
+    API_KEY,
+    CA_CERTS,
+    FINGERPRINT,
+    PASSWORD,
+    USERNAME,
+    credentials,
+    trust,
+    variables,
+)
+from keqa.retrievers.elasticsearch.hosts import without_hosts
+from keqa.retrievers.text import one_line
 
 if TYPE_CHECKING:
     from elasticsearch import ApiError, Elasticsearch, TransportError
-
-API_KEY = "ELASTICSEARCH_API_KEY"
-USERNAME = "ELASTICSEARCH_USERNAME"
-PASSWORD = "ELASTICSEARCH_PASSWORD"
-CA_CERTS = "ELASTICSEARCH_CA_CERTS"
-FINGERPRINT = "ELASTICSEARCH_FINGERPRINT"
 
 _CONNECTION = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 _TIMEOUT = 30
@@ -44,8 +48,8 @@ def connect(address: Address) -> Elasticsearch:
         # A node that is lost or slow is left out for a while and the request goes to another.
         max_retries=_RETRIES + len(address.nodes),
         retry_on_timeout=True,
-        **_credentials(),
-        **_trust(address),
+        **credentials(),
+        **trust(address),
     )
     with server_errors(address, "the cluster could not be asked for its version"):
         try:
@@ -68,29 +72,6 @@ def _wrong_client(address: Address, client: tuple[int, ...], what: str, major: i
     if major < 8:
         return f"{text}: KEQA needs Elasticsearch 8 or newer"
     return f"{text}. Install the client of its version: pip install 'elasticsearch>={major},<{major + 1}'"
-
-
-def _credentials() -> dict[str, Any]:
-    key, user, password = (os.environ.get(name) or None for name in (API_KEY, USERNAME, PASSWORD))
-    if key and (user or password):
-        raise ConfigurationError(f"set either {API_KEY}, or {USERNAME} and {PASSWORD}, not both")
-    if bool(user) != bool(password):
-        missing, given = (PASSWORD, USERNAME) if user else (USERNAME, PASSWORD)
-        raise ConfigurationError(f"{given} is set and {missing} is not: Elasticsearch asks for both")
-    if key:
-        identifier, found, secret = key.partition(":")
-        return {"api_key": (identifier, secret) if found else key}
-    return {"basic_auth": (user, password)} if user else {}
-
-
-def _trust(address: Address) -> dict[str, Any]:
-    if address.scheme == "http":
-        return {}
-    certificates, fingerprint = os.environ.get(CA_CERTS), os.environ.get(FINGERPRINT)
-    if certificates and not Path(certificates).is_file():
-        raise ConfigurationError(f"{CA_CERTS} names no file: {certificates}")
-    trust = {"ca_certs": certificates, "ssl_assert_fingerprint": fingerprint}
-    return {name: value for name, value in trust.items() if value}
 
 
 @contextmanager
@@ -121,13 +102,12 @@ def server_errors(address: Address, what: str) -> Iterator[None]:
         raise _unreached(address, what, error) from error
 
 
-def reason(error: ApiError) -> str:
-    """What the server gave as the reason of an error."""
-    return problem(error.body) or str(error.message)
+def problem(body: object, address: Address) -> str:
+    """The reason in the body of an error, or in one answer of several, without hosts; empty where it has none."""
+    return without_hosts(_reason(body), address)
 
 
-def problem(body: object) -> str:
-    """The reason in the body of an error, or in one answer of several; empty where it has none."""
+def _reason(body: object) -> str:
     found = body.get("error", body) if isinstance(body, dict) else None
     if isinstance(found, dict):
         cause = found.get("caused_by")
@@ -147,7 +127,7 @@ def blocked(name: str, text: str) -> RetrievalError:
 def _refused(address: Address, what: str, error: ApiError) -> KeqaError:
     import elasticsearch
 
-    text, status = reason(error), error.status_code
+    text, status = problem(error.body, address) or without_hosts(str(error.message), address), error.status_code
     if "cluster_block_exception" in str(error.body) and status in (403, 429):
         return blocked(address.name, text)
     if status == 401:
@@ -163,8 +143,7 @@ def _refused(address: Address, what: str, error: ApiError) -> KeqaError:
 
 
 def _unauthenticated(address: Address) -> str:
-    given = " and ".join(name for name in (API_KEY, USERNAME, PASSWORD) if os.environ.get(name))
-    if given:
+    if given := variables():
         return f"{address.cluster} does not accept the credentials in {given}"
     return f"{address.cluster} asks for credentials: set {API_KEY}, or {USERNAME} and {PASSWORD}, in the environment"
 
@@ -174,22 +153,22 @@ def _unreached(address: Address, what: str, error: TransportError) -> KeqaError:
     from elasticsearch import ConnectionTimeout, SerializationError
 
     if isinstance(error, TlsError):
-        hint = (
-            f"name the file of the authority that signed it in {CA_CERTS}, or its SHA-256 fingerprint in {FINGERPRINT}"
+        return ConfigurationError(
+            f"the certificate of {address.cluster} is not trusted: name the file of the authority that signed it in "
+            f"{CA_CERTS}, or its SHA-256 fingerprint in {FINGERPRINT} ({_short(address, error)})"
         )
-        return ConfigurationError(f"the certificate of {address.cluster} is not trusted: {hint} ({_short(error)})")
     if isinstance(error, SerializationError):
         return RetrievalError(f"{what}: what answers at {address.cluster} does not speak as Elasticsearch does")
     if isinstance(error, ConnectionTimeout):
         return RetrievalError(f"{what}: {address.cluster} did not answer in time")
     hint = "" if address.scheme == "https" else "; where the cluster speaks TLS, write elasticsearch+https://"
     return RetrievalError(
-        f"{what}: {address.cluster} cannot be reached ({_short(error)}). Check the address, its port, and that the "
-        f"server runs{hint}"
+        f"{what}: {address.cluster} cannot be reached ({_short(address, error)}). Check the address, its port, "
+        f"and that the server runs{hint}"
     )
 
 
-def _short(error: TransportError) -> str:
+def _short(address: Address, error: TransportError) -> str:
     """What went wrong, without the layers that it came through and what they were connected to."""
-    text = _CONNECTION.sub("", " ".join(str(error.message).split()))
+    text = without_hosts(_CONNECTION.sub("", one_line(str(error.message))), address)
     return text if len(text) <= 200 else f"{text[:197]}..."

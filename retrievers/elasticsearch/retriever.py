@@ -148,11 +148,12 @@ class ElasticsearchRetriever(Retriever):
             _ReplacedError: The index is gone.
             RetrievalError: Asking again cannot help.
         """
-        status, text = answer.get("status", 200), problem(answer)
-        if status == 404:
-            raise _ReplacedError
+        status, text = answer.get("status", 200), problem(answer, self._address)
         if "error" in answer:
-            if status != 429 and status < 500:
+            if "index_not_found_exception" in str(answer["error"]):
+                raise _ReplacedError
+            # 404 is also the answer for a part of the index, or a search in it, that a node lost.
+            if status not in (404, 429) and status < 500:
                 raise RetrievalError(f"searching the index {self._address.name} failed: {status} ({text})")
             return f"{status} ({text})"
         if failed := answer["_shards"]["failed"]:
@@ -163,7 +164,7 @@ class ElasticsearchRetriever(Retriever):
         """Ask the cluster about the index.
 
         Raises:
-            ConfigurationError: The credentials do not allow it.
+            ConfigurationError: The credentials do not even allow to see its settings.
             RetrievalError: The cluster did not answer.
         """
         return index_facts(self._client, self._address, self._manifest.data)

@@ -6,7 +6,7 @@ from keqa.errors import InputError
 from keqa.retrievers.elasticsearch import index_address, is_address
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 
-hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}|\[[0-9a-f:]{2,10}\]", fullmatch=True)
+hosts = st.from_regex(r"[a-z][a-z0-9_-]{0,9}(\.[a-z0-9]{1,9}){0,2}\.?|\[[0-9a-f:]{2,10}\]", fullmatch=True)
 names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,30}", fullmatch=True)
 
 
@@ -59,6 +59,9 @@ def test_any_text_is_an_address_or_refused(text):
         ("elasticsearch://here:9200/", "names no index"),
         ("elasticsearch://:9200/w", "is not a host"),
         ("elasticsearch://here:x/w", "is not a host"),
+        ("elasticsearch://a..b/w", "'a..b' in .* is not a host"),
+        ("elasticsearch://here," + "x" * 64 + "/w", "is not a host"),
+        ("elasticsearch://he%re/w", "is not a host"),
         ("elasticsearch://here:99999/w", "there is no port 99999"),
         ("elasticsearch://here/Wiki", "'Wiki' cannot be the name"),
         ("elasticsearch://here/_all", "cannot be the name"),

@@ -2,12 +2,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import traceback
 
 import pytest
 from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+from keqa.redaction import without_secrets
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_address, load_index
 
 VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT")
 
@@ -76,6 +78,40 @@ def test_refused_credentials(environment, given, message):
         with pytest.raises(ConfigurationError, match=message) as caught:
             opening(server)
         assert "geheimer" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("API_KEY", "geheim\nX-Other: 1", "ELASTICSEARCH_API_KEY holds a line end or another control character"),
+        ("API_KEY", "geheimü", "ELASTICSEARCH_API_KEY holds a character that no API key has"),
+        ("API_KEY", "id:geheim\udce4", "ELASTICSEARCH_API_KEY holds bytes that are no UTF-8"),
+        ("PASSWORD", "geheim\udce4", "ELASTICSEARCH_PASSWORD holds bytes that are no UTF-8"),
+        ("PASSWORD", "geheim\x07", "ELASTICSEARCH_PASSWORD holds a line end or another control character"),
+        ("FINGERPRINT", "geheim" * 10, "ELASTICSEARCH_FINGERPRINT holds no SHA-256 fingerprint"),
+        ("FINGERPRINT", "0" * 40, "ELASTICSEARCH_FINGERPRINT holds no SHA-256 fingerprint"),
+        ("CA_CERTS", "geheim" * 1000, "ELASTICSEARCH_CA_CERTS names no file"),
+    ],
+)
+def test_values_that_cannot_be_sent_are_refused_and_not_repeated(environment, variable, value, message):
+    environment(**({"USERNAME": "elastic"} if variable == "PASSWORD" else {}), **{variable: value})
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        ElasticsearchRetriever.open("elasticsearch+https://localhost:1/wiki")
+    shown = "".join(traceback.format_exception(caught.value, chain=True)[-1:])
+    assert "geheim" not in shown
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_no_message_names_a_host_but_in_the_address(monkeypatch):
+    monkeypatch.setattr(client, "_RETRIES", 0)
+    with pytest.raises(RetrievalError, match="cannot be reached") as caught:
+        ElasticsearchRetriever.open("elasticsearch://no-such-host.invalid/wiki")
+    assert "no-such-host" not in without_secrets(str(caught.value))
+    reason = "[es-7.lan][10.0.0.5:9300][indices:data/read/get] disconnected"
+    with failing(500, refusal("boom", reason)) as server, pytest.raises(RetrievalError) as caught:
+        opening(server)
+    assert r"answered 500 ([<address>][indices:data/read/get] disconnected)" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +194,13 @@ def test_basic_credentials_are_sent(environment, guarded, address, passages):
             load_index(passages, index_address(url, name))
 
 
-@pytest.mark.parametrize("given", ["id:secret", "aWQ6c2VjcmV0"])
+def test_any_password_is_sent(environment, guarded, address, passages):
+    environment(USERNAME="elastic\n", PASSWORD=" gehéimer\r\n")
+    with guarded(user="elastic: gehéimer") as url:
+        load_index(passages, index_address(url, address.rpartition("/")[2]))
+
+
+@pytest.mark.parametrize("given", ["id:secret", "aWQ6c2VjcmV0", "aWQ6c2VjcmV0\n", " id:secret\r\n"])
 def test_api_keys_are_sent_in_both_forms(environment, guarded, address, passages, given):
     environment(API_KEY=given)
     with guarded(api_key="id:secret") as url:
