@@ -75,12 +75,13 @@ def _rows(part: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]
     from rich.filesize import decimal
 
     for name, value in part.items():
+        label = f"{before}{'size' if name == 'bytes' else name}".replace("_", " ")
         if isinstance(value, Mapping):
             yield from _rows(value, f"{before}{name} ")
-        elif name == "bytes":
-            yield f"{before}size", decimal(value)
+        elif value is None:
+            yield label, "not known: the credentials do not allow to ask"
         else:
-            yield f"{before}{name}".replace("_", " "), _told(value)
+            yield label, decimal(value) if name == "bytes" else _told(value)
 
 
 def _told(value: Any) -> str:

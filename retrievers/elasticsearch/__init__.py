@@ -21,8 +21,11 @@ Credentials never stand in the address. They come from the environment:
 ``ELASTICSEARCH_FINGERPRINT``  SHA-256 fingerprint of the certificate, in the place of such a file
 =============================  =================================================================
 
-To search, they must allow ``read`` and ``view_index_metadata`` on the index; to load it, ``manage``, ``write`` and
-``read`` on ``name`` and ``name-*``.
+What they must allow on ``name`` and on ``name-*``, the index behind the name:
+
+* ``read`` and ``view_index_metadata`` to search; ``monitor``, on them and on the cluster, for all that
+  ``keqa index info`` tells;
+* ``manage``, ``write`` and ``read`` to load; ``monitor`` on the cluster to wait for the copies of the new index.
 """
 
 from __future__ import annotations

@@ -4,23 +4,23 @@
 
     wikipedia                      alias of the finished index: what users name
     wikipedia-3f2a91c04b7d         an index; ``_meta.keqa`` is its manifest or, until then, the record of its load
-    wikipedia-3f2a91c04b7d-load    alias that the load writes through
+    wikipedia-3f2a91c04b7d-load    alias that the load writes through, until the index is published
 
 The one step that publishes an index is the switch of the alias, so a loader killed at any moment leaves either the
-index as it was or the new one, complete. A load writes through an alias of its own because Elasticsearch creates an
-index that is written to and not there: what is left of a load must not bring back the index that another removed.
+index as it was or the new one, complete; until then, the next loader can go on. A load writes through an alias of its
+own because Elasticsearch creates an index that is written to and not there: what is left of a load must not bring back
+the index that another removed.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import server_errors
-from keqa.retrievers.elasticsearch.mapping import field_mappings
-from keqa.retrievers.elasticsearch.records import META, Load, is_finished, load_of, meta_of, record_of
+from keqa.retrievers.elasticsearch.mapping import LOADING, field_mappings
+from keqa.retrievers.elasticsearch.records import Load, described, is_finished, load_of, meta_of
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -74,16 +74,17 @@ class Indexes:
             self._client.indices.create(
                 index=load.data,
                 settings=settings,
-                mappings={**field_mappings(), "_meta": {META: record_of(load)}},
+                mappings={**field_mappings(), "_meta": described(load)},
                 aliases={load.alias: {"is_write_index": True}},
             )
 
-    def note(self, load: Load, *, owner: str) -> None:
+    def note(self, load: Load, *, owner: str, manifest: Manifest | None = None) -> None:
         """Write down how far a load is, or who goes on with it.
 
         Args:
             load: The new record.
             owner: Who must own the load until now.
+            manifest: Of the index, where it is complete.
 
         Raises:
             RetrievalError: Another process has taken over.
@@ -92,37 +93,59 @@ class Indexes:
         before = load_of(state) if state else None
         if before is None or before.owner != owner:
             raise taken_over(load.name)
-        self._describe(load.data, record_of(load))
+        with server_errors(self._address, f"the state of the index {load.data} could not be written"):
+            self._client.indices.put_mapping(index=load.data, meta=described(load, manifest))
 
-    def publish(self, load: Load, manifest: Manifest, replicas: int | None) -> bool:
+    def reopen(self, load: Load) -> None:
+        """Let an index be loaded again: publishing it, which was interrupted, may have closed it to writes."""
+        with server_errors(self._address, f"the index {load.data} could not be made ready to be loaded"):
+            self._client.indices.put_settings(index=load.data, settings={**LOADING, "blocks.write": None})
+
+    def publish(self, load: Load, manifest: Manifest, replicas: int | None) -> bool | None:
         """Make a loaded and verified index the one that its name stands for.
 
+        Args:
+            load: The load, with everything that went into the index.
+            manifest: Of the index.
+            replicas: How many copies it is to have; one where there are two nodes or more by default.
+
         Returns:
-            Whether all its copies are there already.
+            Whether all its copies are there already; None where the credentials do not allow to ask.
+
+        Raises:
+            RetrievalError: Another process has taken over, or the cluster failed. The load can be gone on with.
         """
         self.note(load, owner=load.owner)
-        copies: dict[str, Any] = (
-            {"auto_expand_replicas": "0-1"} if replicas is None else {"number_of_replicas": replicas}
-        )
+        copies: dict[str, Any] = {"auto_expand_replicas": "0-1"}
+        if replicas is not None:
+            copies = {"auto_expand_replicas": "false", "number_of_replicas": replicas}
         with server_errors(self._address, f"the index {load.data} could not be finished"):
             settings = {**copies, "refresh_interval": None, "blocks.write": True}
             self._client.indices.put_settings(index=load.data, settings=settings)
-            # Where copies are not there in time, the answer is 408 and tells how things stand.
-            patient = self._client.options(request_timeout=_TIMEOUT, ignore_status=408)
+            # Where copies are not there in time, the answer is 408 and tells how things stand. To ask takes a privilege
+            # on the cluster, which someone who may load an index need not have.
+            patient = self._client.options(request_timeout=_TIMEOUT, ignore_status=(403, 408))
             health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
-        self._describe(load.data, json.loads(manifest.to_json()))
-        removed = [
+        # Another process may have taken over in the meantime.
+        self.note(load, owner=load.owner, manifest=manifest)
+        self._switch(load)
+        return not health["timed_out"] if "timed_out" in health else None
+
+    def _switch(self, load: Load) -> None:
+        actions: list[dict[str, Any]] = [
             {"remove": {"index": data, "alias": load.name, "must_exist": True}} for data in self.found(load.name)
         ]
-        with server_errors(self._address, f"the index {load.data} could not be published"):
-            self._client.indices.update_aliases(
-                actions=[
-                    *removed,
-                    {"add": {"index": load.data, "alias": load.name}},
-                    {"remove": {"index": load.data, "alias": load.alias}},
-                ]
-            )
-        return not health["timed_out"]
+        actions += [
+            {"add": {"index": load.data, "alias": load.name}},
+            {"remove": {"index": load.data, "alias": load.alias}},
+        ]
+        try:
+            with server_errors(self._address, f"the index {load.data} could not be published"):
+                self._client.indices.update_aliases(actions=actions)
+        except KeqaError:
+            # The answer may have been lost; what the client then sends again fails, since all is done.
+            if set(self.found(load.name)) != {load.data}:
+                raise
 
     def remove_others(self, keep: str | None) -> list[str]:
         """Remove what earlier loads of this name left, finished or not.
@@ -149,10 +172,6 @@ class Indexes:
         """The indexes that loads of this name made; a pattern alone would also find those of longer names."""
         name = self._address.name
         return {data: state for data, state in self.found(f"{name}-*").items() if meta_of(state).get("name") == name}
-
-    def _describe(self, data: str, record: dict[str, Any]) -> None:
-        with server_errors(self._address, f"the state of the index {data} could not be written"):
-            self._client.indices.put_mapping(index=data, meta={META: record})
 
 
 def taken_over(name: str) -> RetrievalError:

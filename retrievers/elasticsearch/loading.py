@@ -145,6 +145,7 @@ class _Loading:
         self._progress = progress
         self._sample = Sample()
         self._chinese = 0
+        self._closed = False
 
     def begin(self, head: Sequence[Passage], resume: bool) -> None:
         """Go on with an interrupted load of the same passages, or begin one."""
@@ -161,6 +162,7 @@ class _Loading:
             )
             self.load = dataclasses.replace(earlier, owner=owner)
             self._indexes.note(self.load, owner=earlier.owner)
+            self._closed = True
             return
         if earlier:
             why = "its passages or settings are others" if resume else "as asked for"
@@ -201,6 +203,10 @@ class _Loading:
         return intake
 
     def _send(self, sender: Sender, batch: Sequence[Passage], intake: Intake) -> None:
+        if self._closed:
+            # Only where there is something to write: an index that is complete keeps the copies that it has.
+            self._indexes.reopen(self.load)
+            self._closed = False
         sender.send(batch, (intake.count, intake.source_hash.hexdigest()))
         count, digest = sender.arrived
         self._progress(count)
@@ -225,7 +231,15 @@ class _Loading:
                 f"the index {self.load.name} did not pass its verification: {wrong}. It is not published, and what was "
                 "loaded is removed. Run the same again to load it from the beginning"
             )
-        if not self._indexes.publish(self.load, manifest, replicas):
+        # From here on, whoever goes on has nothing to send again.
+        self.load = dataclasses.replace(self.load, passages=manifest.passages, source_hash=manifest.source_hash)
+        copied = self._indexes.publish(self.load, manifest, replicas)
+        if copied is None:
+            self._tell(
+                f"whether all copies of {manifest.name} are there yet is not known: the credentials lack the privilege "
+                "monitor on the cluster"
+            )
+        elif not copied:
             self._tell(f"not all copies of {manifest.name} are there yet: the cluster goes on making them, if it can")
         for data in self._indexes.remove_others(manifest.data):
             self._tell(f"the earlier index {data} stays, since another alias stands for it")

@@ -19,6 +19,8 @@ from keqa.retrievers.base import Passage
 from keqa.retrievers.text import clean_text
 
 MOST_HITS: Final = 10_000
+LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
+"""Settings of an index while it is loaded: no copies, and no refresh."""
 
 _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
 _BEFORE_STOP: dict[Language, list[str]] = {"en": ["keqa_possessive", "lowercase"], "zh": ["cjk_width", "lowercase"]}
@@ -53,7 +55,7 @@ def check_analyzer(settings: AnalyzerSettings, where: str) -> None:
 
 
 def index_settings(language: Language, *, shards: int, k1: float, b: float) -> dict[str, Any]:
-    """Return the settings of a new index, as they are while it is loaded: no copies, and no refresh.
+    """Return the settings of a new index, as they are while it is loaded.
 
     Args:
         language: Of the analyzer.
@@ -69,9 +71,7 @@ def index_settings(language: Language, *, shards: int, k1: float, b: float) -> d
     before, after = _BEFORE_STOP[language], [*_AFTER_STOP[language], "unique", "keqa_most"]
     return {
         "number_of_shards": shards,
-        "number_of_replicas": 0,
-        "auto_expand_replicas": "false",
-        "refresh_interval": "-1",
+        **LOADING,
         "max_result_window": MOST_HITS,
         "analysis": {
             "filter": filters,

@@ -1,4 +1,4 @@
-"""What the mapping of an index says about it: its manifest or, until it is finished, the record of its load."""
+"""What the mapping of an index says about it: its manifest, and the record of its load until it is published."""
 
 from __future__ import annotations
 
@@ -77,23 +77,30 @@ def manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
     return dataclasses.replace(Manifest.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
 
 
-def record_of(load: Load) -> dict[str, Any]:
-    """Return a load as the mapping keeps it."""
-    return {"format": _LOAD, **dataclasses.asdict(load)}
+def described(load: Load, manifest: Manifest | None = None) -> dict[str, Any]:
+    """Return the ``_meta`` of an index that is loaded.
+
+    Args:
+        load: How far its load is.
+        manifest: Of an index that is complete. The load stays beside it, to be gone on with where the index is not
+            published after all.
+    """
+    record = {"format": _LOAD, **dataclasses.asdict(load)}
+    return {META: record} if manifest is None else {META: json.loads(manifest.to_json()), _LOAD: record}
 
 
-def meta_of(state: dict[str, Any]) -> dict[str, Any]:
+def meta_of(state: dict[str, Any], entry: str = META) -> dict[str, Any]:
     """Return what the mapping of an index keeps; nothing where KEQA did not make it."""
-    meta = state.get("mappings", {}).get("_meta", {}).get(META)
+    meta = state.get("mappings", {}).get("_meta", {}).get(entry)
     return meta if isinstance(meta, dict) else {}
 
 
 def load_of(state: dict[str, Any]) -> Load | None:
-    """Return the load that made an index as far as it is; None where it is finished, or not of this version."""
-    values = dict(meta_of(state))
-    if values.pop("format", None) != _LOAD:
-        return None
+    """Return the load of an index as far as it is; None where it is published, or not of this version."""
+    record = meta_of(state) if meta_of(state).get("format") == _LOAD else meta_of(state, _LOAD)
     try:
-        return Load(**values)
+        load = Load(**{name: value for name, value in record.items() if name != "format"})
     except TypeError:
         return None
+    # What the load writes through goes in the one step that publishes the index.
+    return load if load.alias in state.get("aliases", {}) else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What a cluster says about an index.
+    """What a cluster says about an index; None for what the credentials do not allow to ask.
 
     Attributes:
         version: Of the server.
@@ -32,13 +32,13 @@ class IndexFacts:
         health: ``"green"``; ``"yellow"`` while copies are missing; ``"red"`` while parts of the index are.
     """
 
-    version: str
+    version: str | None
     index: str
     passages: int
-    bytes: int
+    bytes: int | None
     shards: int
     replicas: int
-    health: str
+    health: str | None
 
 
 def checked_manifest(client: Elasticsearch, address: Address) -> Manifest:
@@ -75,24 +75,27 @@ def checked_manifest(client: Elasticsearch, address: Address) -> Manifest:
 
 
 def index_facts(client: Elasticsearch, address: Address, data: str) -> IndexFacts:
-    """Ask a cluster about an index.
+    """Ask a cluster about an index, as far as the credentials allow it.
 
     Raises:
-        ConfigurationError: The credentials do not allow it.
+        ConfigurationError: They do not even allow to see its settings.
         RetrievalError: The cluster did not answer.
     """
     passages = count_passages(client, address, data)
     with server_errors(address, f"the cluster could not be asked about the index {data}"):
-        stats = client.indices.stats(index=data, metric="store")
-        health = client.cluster.health(index=data)
         settings = client.indices.get_settings(index=data)[data]["settings"]["index"]
-        version = client.info()["version"]["number"]
+        # Who may search an index need not have the privilege monitor on it, nor on the cluster.
+        free = client.options(ignore_status=403)
+        stats = free.indices.stats(index=data, metric="store")
+        health = free.cluster.health(index=data)
+        about = free.info()
     return IndexFacts(
-        version=str(version),
+        version=about["version"]["number"] if "version" in about else None,
         index=data,
         passages=passages,
-        bytes=int(stats["_all"]["total"]["store"]["size_in_bytes"]),
+        bytes=int(stats["_all"]["total"]["store"]["size_in_bytes"]) if "_all" in stats else None,
         shards=int(settings["number_of_shards"]),
         replicas=int(settings["number_of_replicas"]),
-        health=str(health["status"]),
+        # A refusal has a status too, its number.
+        health=health["status"] if "cluster_name" in health else None,
     )

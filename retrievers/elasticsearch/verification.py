@@ -29,12 +29,16 @@ def count_passages(client: Elasticsearch, address: Address, data: str) -> int:
     """
     with server_errors(address, f"the index {data} could not be counted"):
         answer = client.count(index=data)
-    if answer["_shards"]["failed"]:
+    _check_whole(answer["_shards"], address, data)
+    return int(answer["count"])
+
+
+def _check_whole(shards: dict[str, int], address: Address, data: str) -> None:
+    if shards["failed"]:
         raise RetrievalError(
-            f"{answer['_shards']['failed']} of {answer['_shards']['total']} parts of the index {data} did not answer: "
+            f"{shards['failed']} of {shards['total']} parts of the index {data} did not answer: "
             f"look at the state of the cluster at {address.cluster}"
         )
-    return int(answer["count"])
 
 
 class Sample:
@@ -67,7 +71,9 @@ class Sample:
         """
         data = manifest.data
         with server_errors(address, f"the index {data} could not be counted"):
-            client.options(request_timeout=_TIMEOUT).indices.refresh(index=data)
+            refreshed = client.options(request_timeout=_TIMEOUT).indices.refresh(index=data)
+        # What a part did not make visible would be missing in the count.
+        _check_whole(refreshed["_shards"], address, data)
         found = count_passages(client, address, data)
         if found != manifest.passages:
             return f"{manifest.passages} passages went into it and {found} are in it"

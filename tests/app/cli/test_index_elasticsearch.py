@@ -5,8 +5,9 @@ import signal
 
 import pytest
 from servers import process
+from servers.elasticsearch import AlteringServer
 
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address
 from keqa.retrievers.elasticsearch.address import parse_address
 
 PASSAGES = [
@@ -56,6 +57,22 @@ def test_what_cannot_be_reached_or_is_not_there(keqa_command, elasticsearch_addr
     ended = keqa_command("search", "oak", "-i", "elasticsearch://127.0.0.1:9/wiki")
     assert (ended.code, ended.out) == (2, "")
     assert "http://127.0.0.1:9 cannot be reached" in ended.err
+
+
+def test_info_tells_what_the_credentials_allow_to_ask(keqa_command, corpus, flags, elasticsearch_url):
+    assert keqa_command("index", corpus, *flags).code == 0
+
+    def guarding(method, path, body, forward):
+        if path == "/" or path.startswith("/_cluster") or "_stats" in path:
+            return 403, {"error": {"type": "security_exception", "reason": "monitor is unauthorized"}, "status": 403}
+        return forward()
+
+    with AlteringServer(guarding, elasticsearch_url) as server:
+        ended = keqa_command("index", "info", index_address(server.url, flags[-1]))
+    assert ended.code == 0, ended.err
+    told = dict(line.strip().split(maxsplit=1) for line in ended.out.splitlines() if len(line.split()) > 1)
+    assert (told["passages"], told["size"]) == ("2", "not known: the credentials do not allow to ask")
+    assert told["health"] == told["version"] == told["size"]
 
 
 def test_credentials_in_an_address_are_refused_and_not_repeated(keqa_command, corpus):

@@ -299,6 +299,111 @@ def test_killed_around_publishing(address, client, passages, point):
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
+def killed_in_publishing(address, requests):
+    """Load 100 passages in a process that ends before the request of publishing that comes after so many."""
+    run_killed(
+        f"""
+        from elastic_transport import Transport
+        publish, perform, left = lifecycle.Indexes.publish, Transport.perform_request, {requests}
+
+        def dying(*args, **kwargs):
+            global left
+            if left == 0:
+                die()
+            left -= 1
+            return perform(*args, **kwargs)
+
+        def publishing(*args):
+            Transport.perform_request = dying
+            return publish(*args)
+
+        lifecycle.Indexes.publish = publishing
+        load_index(words(100), {address!r})
+        """
+    )
+
+
+# The note takes two requests, the settings one, the wait for copies one, the manifest two; then the alias is looked up
+# and switched.
+@pytest.mark.parametrize("requests", [2, 3, 4, 6, 7])
+def test_killed_inside_publishing_nothing_is_sent_again(address, client, passages, words, small, altered, requests):
+    old = load_index(passages, address)
+    killed_in_publishing(address, requests)
+    assert ElasticsearchRetriever.open(address).manifest == old
+    (left,) = set(behind(client, address)) - {old.data}
+    sent, notices = [], []
+
+    def watching(method, path, body, forward):
+        sent.append(path)
+        return forward()
+
+    manifest = load_index(words(100), altered(watching), notice=notices.append)
+    assert "was interrupted after about 100 passages: going on from there" in notices[0]
+    assert [path for path in sent if "_bulk" in path] == []
+    assert (manifest.data, manifest.passages) == (left, 100)
+    assert behind(client, address) == {left: [name_of(address)]}
+    assert ElasticsearchRetriever.open(address).manifest == manifest
+
+
+@pytest.mark.parametrize("requests", [3, 6])
+def test_killed_inside_publishing_an_index_takes_the_rest_of_a_corpus_that_grew(
+    address, client, words, small, requests
+):
+    killed_in_publishing(address, requests)
+    with pytest.raises(RetrievalError, match="is not finished"):
+        ElasticsearchRetriever.open(address)
+    manifest = load_index(words(150), address)
+    assert ElasticsearchRetriever.open(address).manifest == manifest
+    assert stored(client, address) == sorted(str(n) for n in range(150))
+    settings = client.indices.get_settings(index=manifest.data)[manifest.data]["settings"]["index"]
+    assert (settings["blocks"], "refresh_interval" in settings) == ({"write": "true"}, False)
+
+
+def test_a_complete_index_of_other_passages_is_not_adopted(address, client, words, small):
+    killed_in_publishing(address, 7)
+    given = [*words(99), Passage("99", "", "other")]
+    with pytest.raises(InputError, match="have changed since the load"):
+        load_index(given, address)
+    assert load_index(given, address).passages == 100
+    killed_in_publishing(address, 7)
+    notices = []
+    manifest = load_index(words(100), address, k1=0.9, notice=notices.append)
+    assert "anew (its passages or settings are others)" in notices[0]
+    assert behind(client, address) == {manifest.data: [name_of(address)]}
+
+
+def test_a_switch_that_fails_keeps_what_was_loaded(address, client, passages, words, altered):
+    old = load_index(passages, address)
+
+    def refusing(method, path, body, forward):
+        if path.startswith("/_aliases"):
+            return 500, {"error": {"type": "boom", "reason": "it broke"}, "status": 500}
+        return forward()
+
+    with pytest.raises(RetrievalError, match=r"could not be published: .* answered 500 \(it broke\)"):
+        load_index(words(100), altered(refusing))
+    assert ElasticsearchRetriever.open(address).manifest == old
+    (left,) = set(behind(client, address)) - {old.data}
+    assert load_index(words(100), address).data == left
+
+
+def test_a_switch_whose_answer_got_lost_is_done(address, client, passages, words, altered):
+    load_index(passages, address)
+    switches = []
+
+    def losing(method, path, body, forward):
+        status, reply = forward()
+        if path.startswith("/_aliases"):
+            switches.append(status)
+            if len(switches) == 1:
+                return 503, {"error": {"type": "gone", "reason": "the answer got lost"}, "status": 503}
+        return status, reply
+
+    manifest = load_index(words(100), altered(losing))
+    assert switches == [200, 404]
+    assert behind(client, address) == {manifest.data: [name_of(address)]}
+
+
 def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, client, words):
     for options, why in (({"k1": 0.9}, "settings are others"), ({"resume": False}, "as asked for")):
         run_killed(f"load_index(words({MANY}, 1500), {address!r})")
@@ -466,12 +571,50 @@ def test_what_does_not_pass_verification_is_not_published(address, client, words
     assert behind(client, address) == {}
 
 
-def test_a_part_that_does_not_answer_is_no_verification(address, words, altered):
+def spoil_count(reply):
+    reply["_shards"].update(failed=1, successful=0)
+    reply["count"] = 0
+
+
+def spoil_refresh(reply):
+    reply["_shards"].update(failed=1, total=1)
+
+
+def spoil_mget(reply):
+    error = {"type": "no_shard_available_action_exception", "reason": "No shard available"}
+    reply["docs"][1] = {key: reply["docs"][1][key] for key in ("_index", "_id")} | {"error": error}
+
+
+@pytest.mark.parametrize(
+    ("asked", "spoil", "message"),
+    [
+        ("_count", spoil_count, r"1 of 1 parts of the index .* did not answer"),
+        ("_refresh", spoil_refresh, r"1 of 1 parts of the index .* did not answer"),
+        ("_mget", spoil_mget, r"could not be read back: passage '1' \(No shard available\)"),
+    ],
+)
+def test_a_part_that_does_not_answer_is_no_verification_and_loses_nothing(
+    address, client, words, altered, asked, spoil, message
+):
     def partial(method, path, body, forward):
         status, reply = forward()
-        if "_count" in path:
-            reply["_shards"].update(failed=1, successful=0)
+        if asked in path:
+            spoil(reply)
         return status, reply
 
-    with pytest.raises(RetrievalError, match=r"1 of 1 parts of the index .* did not answer"):
+    with pytest.raises(RetrievalError, match=message):
         load_index(words(3), altered(partial))
+    (left,) = behind(client, address)
+    assert load_index(words(3), address).data == left
+
+
+def test_a_load_without_rights_on_the_cluster_is_published(address, words, altered):
+    def guarding(method, path, body, forward):
+        if path == "/" or path.startswith("/_cluster"):
+            return 403, {"error": {"type": "security_exception", "reason": "monitor is unauthorized"}, "status": 403}
+        return forward()
+
+    notices = []
+    manifest = load_index(words(3), altered(guarding), notice=notices.append)
+    assert ["privilege monitor on the cluster" in notice for notice in notices] == [True]
+    assert ElasticsearchRetriever.open(address).manifest == manifest

@@ -181,11 +181,13 @@ def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered
         elif number == 2:
             answers[0]["timed_out"] = True
             answers[0]["hits"]["hits"] = []
+        elif number == 3:
+            answers[0] = {"status": 404, "error": {"type": "search_context_missing_exception", "reason": "no context"}}
 
     alter, requests = changing(change)
     found = ElasticsearchRetriever.open(altered(alter)).search_many(["zebra", "analytical engine", "London"])
     assert found == expected
-    assert requests == [3, 2, 1]
+    assert requests == [3, 2, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +241,17 @@ def test_facts(address, loaded):
     assert facts.bytes > 1000
     assert facts.health == "green"
     assert loaded.address == address
+
+
+def test_facts_that_the_credentials_do_not_allow_to_ask_are_left_open(loaded, altered):
+    def guarding(method, path, body, forward):
+        if path == "/" or path.startswith("/_cluster") or "_stats" in path:
+            return 403, {"error": {"type": "security_exception", "reason": "monitor is unauthorized"}, "status": 403}
+        return forward()
+
+    facts = ElasticsearchRetriever.open(altered(guarding)).facts()
+    assert (facts.version, facts.bytes, facts.health) == (None, None, None)
+    assert (facts.index, facts.passages, facts.shards) == (loaded.manifest.data, 4, 1)
 
 
 def test_what_is_no_index_is_not_opened(address, client):
