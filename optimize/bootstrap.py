@@ -70,7 +70,8 @@ def bootstrap(
     is known, by `keqa.optimize.own_calls`.
 
     A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
-    set is half as large, since a small language model may do better with less to read. The best is kept, and none
+    set is half as large, since a small language model may do better with less to read. Other programs than KEQA may
+    show all the passages that they found, so every third set of theirs is smaller still. The best is kept, and none
     that is not better than the program as it was.
 
     Args:
@@ -118,11 +119,11 @@ def bootstrap(
         origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
     for number in range(sets if any(pools.values()) else 0):
-        half = number % 2 == 1
+        halved = number % (2 if isinstance(program, KEQA) else 3)
         chosen = {
             name: choose(
                 pool,
-                _size(judge_demos if name in judging else demos, half=half),
+                _size(judge_demos if name in judging else demos, halved),
                 random.Random(f"{seed} {number} {name}"),
                 balanced=name in judging,
             )
@@ -147,8 +148,8 @@ def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]]) -> P:
     return copied
 
 
-def _size(count: int, *, half: bool) -> int:
-    return max(1, count // 2) if half and count else count
+def _size(count: int, halved: int) -> int:
+    return max(1, count >> halved) if count else 0
 
 
 class _ClosedBook:

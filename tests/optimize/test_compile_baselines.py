@@ -132,6 +132,20 @@ def test_too_few_questions_choose_as_well_and_none_is_asked_twice_of_one_program
     assert made.engine.count == {"AnswerWithKnowledge": 6}
 
 
+def test_sets_differ_in_size_so_that_long_prompts_may_fit(world):
+    made = world("rag")
+    shown = set()
+    reply = made.engine.reply
+
+    def watching(name, inputs, config):
+        shown.add(made.engine.local.demos)
+        return reply(name, inputs, config)
+
+    made.engine.reply = watching
+    compiled(made, sets=3)
+    assert shown == {0, 1, 2, 4}
+
+
 def test_a_search_costs_nothing_where_nothing_is_tuned(world):
     made = world("rag")
     with pytest.raises(ConfigurationError, match="cost_per_retrieval weighs searches where settings are tuned"):
