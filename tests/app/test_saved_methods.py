@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 
 import pytest
+from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.compiled import about
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, Rowen
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct, Rowen
+from keqa.retrievers import Passage, build_index, open_index
 from keqa.runs.methods import METHODS, arguments_of, load_class
 from keqa.saved_methods import compilable, name_of
 
@@ -60,6 +64,65 @@ def test_settings_that_are_given_take_the_place_of_saved_ones(tmp_path):
     keqa.save(Rowen(None, min_consistency="1/3", top_k=4), tmp_path / "program")
     loaded = keqa.load(tmp_path / "program", None, top_k=2)
     assert (loaded.top_k, loaded.min_consistency) == (2, Fraction(1, 3))
+
+
+ASK = """
+import json, sys
+import keqa
+
+folder, index, base = sys.argv[1:]
+searched, lms = keqa.open_index(index), keqa.build_roles("openai/scripted", api_base=base, temperature=0.0)
+answers = {}
+for name in ("rag", "cot", "ircot", "react"):
+    prediction = keqa.load(f"{folder}/{name}", searched, lms, method=name)("Who governs Carmouth?")
+    answers[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
+print(json.dumps(answers))
+"""
+
+
+def reply(messages, n, body):
+    """Of each method's prompts one reply; what is concluded tells how many demonstrations were shown."""
+    system, shown = messages[0]["content"], (len(messages) - 2) // 2
+    if "next_tool_name" in system:
+        finish = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": "{}"}
+        return [markers(**finish)] * n
+    if "`thought`" in system:
+        return [markers(thought="So the answer is Heidi.")] * n
+    return [markers(reasoning=f"{shown} shown", answer="Heidi")] * n
+
+
+def test_a_fresh_process_answers_alike(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    build_index([Passage("1", "Carmouth", "Heidi governs Carmouth.")], tmp_path / "index")
+    searched = open_index(tmp_path / "index")
+    programs = {"rag": AlwaysRetrieve(searched), "cot": ClosedBook(reason=True), "ircot": IRCoT(searched)}
+    programs["react"] = ReAct(searched)
+    turn = {"next_thought": "Look.", "next_tool_name": "search", "next_tool_args": {"query": "Who?"}}
+    further = {"passages": ["Ann is she."], "evidence": [], "triples": [], "thoughts": [], "thought": "It is Ann."}
+    answers = {}
+    with OpenAIServer(reply=reply) as server:
+        lms = keqa.build_roles("openai/scripted", api_base=server.api_base, temperature=0.0)
+        for name, program in programs.items():
+            for predictor in program.predictors():
+                fields = {**DEMO, **further, **turn, "trajectory": "[[ ## thought_0 ## ]]\nLook."}
+                predictor.demos = [{field: fields[field] for field in predictor.signature.fields}]
+            program.bind_lms(lms)
+            prediction = program("Who governs Carmouth?")
+            answers[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
+            keqa.save(program, tmp_path / "programs" / name)
+        asked = [call.body["messages"] for call in server.calls]
+        server.calls.clear()
+        ended = subprocess.run(
+            [sys.executable, "-c", ASK, tmp_path / "programs", tmp_path / "index", server.api_base],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert json.loads(ended.stdout) == answers
+        assert [call.body["messages"] for call in server.calls] == asked
+    assert answers["cot"] == ["Heidi", "1 shown", 1]
+    assert answers["react"][2] == answers["ircot"][2] == 2
 
 
 def test_one_class_is_two_methods():
