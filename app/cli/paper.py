@@ -31,6 +31,7 @@ def reproduce_paper(
     program: Path | None = None,
     sample: int | None = None,
     in_flight: int = 8,
+    retry_failed: bool = False,
     dry_run: bool = False,
 ) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`.
@@ -61,6 +62,7 @@ def reproduce_paper(
         dense_index,
         program,
         in_flight,
+        retry_failed,
         out or Path("runs") / "paper",
     )
     check_labels(planned, plan.out)

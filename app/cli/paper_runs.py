@@ -36,6 +36,7 @@ class Plan:
         dense_index: The same with a dense retriever.
         program: A compiled program.
         in_flight: Questions in work at once.
+        retry_failed: Ask failed and impaired questions of an earlier run again.
         out: Where run files go, a folder a data set.
     """
 
@@ -48,6 +49,7 @@ class Plan:
     dense_index: str | None
     program: Path | None
     in_flight: int
+    retry_failed: bool
     out: Path
 
 
@@ -77,11 +79,11 @@ def measured(plan: Plan) -> list[Grid]:
     from keqa.cli.console import status
     from keqa.reports import tables, write
     from keqa.reports.beside import beside_the_paper
+    from keqa.reports.brief import read_brief
     from keqa.reports.joining import entries_of
-    from keqa.runs.reading import read_run
 
     paths = [path for one in plan.experiments for path in _run(plan, one)]
-    runs = [read_run(path) for path in paths]
+    runs = [read_brief(path) for path in paths]
     written = write(plan.out / TABLES, runs)
     status().print(f"{len(written)} files in {plan.out / TABLES}", markup=False, soft_wrap=True)
     return [*tables(runs), *beside_the_paper(entries_of(runs))]
@@ -90,6 +92,7 @@ def measured(plan: Plan) -> list[Grid]:
 def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
     from keqa.cli.console import status
+    from keqa.cli.run_table import told_failures
     from keqa.cli.running import Asking, Models, rows_of
     from keqa.reports.experiments import needs_probabilities, settings_for
 
@@ -101,6 +104,7 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
         plan.dense_index if one.dense else plan.index,
         plan.program,
         in_flight=plan.in_flight,
+        retry_failed=plan.retry_failed,
     )
 
     def ended(specs: list[Spec]) -> Iterator[Path]:
@@ -108,7 +112,10 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
         for _, alike in groupby(specs, key=lambda spec: settings_for(spec.method)):
             together = list(alike)
             settings = settings_for(together[0].method)
-            yield from (row.path for row in rows_of(together, replace(asking, settings=settings)))
+            rows = rows_of(together, replace(asking, settings=settings))
+            for line in told_failures(rows):
+                status().print(f"{one.dataset}, {line}", style="yellow", markup=False, soft_wrap=True)
+            yield from (row.path for row in rows)
 
     yield from ended([spec for spec in one.specs if not needs_probabilities(spec)])
     for spec in filter(needs_probabilities, one.specs):

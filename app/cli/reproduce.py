@@ -87,6 +87,14 @@ def reproduce(
     in_flight: Annotated[
         int | None, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_PAPER, show_default="8")
     ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed",
+            help="Ask the failed questions of an earlier run again, and those that a search or call failed for.",
+            rich_help_panel=_PAPER,
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.", rich_help_panel=_PAPER),
@@ -111,6 +119,7 @@ def reproduce(
         "program": program,
         "sample": sample,
         "in_flight": in_flight,
+        "retry_failed": retry_failed or None,
         "dry_run": dry_run or None,
     }
     given = {name: value for name, value in own.items() if value is not None}

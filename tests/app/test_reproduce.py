@@ -170,3 +170,22 @@ def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
     assert "the key is wrong" in ended.err
     assert "left out: " not in ended.err.replace("left out, for", "")
     assert (tmp_path / "runs" / "nq" / "rag.jsonl").exists()
+
+
+def test_failed_questions_of_the_paper_are_told_and_asked_again(keqa_command, papers, server, monkeypatch, tmp_path):
+    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("rag",))
+    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
+    given = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs", "--json"]
+    ended = keqa_command("reproduce", "paper", *given, *papers)
+    assert ended.code == 0, ended.err
+    told = "nq, rag: 2 failed (AdapterParseError 2); --retry-failed asks them again"
+    assert told in ended.err
+    server.reply = answers
+    assert told in keqa_command("reproduce", "paper", *given, *papers).err
+    before = server.count
+    ended = keqa_command("reproduce", "paper", *given, *papers, "--retry-failed")
+    assert "--retry-failed asks" not in ended.err
+    assert [row["failed"] for row in json.loads(ended.out)["table1"]] == [0]
+    assert server.count == before + 2
+    assert "--retry-failed is for the preset paper" in keqa_command("reproduce", "--retry-failed").err
