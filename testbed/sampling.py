@@ -18,7 +18,9 @@ from keqa.testbed.world import SMALL, Fact, World
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 STRETCHES = {"comparing": (0.5, 0.62), "JudgeUtility": (0.62, 1.0), "Summarize": (0.62, 1.0)}
-"""By skill, the progress between which every other sample is its: what stays at chance for hours is learned so."""
+"""By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so."""
+STRETCHED_SHARE = 0.35
+"""How many of all samples those are; of the next skill, how many of what is left."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Stream:
             self._fresh, self._left = self._new_world(), 15
         self._left -= 1
         for stretched, (begin, end) in STRETCHES.items():
-            if begin <= progress < end and self.rng.random() < 0.5:
+            if begin <= progress < end and self.rng.random() < STRETCHED_SHARE:
                 if stretched in SKILLS:
                     return self._skill(stretched, progress)
                 setting = Setting.draw(self._fresh, self.rng, shown=True)
