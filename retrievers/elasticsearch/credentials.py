@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from typing import Any
@@ -36,7 +37,8 @@ def credentials() -> dict[str, Any]:
     if key:
         identifier, found, secret = key.partition(":")
         return {"api_key": (identifier, secret) if found else key}
-    return {"basic_auth": (user, password)} if user else {}
+    # The client itself takes no letter beyond ASCII.
+    return {"basic_auth": base64.b64encode(f"{user}:{password}".encode()).decode()} if user else {}
 
 
 def trust(address: Address) -> dict[str, Any]:

@@ -21,6 +21,16 @@ from keqa.retrievers.elasticsearch.address import parse_address
 
 QUESTIONS = 2000
 
+# Nodes that start, or search, on a machine that has no time for them take many times as long.
+pytestmark = pytest.mark.timeout(3000)
+
+
+class PatientCluster(elasticsearch.Cluster):
+    """Nodes that may take as long to be ready as a busy machine needs."""
+
+    def _run(self, command, *options):
+        return super()._run(command, *options, "--timeout", "900")
+
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
@@ -55,7 +65,7 @@ def start(tmp_path):
     clusters = []
 
     def start(nodes):
-        clusters.append(elasticsearch.Cluster(tmp_path / "cluster", nodes))
+        clusters.append(PatientCluster(tmp_path / "cluster", nodes))
         return clusters[0]
 
     yield start
