@@ -43,7 +43,9 @@ def engine_errors(what: str) -> Iterator[None]:
         raise
     except BaseException as error:
         if isinstance(error, ValueError | OSError | RuntimeError) or type(error).__name__ == "PanicException":
-            raise RetrievalError(f"{what}: {error}") from error
+            # A thread of the engine that cannot write tells no more than this.
+            hint = ". Where the disk is full, free space and run the same again" if "io::Error" in str(error) else ""
+            raise RetrievalError(f"{what}: {error}{hint}") from error
         raise
 
 

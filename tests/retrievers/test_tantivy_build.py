@@ -146,6 +146,25 @@ def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages):
     assert len(list(index.glob("data-*"))) == 1
 
 
+def test_an_engine_that_cannot_write_tells_what_may_help(tmp_path):
+    index = tmp_path / "i"
+    script = f"""
+        import resource
+        from keqa.errors import RetrievalError
+        from keqa.retrievers import Passage, build_index
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+        try:
+            build_index([Passage(str(n), "", f"word{{n}} " * 50) for n in range(20_000)], {str(index)!r})
+        except RetrievalError as error:
+            assert "free space and run the same again" in str(error), error
+        else:
+            raise AssertionError("it was written")
+        """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not index.exists()
+
+
 @pytest.mark.parametrize("point", ["before", "after"])
 def test_killed_around_publishing(tmp_path, passages, point):
     index = tmp_path / "i"
