@@ -82,7 +82,7 @@ def test_a_program_that_serves_no_method_of_a_comparison_is_refused(folders):
     check_programs(specs, [folders["rag"], folders["keqa"]])
     check_programs(specs, folders["keqa"])
     check_programs(specs, None)
-    with pytest.raises(InputError, match="cot holds a compiled cot, which means nothing to rag-top_k=3, keqa-full"):
+    with pytest.raises(InputError, match="cot holds a compiled cot, which means nothing to rag, keqa-full"):
         check_programs(specs, [*folders.values()])
 
 
