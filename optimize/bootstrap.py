@@ -72,7 +72,9 @@ def bootstrap(
     A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
     set is half as large, since a small language model may do better with less to read. Other programs than KEQA may
     show all the passages that they found, so every third set of theirs is smaller still. The best is kept, and none
-    that is not better than the program as it was.
+    that is not better than the program as it was. Unless every question is right by then, each predictor is tried
+    without its demonstrations as well, or with them where the best has none: those of one predictor may help while
+    those of another do harm.
 
     Args:
         program: It stays as it is.
@@ -118,6 +120,7 @@ def bootstrap(
     for pool in pools.values():
         origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
+    scores: list[float] = []
     for number in range(sets if any(pools.values()) else 0):
         halved = number % (2 if isinstance(program, KEQA) else 3)
         chosen = {
@@ -134,8 +137,19 @@ def bootstrap(
         tried.append(chosen)
         candidate = with_demos(program, chosen)
         trials.append(validation.score(candidate, f"demonstrations {number + 1}"))
+        scores.append(trials[-1].score)
         if trials[-1].score > max(trial.score for trial in trials[:-1]):
             best = candidate
+    if tried and max(trial.score for trial in trials) < 1:
+        leading = {name: some for name, some in tried[scores.index(max(scores))].items() if some}
+        kept = {} if best is program else leading
+        for name in leading if len(leading) > 1 else ():
+            wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
+            candidate = with_demos(program, wanted)
+            how = "without those of" if name in kept else "with those of"
+            trials.append(validation.score(candidate, f"{how} {name}"))
+            if trials[-1].score > max(trial.score for trial in trials[:-1]):
+                best, kept = candidate, wanted
     return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
 
 

@@ -60,7 +60,13 @@ def test_the_same_seed_finds_the_same(setting, found):
 def test_what_is_not_better_is_not_kept(setting, town, found):
     best = found(setting(town(spoilt=True)), sets=2)
     assert counts(best.program)["answering.answer"] == 0
-    assert len(best.trials) == 3
+    assert [trial.name for trial in best.trials][3:] == [
+        "with those of decomposition.decompose",
+        "with those of summarizing.summarize",
+        "with those of examination.quiz",
+        "with those of examination.same",
+        "with those of answering.answer",
+    ]
 
 
 def test_nothing_right_nothing_learned(setting, town, found):
