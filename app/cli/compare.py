@@ -44,10 +44,13 @@ def compare(
     from keqa.cli.running import Asking, rows_of
     from keqa.reports.brief import read_brief
     from keqa.runs.methods import parse_spec
+    from keqa.runs.programs import check_programs
 
     files = run_files(methods)
     if files is None:
-        rows = rows_of([parse_spec(method) for method in methods], Asking.of(options))
+        specs = [parse_spec(method) for method in methods]
+        check_programs(specs, options.program)
+        rows = rows_of(specs, Asking.of(options))
         files = [row.path for row in rows]
         for line in told_failures(rows):
             status().print(line, style="yellow", markup=False, soft_wrap=True)

@@ -36,9 +36,11 @@ def evaluate(
     from keqa.cli.run_table import figures, run_table, told_failures
     from keqa.cli.running import Asking, rows_of
     from keqa.runs.methods import parse_spec
+    from keqa.runs.programs import check_programs
 
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
+    check_programs([spec], options.program)
     rows = rows_of([spec], Asking.of(options))
     if options.as_json:
         typer.echo(json.dumps(figures(rows)[0], indent=2))

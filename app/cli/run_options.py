@@ -75,12 +75,14 @@ class RunOptions:
         ),
     ] = None
     program: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--program",
             "-p",
-            help="A compiled program, for KEQA and what is made of it; testbed is the one that ships.",
+            help="A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of "
+            "it. Once for each method; testbed is the KEQA that ships.",
             rich_help_panel=_METHOD,
+            show_default=False,
         ),
     ] = None
     tries: Annotated[

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from keqa.retrievers import Index, Retriever
     from keqa.runs.compare import Row
     from keqa.runs.methods import Spec
+    from keqa.runs.programs import Folders
     from keqa.runs.questions import Questions
     from keqa.runs.tally import Tally
 
@@ -44,7 +45,7 @@ class Asking:
         models: The language models.
         folder: Of the run files.
         index: Address of an index instead of the testbed's.
-        program: Folder of a compiled program.
+        program: Folder of a compiled program, or of several; see `keqa.runs.programs.program_of`.
         settings: Arguments of the methods that were given.
         in_flight: Questions in work at once.
         retry_failed: Ask failed and impaired questions again.
@@ -56,7 +57,7 @@ class Asking:
     models: Models
     folder: Path
     index: str | None = None
-    program: Path | None = None
+    program: Folders = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     in_flight: int = 8
     retry_failed: bool = False

@@ -168,7 +168,7 @@ def run_line(line: RunLine) -> bytes:
 
 
 def _has(line: RunLine, name: str) -> bool:
-    return getattr(line, name) != RunLine.model_fields[name].default
+    return bool(getattr(line, name) != RunLine.model_fields[name].default)
 
 
 def _line(value: Any) -> bytes:

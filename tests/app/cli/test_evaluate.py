@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+import keqa
+from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.keqa import KEQA
 from keqa.runs.reading import read_run
 
 
@@ -122,6 +125,18 @@ def test_what_cannot_be_asked_is_told_first(evaluate, server, method, arguments,
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
     assert server.count == 0
+
+
+def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
+    keqa.save(AlwaysRetrieve(None, top_k=3), tmp_path / "rag")
+    keqa.save(KEQA(None, tries=3), tmp_path / "keqa")
+    programs = ["--program", tmp_path / "rag", "--program", tmp_path / "keqa"]
+    assert evaluate(["rag", "keqa"], *programs, command="compare").code == 0
+    settings = {name: read_run(tmp_path / "runs" / f"{name}.jsonl").header for name in ("rag", "keqa")}
+    assert settings["rag"].configuration["settings"]["top_k"] == 3
+    assert settings["keqa"].configuration["settings"]["tries"] == 3
+    ended = evaluate("rag", *programs, "--label", "alone")
+    assert (ended.code, "holds a compiled keqa, which means nothing to rag" in " ".join(ended.err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(
