@@ -64,8 +64,8 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     done = [steps.done.get((f"embedded {step}", count), {}) for step in ("build", "search")]
     beside = {key: figures[key] for figures in done for key in RATIOS if key in figures}
     for key, what in RATIOS.items():
-        if key in beside:
-            both = {**searched, **loaded}
+        both = {**searched, **loaded}
+        if key in beside and key in both:
             console.print(f"{what} over the embedded engine's: {both[key] / beside[key]:.2f}")
     console.print(f"the index {name} stays on the server, where another run finds it", highlight=False)
     return True

@@ -24,6 +24,9 @@ from urllib.parse import urlsplit
 
 FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "elasticsearch"
 
+# Nodes may take as long to be ready as a busy machine needs.
+_PATIENT = ("--timeout", "900")
+
 Reply = tuple[int, Any]
 Alter = Callable[[str, str, bytes, Callable[[], Reply]], Reply]
 
@@ -46,7 +49,7 @@ class Cluster:
         self.folder = folder
         self._nodes = nodes
         options = ["--nodes", str(nodes), "--wait", "green", "--port", "0", "--parent", str(os.getpid())]
-        state = json.loads(self._run("start", *options, "--json"))
+        state = json.loads(self._run("start", *options, *_PATIENT, "--json"))
         self.urls: list[str] = [node["url"] for node in state["nodes"]]
         self.pids: list[int] = [node["pid"] for node in state["nodes"]]
 
@@ -62,7 +65,8 @@ class Cluster:
 
     def start_again(self, node: int) -> None:
         """Start a node that was ended, on its old data and port."""
-        state = json.loads(self._run("start", "--node", str(node + 1), "--parent", str(os.getpid()), "--json"))
+        options = ["--node", str(node + 1), "--parent", str(os.getpid())]
+        state = json.loads(self._run("start", *options, *_PATIENT, "--json"))
         self.pids = [one["pid"] for one in state["nodes"]]
 
     def stop(self) -> None:

@@ -25,13 +25,6 @@ QUESTIONS = 2000
 pytestmark = pytest.mark.timeout(3000)
 
 
-class PatientCluster(elasticsearch.Cluster):
-    """Nodes that may take as long to be ready as a busy machine needs."""
-
-    def _run(self, command, *options):
-        return super()._run(command, *options, "--timeout", "900")
-
-
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """How soon nodes answer, and take over from one that is lost, is the machine's: nothing here may hang on it."""
@@ -65,7 +58,7 @@ def start(tmp_path):
     clusters = []
 
     def start(nodes):
-        clusters.append(PatientCluster(tmp_path / "cluster", nodes))
+        clusters.append(elasticsearch.Cluster(tmp_path / "cluster", nodes))
         return clusters[0]
 
     yield start
