@@ -72,18 +72,3 @@ def test_more_questions_than_the_testbed_has(keqa_command):
 
 def test_an_interval_needs_two_questions(keqa_command):
     assert keqa_command("demo", "--questions", 1).code == 2
-
-
-def test_no_summary_that_ships_concludes_from_what_is_wrong():
-    pytest.importorskip("torch")
-    import keqa
-    from keqa.optimize.alignment import agrees
-
-    testbed = keqa.Testbed()
-    questions = {question.question: question for question in testbed.train}
-    demos = keqa.load("testbed", None).summarizing.summarize.demos
-    assert demos
-    for demo in demos:
-        golds = questions[demo["question"]].quiz_answers
-        told = [answered.partition("? ")[2] for answered in demo["answered_quizzes"]]
-        assert [agrees(answer, [gold]) for answer, gold in zip(told, golds, strict=True)] == [True] * len(golds)
