@@ -419,6 +419,6 @@ def test_a_save_that_fails_leaves_the_older_program(program, saved, monkeypatch,
 def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "testbed").mkdir()
-    assert keqa.load("testbed", None).top_k == 10
+    assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
-    assert keqa.load("testbed", None).top_k == 3
+    assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
