@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.errors import InputError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -25,6 +27,9 @@ def check(
     lm: Annotated[str, typer.Option("--lm", "-m", help="The language model to check.")] = "keqa/tiny",
     api_base: Annotated[str | None, typer.Option(help="Address of its server.")] = None,
     asked: Annotated[int, typer.Option(min=1, help="Examples for each skill and number of demonstrations.")] = 100,
+    skill: Annotated[
+        list[str] | None, typer.Option(help="This skill only; once for each, all by default.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON and nothing else.")] = False,
 ) -> None:
     """Ask an LM for every skill on entities it has never seen.
@@ -38,9 +43,16 @@ def check(
     from keqa.lms import build_lm
     from keqa.testbed.check import DEMONSTRATIONS, TASKS, check_skills, shortfalls
 
+    tasks = [task for task in TASKS if not skill or task.name in skill]
+    unknown = set(skill or ()) - {task.name for task in TASKS}
+    if unknown:
+        raise InputError(
+            f"there is no skill {min(unknown)!r}; there are {', '.join(repr(task.name) for task in TASKS)}"
+        )
     with Progress(console=status(), transient=True) as bar:
-        task = bar.add_task("checking", total=len(TASKS) * len(DEMONSTRATIONS) * asked)
-        scores = check_skills(build_lm(lm, api_base=api_base), asked=asked, progress=lambda: bar.advance(task))
+        counted = bar.add_task("checking", total=len(tasks) * len(DEMONSTRATIONS) * asked)
+        checked = build_lm(lm, api_base=api_base)
+        scores = check_skills(checked, asked=asked, tasks=tasks, progress=lambda: bar.advance(counted))
     missed = shortfalls(scores)
     if as_json:
         rows = [

@@ -4,6 +4,7 @@ from fractions import Fraction
 import pytest
 
 from keqa.testbed.boundary import Boundary, Examined
+from keqa.testbed.check import SkillScore
 
 FOUND = Boundary(
     tuple(
@@ -40,3 +41,18 @@ def test_the_figures_as_json(boundary):
     told = json.loads(ended.out)
     assert told["auroc"] == told["auroc_of_all"] == 1.0
     assert told["tiers"][0] == {"tier": "often", "facts": 2, "consistency": 0.7, "known": 0.5, "right": 1.0}
+
+
+def test_one_skill_is_checked_by_itself(keqa_command, monkeypatch):
+    def check(lm, *, asked: int, tasks, progress):
+        names.extend(task.name for task in tasks)
+        return [SkillScore("summarize", count, 95, 100, 100) for count in (0, 2, 8)]
+
+    names: list[str] = []
+    monkeypatch.setattr("keqa.testbed.check.check_skills", check)
+    lm = ["--lm", "openai/scripted", "--api-base", "http://127.0.0.1:9/v1"]
+    assert keqa_command("testbed", "check", *lm, "--skill", "summarize").code == 0
+    assert names == ["summarize"]
+    ended = keqa_command("testbed", "check", *lm, "--skill", "juggle")
+    assert ended.code == 2
+    assert "there is no skill 'juggle'; there are 'decompose', 'judge consistency'" in ended.err.replace("\n", " ")
