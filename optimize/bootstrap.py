@@ -120,7 +120,6 @@ def bootstrap(
     for pool in pools.values():
         origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
-    scores: list[float] = []
     for number in range(sets if any(pools.values()) else 0):
         halved = number % (2 if isinstance(program, KEQA) else 3)
         chosen = {
@@ -137,11 +136,12 @@ def bootstrap(
         tried.append(chosen)
         candidate = with_demos(program, chosen)
         trials.append(validation.score(candidate, f"demonstrations {number + 1}"))
-        scores.append(trials[-1].score)
         if trials[-1].score > max(trial.score for trial in trials[:-1]):
             best = candidate
     if tried and max(trial.score for trial in trials) < 1:
-        leading = {name: some for name, some in tried[scores.index(max(scores))].items() if some}
+        # The first trial is that of the program as it was.
+        leading_set, _ = max(zip(tried, trials[1:], strict=True), key=lambda pair: pair[1].score)
+        leading = {name: some for name, some in leading_set.items() if some}
         kept = {} if best is program else leading
         for name in leading if len(leading) > 1 else ():
             wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
