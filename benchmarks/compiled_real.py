@@ -9,6 +9,7 @@ interval.
 """
 
 import json
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,9 @@ from keqa.programs.keqa import KEQA
 from keqa.render_compile import report_parts
 from keqa.retrievers import build_index, open_index, read_corpus
 
+IN_FLIGHT = 8
+"""Questions in work at once: what they ask at the same time, the LM reads and writes together."""
+
 
 def main(
     data: Annotated[Path, typer.Option(help="Folder with nq in its original layout.")] = Path("../shared/data"),
@@ -46,7 +50,9 @@ def main(
     roles = build_roles(lm, max_tokens=max_tokens)
     program = KEQA(open_index(work / "index"), lms=roles, decompose=False, top_k=top_k, workers=8)
     with Bars() as bars:
-        compiled = keqa.compile(program, questions[:train], folder=work / "compile", progress=bars.tell, in_flight=2)
+        compiled = keqa.compile(
+            program, questions[:train], folder=work / "compile", progress=bars.tell, in_flight=IN_FLIGHT
+        )
     compiled.save(work / "program", command="python benchmarks/compiled_real.py")
     console.print(*report_parts(compiled.report), sep="\n")
     lines = {
@@ -60,26 +66,30 @@ def asked(program: KEQA, questions: list[Example], path: Path, console: Console)
     """Asks what was not asked before, and returns one line a question."""
     lines = kept(path)
     done = {line["id"] for line in lines}
-    with path.open("a") as file:
-        for question in questions:
-            if question.id in done:
-                continue
-            parsed = Parsed()
-            with dspy.context(callbacks=[parsed]):
-                [outcome] = program.answer_many([question])
-            line = {
-                "id": question.id,
-                "answer": outcome.answer,
-                "error": outcome.error and f"{type(outcome.error).__name__}: {outcome.error}"[:200],
-                "f1": f1(outcome.answer, question.answers) if outcome.answer else 0.0,
-                "parsed": parsed.right,
-                "outputs": parsed.all,
-            }
+    left = [question for question in questions if question.id not in done]
+    with path.open("a") as file, ThreadPoolExecutor(IN_FLIGHT) as pool:
+        for future in as_completed([pool.submit(_ask, program, question) for question in left]):
+            line = future.result()
             file.write(json.dumps(line) + "\n")
             file.flush()
             lines.append(line)
-            console.print(f"{question.question} -> {outcome.answer or line['error']}", markup=False)
-    return lines
+            console.print(f"{line['question']} -> {line['answer'] or line['error']}", markup=False)
+    return sorted(lines, key=lambda line: line["id"])
+
+
+def _ask(program: KEQA, question: Example) -> dict[str, Any]:
+    parsed = Parsed()
+    with dspy.context(callbacks=[parsed]):
+        [outcome] = program.answer_many([question])
+    return {
+        "id": question.id,
+        "question": question.question,
+        "answer": outcome.answer,
+        "error": outcome.error and f"{type(outcome.error).__name__}: {outcome.error}"[:200],
+        "f1": f1(outcome.answer, question.answers) if outcome.answer else 0.0,
+        "parsed": parsed.right,
+        "outputs": parsed.all,
+    }
 
 
 def report(lines: dict[str, list[dict[str, Any]]], console: Console) -> None:

@@ -21,7 +21,7 @@ ask() {
     [ -d "$OUT/index-$name" ] || keqa index "$DATA/$name/$passages" --out "$OUT/index-$name"
     keqa compare closed-book rag keqa gate-votes gate-certainty gate-lexical "$@" \
         --questions "$name:$DATA/$name/$questions" --sample "$count" \
-        --index "$OUT/index-$name" --lm "$LM" --top-k 5 --in-flight 4 \
+        --index "$OUT/index-$name" --lm "$LM" --top-k 5 --in-flight 16 \
         --program "$OUT/programs/keqa" --program "$OUT/programs/closed-book" --program "$OUT/programs/rag" \
         --out "$OUT/$name"
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.given import open_retriever, refuse_stray_addresses, share_of
+from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
@@ -116,15 +116,15 @@ def ask(
     from keqa.cli.console import complain, status
 
     kind = _answer_type(answer_type, choice or [])
-    given = {
-        "tries": tries,
-        "threshold": None if threshold is None else share_of(threshold),
-        "temperature": temperature,
-        "top_k": top_k,
-        "decompose": False if no_decompose else None,
-        "examine": False if no_examine else None,
-        "pick": False if no_pick else None,
-    }
+    given = settings_of(
+        tries=tries,
+        threshold=threshold,
+        temperature=temperature,
+        top_k=top_k,
+        no_decompose=no_decompose,
+        no_examine=no_examine,
+        no_pick=no_pick,
+    )
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
@@ -168,9 +168,8 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
     return known[given]
 
 
-def _program(folder: Path | None, retriever: Retriever, roles: Roles, options: Mapping[str, Any]) -> Program:
+def _program(folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any]) -> Program:
     """The program in a folder, or one that is not compiled, with the options that were given."""
-    given = {name: value for name, value in options.items() if value is not None}
     if folder is None:
         from keqa.programs.keqa import KEQA
 

@@ -139,18 +139,17 @@ def compile_command(
     from keqa.cli.bars import Bars
     from keqa.cli.compile_given import method_of, questions_of
     from keqa.cli.console import results
-    from keqa.cli.given import open_retriever, refuse_stray_addresses, share_of
+    from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
 
-    given = {
-        "tries": tries,
-        "threshold": None if threshold is None else share_of(threshold),
-        "temperature": temperature,
-        "top_k": top_k,
-        "decompose": False if no_decompose else None,
-        "examine": False if no_examine else None,
-        "pick": False if no_pick else None,
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
+    settings = settings_of(
+        tries=tries,
+        threshold=threshold,
+        temperature=temperature,
+        top_k=top_k,
+        no_decompose=no_decompose,
+        no_examine=no_examine,
+        no_pick=no_pick,
+    )
     spec = method_of(method, settings)
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     if testbed == (train is not None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError, InputError
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from keqa.retrievers import Index
 
-__all__ = ["open_retriever", "refuse_stray_addresses", "share_of"]
+__all__ = ["open_retriever", "refuse_stray_addresses", "settings_of", "share_of"]
 
 
 def share_of(text: str) -> Fraction:
@@ -25,6 +25,33 @@ def share_of(text: str) -> Fraction:
     if not 0 <= share <= 1:
         raise InputError(f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {text!r}")
     return share
+
+
+def settings_of(
+    *,
+    tries: int | None,
+    threshold: str | None,
+    temperature: float | None,
+    top_k: int | None,
+    no_decompose: bool,
+    no_examine: bool,
+    no_pick: bool,
+) -> dict[str, Any]:
+    """The settings of KEQA that were given, by the names that its constructor and `keqa.load` take.
+
+    Raises:
+        InputError: The threshold is no share.
+    """
+    given = {
+        "tries": tries,
+        "threshold": None if threshold is None else share_of(threshold),
+        "temperature": temperature,
+        "top_k": top_k,
+        "decompose": False if no_decompose else None,
+        "examine": False if no_examine else None,
+        "pick": False if no_pick else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def refuse_stray_addresses(
