@@ -7,7 +7,7 @@ from keqa.retrievers.base import Passage
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph
 from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
-from keqa.testbed.relations import relations_of
+from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.tiers import Tier, Tiers, assign
 from keqa.testbed.world import GOLD, World
 
@@ -94,8 +94,7 @@ class Testbed:
                 rng.shuffle(relations)
                 half = (len(relations) + 1) // 2
                 told = [(relations[:half], rng.choice(fresh)), (relations[half:], rng.choice(fresh))]
-                if self.stale_sources:
-                    told.append((rng.sample(relations, half), rng.choice(self.stale_sources)))
+                told += [(_outdated(relations, half, rng), source) for source in self.stale_sources]
                 told += [([], rng.choice(words.SOURCES)) for _ in range(self.settings.distractors)]
                 for i, (names_told, source) in enumerate(told):
                     stale = source in self.stale_sources
@@ -139,3 +138,10 @@ class Testbed:
     def asked(self) -> set[str]:
         """The texts of all questions; the shipped LM is never trained on one of them as a whole."""
         return {question.question for split in (self.train, self.dev, self.test) for question in split}
+
+
+def _outdated(relations: list[str], half: int, rng: random.Random) -> list[str]:
+    """What a source that is out of date tells of an entity: all that has changed, filled up to half of the relations."""
+    changed = [name for name in relations if RELATIONS[name].changeable]
+    lasting = [name for name in relations if not RELATIONS[name].changeable]
+    return changed + rng.sample(lasting, max(0, half - len(changed)))

@@ -36,9 +36,15 @@ class Listing:
 
 
 def test_scores_are_those_of_the_paper():
-    hits = fused([listed("abc"), listed("ca")])
+    hits = fused([listed("abc"), listed("ca")], 60)
     assert ids(hits) == ["a", "c", "b"]
     assert [hit.score for hit in hits] == pytest.approx([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
+
+
+def test_what_one_retriever_is_sure_of_comes_before_what_both_know_faintly():
+    sure, faint = listed("a12345"), [*listed("6789"), *listed("5")]
+    assert ids(fused([sure, faint]))[:2] == ["a", "6"]
+    assert ids(fused([sure, faint], 60))[0] == "5"
 
 
 def test_where_scores_are_equal_the_first_retriever_counts():
@@ -57,7 +63,7 @@ def test_every_passage_is_there_once_with_its_score(lists):
     hits = fused([listed(one) for one in lists])
     assert sorted(ids(hits)) == sorted(set("".join("".join(one) for one in lists)))
     for hit in hits:
-        expected = sum(1 / (61 + one.index(hit.passage.id)) for one in lists if hit.passage.id in one)
+        expected = sum(1 / (3 + one.index(hit.passage.id)) for one in lists if hit.passage.id in one)
         assert hit.score == pytest.approx(expected)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 

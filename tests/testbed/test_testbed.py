@@ -3,6 +3,7 @@ import random
 import pytest
 
 from keqa.testbed.questions import SHAPES, QuestionMaker
+from keqa.testbed.relations import relations_of
 from keqa.testbed.testbed import Settings, Testbed
 from keqa.testbed.world import Date, Fact, World
 
@@ -29,19 +30,27 @@ def test_every_present_value_is_told_by_a_source_that_is_up_to_date(testbed):
         assert any(shown in text for text in texts[fact.entity]), fact
 
 
-def test_stale_sources_tell_what_was_true_once(testbed):
-    world = testbed.world
-    told = {p.id.split("/")[1]: p.text for p in testbed.passages if p.id.endswith("/2") and p.id.startswith("company")}
-    stale = [fact for fact in world.past if fact.entity in told and str(world.past[fact]) in told[fact.entity]]
-    assert stale
+def test_each_source_that_is_out_of_date_tells_all_that_was_true_once(testbed):
     assert testbed.stale_sources == ("Gazette", "Herald")
+    told: dict[tuple[str, str, str], str] = {}
+    for passage in testbed.passages:
+        kind, entity, number = passage.id.split("/")
+        if number in ("2", "3"):
+            told[kind, entity, testbed.stale_sources[int(number) - 2]] = passage.text
+    assert len(told) == 276 * 2
+    for (kind, entity, source), text in told.items():
+        assert text.endswith(f"Source: {source}.")
+        for relation in relations_of(kind):
+            if relation.changeable:
+                fact = Fact(relation.name, entity)
+                assert str(testbed.world.past[fact]) in text, fact
 
 
 def test_knobs_change_the_corpus():
     plain = Testbed(Settings(distractors=0, stale_sources=0, questions=(4, 4, 4)))
     noisy = Testbed(Settings(distractors=3, stale_sources=2, questions=(4, 4, 4)))
     assert len(plain.passages) == 276 * 2
-    assert len(noisy.passages) == 276 * 6
+    assert len(noisy.passages) == 276 * 7
 
 
 @pytest.mark.parametrize(("known", "tier"), [(1.0, {"often"}), (0.0, {"sometimes", "never", "stale"})])
