@@ -14,7 +14,7 @@ PROGRAM=testbed  # the compiled program that ships
 
 # A compiled program has a threshold and a top-k of its own; a row that only repeats them is left out of Table 1.
 THRESHOLDS=(keqa:threshold=0.2 keqa:threshold=0.4 keqa:threshold=0.6 keqa:threshold=0.8 keqa:threshold=1.0)
-TABLE1=(keqa closed-book cot rag rag-cot react ircot flare self-rag searchain rowen slimplm
+TABLE1=(keqa closed-book cot cot-few-shot rag rag-cot react ircot flare self-rag searchain rowen slimplm
     keqa-no-qke keqa-no-ukp keqa-no-reference keqa-random-reference keqa-key-sentences keqa-full)
 TOPK=(keqa:top_k=5 keqa:top_k=10 keqa:top_k=15 keqa:top_k=20
     keqa-full:top_k=5 keqa-full:top_k=10 keqa-full:top_k=15 keqa-full:top_k=20)

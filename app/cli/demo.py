@@ -29,7 +29,7 @@ def demo(
     from rich.progress import Progress
 
     from keqa.cli.console import results, status
-    from keqa.demo import run_demo
+    from keqa.demo import COMPILED, run_demo
 
     with Progress(console=status(), transient=True) as bar:
         loading = bar.add_task("loading the language model", total=None)
@@ -40,8 +40,8 @@ def demo(
     console = results()
     console.print(_table(result))
     console.print(
-        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. "
-        "KEQA's lead: its F1 less the row's, with the paired interval; * where it excludes zero.",
+        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: F1 of "
+        f"{COMPILED} (on the training questions) less the row's, with the paired interval; * where it excludes zero.",
         style="dim",
         markup=False,
     )
@@ -70,11 +70,11 @@ def _table(result: DemoResult) -> Table:
     title = "The testbed, answered by the language model that ships with KEQA"
     table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("method")
-    for name in ("F1", "EM", "KEQA's lead", "retr.", "calls", "sec.", "failed"):
+    for name in ("F1", "EM", "lead", "retr.", "calls", "sec.", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
-    keqa = result.keqa
+    compiled = result.compiled
     for row in result.rows:
-        lead = "" if row is keqa else _written(row.f1_less(keqa), signed=True)
+        lead = "" if row is compiled else _written(row.f1_less(compiled), signed=True)
         table.add_row(
             row.method,
             _written(row.f1),
@@ -84,7 +84,7 @@ def _table(result: DemoResult) -> Table:
             f"{row.calls:.1f}",
             f"{row.seconds / result.questions:.2f}",
             str(row.failed),
-            style="bold" if row is keqa else None,
+            style="bold" if row is compiled else None,
         )
     table.caption = "retrievals, LM calls and seconds are for one question"
     table.caption_justify = "left"
@@ -98,7 +98,7 @@ def _written(interval: Interval, *, signed: bool = False) -> str:
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:
-    keqa = result.keqa
+    compiled = result.compiled
     return {
         "questions": result.questions,
         "rows": [
@@ -106,7 +106,7 @@ def _figures(result: DemoResult) -> dict[str, Any]:
                 "method": row.method,
                 "f1": _ends(row.f1),
                 "em": _ends(row.em),
-                "keqa_lead_in_f1": None if row is keqa else _ends(row.f1_less(keqa)),
+                "lead_in_f1": None if row is compiled else _ends(row.f1_less(compiled)),
                 "retrievals_per_question": row.retrievals,
                 "lm_calls_per_question": row.calls,
                 "seconds_per_question": row.seconds / result.questions,
