@@ -40,8 +40,8 @@ def demo(
     console = results()
     console.print(_table(result))
     console.print(
-        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: the F1 "
-        f"of {COMPILED} (on training questions) less the row's, with the paired interval; * where it excludes zero.",
+        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: F1 "
+        f"of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
         style="dim",
         markup=False,
     )
