@@ -183,7 +183,7 @@ def test_elasticsearch_from_the_command_line_and_no_server_in_a_run(
     assert [hit["id"] for hit in told["hits"]] == ["a"]
     both = f"{bm25},{elasticsearch_address}"
     found = json.loads(keqa_command("search", "boats", "-i", both, "-k", 1, "--json").out)["hits"]
-    assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 61))
+    assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 3))
     asked = tmp_path / "questions.jsonl"
     asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
     ended = keqa_command(
