@@ -72,10 +72,8 @@ def parts_of(address: Path | str) -> list[str]:
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address is of a server, and no folder."""
-    from keqa.retrievers.elasticsearch.address import is_address
-
-    return is_address(address)
+    """Whether an address is of a server, and no folder: one of a scheme that is not known, too, and is refused there."""
+    return "://" in address
 
 
 def engine_of(folder: Path) -> str:
@@ -94,7 +92,7 @@ def engine_of(folder: Path) -> str:
 
 
 def _open(address: str) -> TantivyRetriever | DenseRetriever | ElasticsearchRetriever:
-    if "://" in address:
+    if is_remote(address):
         from keqa.retrievers.elasticsearch import ElasticsearchRetriever
 
         return ElasticsearchRetriever.open(address)

@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers import build_index
+from keqa.retrievers import build_index, open_index
 from keqa.retrievers.facts import facts_of
 
 
@@ -21,3 +21,27 @@ def test_what_is_no_index_is_told(tmp_path):
         facts_of(tmp_path / "nowhere")
     with pytest.raises(InputError, match="named by its folder"):
         facts_of("a,,b")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://elastic:secret@localhost:9200/wiki",
+        "https://elastic:se,secret@localhost:9200/wiki",
+        "http://elastic:secret@localhost:9200",
+        "a,https://elastic:secret@localhost/wiki",
+    ],
+)
+def test_an_address_with_a_password_is_no_folder_and_is_not_repeated(tmp_path, passages, monkeypatch, address):
+    build_index(passages, tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    for ask in (facts_of, open_index):
+        with pytest.raises(InputError, match=r"Set ELASTICSEARCH_API_KEY.*write elasticsearch://host:9200/name") as said:
+            ask(address)
+        assert "secret" not in str(said.value)
+
+
+def test_another_kind_of_address_is_told_as_on_opening():
+    for ask in (facts_of, open_index):
+        with pytest.raises(InputError, match="'http://localhost:9200/wiki' is not the address of an index in Elastic"):
+            ask("http://localhost:9200/wiki")

@@ -34,6 +34,7 @@ def test_addresses_that_a_comma_joins_are_a_hybrid(two):
         ("elasticsearch://h:1,i:2/name", ["elasticsearch://h:1,i:2/name"]),
         ("a,elasticsearch+https://h,i/n,b/c", ["a", "elasticsearch+https://h,i/n", "b/c"]),
         ("elasticsearch://h/n,elasticsearch://i/n", ["elasticsearch://h/n", "elasticsearch://i/n"]),
+        ("https://h,i/n,b", ["https://h,i/n", "b"]),
     ],
 )
 def test_where_one_address_ends(address, parts):
