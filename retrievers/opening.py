@@ -72,7 +72,7 @@ def parts_of(address: Path | str) -> list[str]:
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address is of a server, and no folder: one of a scheme that is not known, too, and is refused there."""
+    """Whether an address is of a server, and no folder; one of an unknown scheme is refused where it is opened."""
     return "://" in address
 
 

@@ -5,7 +5,7 @@ their defaults. Everything that ranks is said here and not left to a cluster's o
 
 The analyzers are Elasticsearch's ``english`` and ``cjk`` with two differences, both as in the embedded index. Stop
 words are kept in the index and dropped from the query, so that "The Who" can be found; and a query counts each of its
-words once.
+words once. A Chinese function word is dropped where it stands alone, and not as a part of another: 的 of 目的地.
 """
 
 from __future__ import annotations
@@ -23,8 +23,13 @@ LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "ref
 """Settings of an index while it is loaded: no copies, and no refresh."""
 
 _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
-_BEFORE_STOP: dict[Language, list[str]] = {"en": ["keqa_possessive", "lowercase"], "zh": ["cjk_width", "lowercase"]}
-_AFTER_STOP: dict[Language, list[str]] = {"en": ["porter_stem"], "zh": ["cjk_bigram"]}
+# Since 2, a Chinese query keeps the function words that are characters of other words.
+_VERSION: dict[Language, int] = {"en": 1, "zh": 2}
+_BEFORE_STOP: dict[Language, list[str]] = {
+    "en": ["keqa_possessive", "lowercase"],
+    "zh": ["cjk_width", "lowercase", "cjk_bigram"],
+}
+_AFTER_STOP: dict[Language, list[str]] = {"en": ["porter_stem"], "zh": []}
 # Longer ids are hashed: Elasticsearch takes no longer key for a document.
 _LONGEST_KEY = 512
 
@@ -37,7 +42,7 @@ def analyzer_settings(language: str) -> AnalyzerSettings:
     """
     embedded = settings_for(language)
     return AnalyzerSettings(
-        version=1,
+        version=_VERSION[embedded.language],
         language=embedded.language,
         tokenizer=_TOKENIZER[embedded.language],
         title_weight=embedded.title_weight,
@@ -51,7 +56,10 @@ def check_analyzer(settings: AnalyzerSettings, where: str) -> None:
         RetrievalError: This version does not know the settings.
     """
     if settings.language not in _TOKENIZER or analyzer_settings(settings.language) != settings:
-        raise RetrievalError(f"{where} was built with analyzer settings that this version does not know: {settings}")
+        raise RetrievalError(
+            f"{where} was built with analyzer settings that this version does not know ({settings}). Load it again, "
+            "or use the version that built it"
+        )
 
 
 def index_settings(language: Language, *, shards: int, k1: float, b: float) -> dict[str, Any]:

@@ -54,6 +54,19 @@ def test_the_analyzers_are_those_of_elasticsearch_with_all_words_kept():
         assert (settings["number_of_shards"], settings["similarity"]["keqa_bm25"]["k1"]) == (3, 0.9)
 
 
+@pytest.mark.parametrize(
+    ("language", "filters"),
+    [
+        ("en", ["keqa_possessive", "lowercase", "keqa_stop", "porter_stem", "unique", "keqa_most"]),
+        ("zh", ["cjk_width", "lowercase", "cjk_bigram", "keqa_stop", "unique", "keqa_most"]),
+    ],
+)
+def test_stop_words_go_when_terms_are_words(language, filters):
+    analyzers = index_settings(language, shards=1, k1=1.2, b=0.75)["analysis"]["analyzer"]
+    assert analyzers["keqa_query"]["filter"] == filters
+    assert analyzers["keqa_every_word"]["filter"] == [name for name in filters if name != "keqa_stop"]
+
+
 def test_a_key_is_the_id_unless_it_is_too_long():
     assert key("wiki#1") == "wiki#1"
     assert key("é" * 256) == "é" * 256
@@ -65,6 +78,9 @@ def test_settings_of_another_version_are_refused():
     check_analyzer(ENGLISH, "the index")
     with pytest.raises(RetrievalError, match="the index was built with analyzer settings that this version does not"):
         check_analyzer(AnalyzerSettings(2, "en", "english", 0.5), "the index")
+    # Its queries would lose the function words within words.
+    with pytest.raises(RetrievalError, match=r"does not know .*Load it again"):
+        check_analyzer(AnalyzerSettings(1, "zh", "cjk", 0.5), "the index")
     with pytest.raises(RetrievalError, match="does not know"):
         check_analyzer(AnalyzerSettings(1, "fr", "french", 0.5), "the index")
     with pytest.raises(InputError, match="'fr'"):

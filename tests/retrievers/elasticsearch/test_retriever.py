@@ -163,6 +163,24 @@ def test_chinese_is_detected_and_searchable(address):
     assert [ids(hits)[0] for hits in opened.search_many(queries, 1)] == ["1", "2", "3"]
 
 
+def test_function_words_within_chinese_words_are_searched_for(address):
+    load_index(
+        [
+            Passage("a", "", "旅行的目的地是上海。"),
+            Passage("b", "", "人们了解海洋的历史。"),
+            Passage("c", "猫", "The 猫 of them all 喜欢吃鱼。"),
+            Passage("d", "", "Of the 狗 的 , all of them."),
+        ],
+        address,
+        language="zh",
+    )
+    queries = ["了解", "目的", "目的地", "了解目的地", "The 猫 的"]
+    found = [ids(hits) for hits in ElasticsearchRetriever.open(address).search_many(queries)]
+    assert found[:3] == [["b"], ["a"], ["a"]]
+    assert set(found[3]) == {"a", "b"}
+    assert found[4] == ["c"]
+
+
 def test_many_threads_get_what_one_thread_gets(loaded):
     queries = ["analytical engine", "zebra", "rock band in London", "first program"] * 25
     expected = loaded.search_many(queries, 3)
