@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -25,15 +26,24 @@ def invocation() -> str:
 
 _INDEXES = ("--index", "-i", "--dense-index")
 _PLACES = ("--val", "--out", "-o", "--work", "--data", "--program", "-p", "--questions", "-q")
+# -o/tmp/runs is one argument, as --out=/tmp/runs is.
+_SHORT = re.compile(r"(-[a-zA-Z])(=?)(.+)", re.DOTALL)
 
 
 def _placeless(before: str, argument: str) -> str:
     """An argument in which the last component of a path stays: where its folder lies is of this machine only."""
+    from keqa.data.benchmarks import BENCHMARKS
+
     flag, is_one, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    if short := _SHORT.fullmatch(argument):
+        flag, is_one, value = short.groups()
     if value and (flag or before) in _INDEXES:
         from keqa.retrievers.opening import parts_of
 
         return f"{flag}{is_one}{','.join(map(_hostless, parts_of(value)))}"
+    benchmark, named, file = value.partition(":")
+    if named and benchmark.strip().lower() in BENCHMARKS:
+        return f"{flag}{is_one}{benchmark}:{Path(file).name}"
     if "://" in value:
         return str(without_secrets(argument))
     model = "transformers/" if value.startswith("transformers/") else ""

@@ -28,7 +28,20 @@ from keqa.cli.invocation import invocation
             ["reproduce", "paper", "--dense-index=/srv/a,elasticsearch+https://one:1,two:2/in/wiki"],
             "keqa reproduce paper '--dense-index=a,elasticsearch+https://<address>/wiki'",
         ),
-        (["evaluate", "keqa", "-ielasticsearch://10.0.0.7:9200/wiki"], "keqa evaluate keqa '-<address>'"),
+        (
+            ["evaluate", "keqa", "-ielasticsearch://10.0.0.7:9200/wiki"],
+            "keqa evaluate keqa '-ielasticsearch://<address>/wiki'",
+        ),
+        (["evaluate", "rag", "-qnq:/data/nq/dev.jsonl", "-o/tmp/a"], "keqa evaluate rag -qnq:dev.jsonl -oa"),
+        (
+            ["evaluate", "rag", "--questions", "nq:/data/nq/NQ-open.dev.jsonl"],
+            "keqa evaluate rag --questions nq:NQ-open.dev.jsonl",
+        ),
+        (
+            ["reproduce", "paper", "--data=NQ:~/in//a.jsonl", "--data", "strategyqa", "--data", "hotpotqa://in/b"],
+            "keqa reproduce paper --data=NQ:a.jsonl --data strategyqa --data hotpotqa:b",
+        ),
+        (["compile", "musique:/data/train.jsonl"], "keqa compile musique:train.jsonl"),
     ],
 )
 def test_no_address_and_no_folder_of_this_machine_is_told(monkeypatch, typed, told):
