@@ -31,6 +31,15 @@ _DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（�
 _YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
 _NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
 _POLAR = {"yes", "no", "noanswer"}
+_FIRST_WORD = re.compile(r"[\W_]*([^\W_]+)(.*)", re.DOTALL)
+# What makes a first word a verdict: that nothing, a stop or a clause follows it. "No" begins "no one" too, and "true"
+# "true story"; "yes" hardly begins anything else.
+_VERDICT_ENDS = re.compile(
+    r"""["'*_”’)\]]*(?:\W*\Z|\s*[.,;:!(\n\u2013\u2014。、]|\s+-|\s+(?:i|you|he|she|it|we|they|this|that|these|those|there"""
+    r"""|both|neither|the|his|her|its|their|not|never|because|since|but)\b)"""
+)
+_JOINED = re.compile(r"\W*(?:and|or)\b")
+_NEXT_WORD = re.compile(r"\W*(?:(?:and|or)\b\W*)?([^\W_]+)(?!\s*\w)")
 
 _ABSTENTIONS = {
     "unknown",
@@ -68,8 +77,11 @@ _ABSTAINING_STARTS = (
     "i cant answer",
     "answer is unknown",
     "answer is not known",
+    "correct answer is unknown",
+    "correct answer is not known",
     "it is unknown",
     "it is not known",
+    "no information",
 )
 
 
@@ -90,9 +102,8 @@ def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()
     option = OPTION.match(text)
     if option:
         text = option[1]
-        return _polar(text.lower()) if answer_type == "yes/no" else text.lower()
-    plain = _normalize_text(text)
-    return _polar(plain) if answer_type == "yes/no" else plain
+    plain = text.lower() if option else _normalize_text(text)
+    return _polar(text, plain) if answer_type == "yes/no" else plain
 
 
 def _normalize_text(text: str) -> str:
@@ -107,14 +118,30 @@ def _normalize_text(text: str) -> str:
     return _CJK_SPACE.sub("", bare)
 
 
-def _polar(plain: str) -> str:
-    """Yes or no where a normalised text says so, else the text."""
-    for word in (plain, plain.partition(" ")[0]):
-        if word in _YES:
-            return "yes"
-        if word in _NO:
-            return "no"
-    return plain
+def _polar(text: str, plain: str) -> str:
+    """Yes or no where a text is that, or begins with it as a verdict; else the text's normal form."""
+    if _abstains(plain):
+        return plain
+    return _verdict_of(plain) or _first_verdict(unicodedata.normalize("NFKC", text).lower()) or plain
+
+
+def _verdict_of(word: str) -> str:
+    return "yes" if word in _YES else "no" if word in _NO else ""
+
+
+def _first_verdict(text: str) -> str:
+    """The verdict that a text begins with; empty for "no idea", "yes and no" and "no, I don't know"."""
+    found = _FIRST_WORD.match(text)
+    verdict = _verdict_of(found[1]) if found else ""
+    if not found or not verdict:
+        return ""
+    word, rest = found.groups()
+    second = _NEXT_WORD.match(rest)
+    taken_back = second is not None and _verdict_of(second[1]) not in ("", verdict)
+    if taken_back or _abstains(_normalize_text(rest)):
+        return ""
+    meant = _VERDICT_ENDS.match(rest) or (word == "yes" and not _JOINED.match(rest))
+    return verdict if meant else ""
 
 
 def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -> list[str]:
@@ -189,5 +216,8 @@ def is_abstention(text: str, choices: Sequence[str] = ()) -> bool:
     """
     if any(same_answer(text, choice, "choice", choices) for choice in choices):
         return False
-    plain = normalize(text.replace("/", ""))
+    return _abstains(normalize(text.replace("/", "")))
+
+
+def _abstains(plain: str) -> bool:
     return not plain or plain in _ABSTENTIONS or plain.startswith(_ABSTAINING_STARTS)

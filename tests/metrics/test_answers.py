@@ -99,6 +99,102 @@ def test_yes_and_no_have_several_spellings(text, polar):
     assert normalize(text, "yes/no") == polar
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yes, both are rivers.",
+        "yes they do",
+        "Yes – because they meet",
+        "**Yes**, both",
+        "Yes Paris is in France.",
+        "Yes, no one disputes it.",
+        "True, they met twice",
+        "Correct. He did.",
+        "是的，他们都是。",
+    ],
+)
+def test_a_verdict_that_is_explained_is_yes(text):
+    assert exact_match(text, ["yes"], "yes/no")
+    assert not exact_match(text, ["no"], "yes/no")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No. They were born in different cities",
+        "No, it is not",
+        "No — because he died before",
+        "No - he did not",
+        "No (they never met)",
+        "No\nThey never met.",
+        "No they are not the same",
+        "No the rivers never meet",
+        "no not at all",
+        "No ✗",
+        '"No", he said',
+        "False",
+        "False, they are rivers",
+        "Incorrect: he was born later",
+        "不，他不是",
+    ],
+)
+def test_a_verdict_that_is_explained_is_no(text):
+    assert exact_match(text, ["no"], "yes/no")
+    assert not exact_match(text, ["yes"], "yes/no")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No idea",
+        "No idea.",
+        "No answer",
+        "No information available",
+        "no one knows",
+        "No-one knows",
+        "No Country for Old Men",
+        "No, I don't know.",
+        "Yes? I don't know",
+        "Correct answer is unknown",
+        "Correct. The answer is unknown.",
+        "True or false?",
+        "Yes and no",
+        "Yes and no, it depends",
+        "Yes/No",
+        "yes, no",
+        "Yes or no depends on the year",
+        "False alarm",
+        "N/A",
+        "不知道",
+        "不知道，也许",
+    ],
+)
+@pytest.mark.parametrize("gold", ["yes", "no"])
+def test_what_begins_like_a_verdict_and_is_none(text, gold):
+    assert not exact_match(text, [gold], "yes/no")
+    assert not same_answer(text, gold, "yes/no")
+
+
+yes_words = st.sampled_from(["yes", "true", "Correct", "是"])
+no_words = st.sampled_from(["no", "False", "incorrect", "不是"])
+stops = st.sampled_from([", ", ". ", "; ", ": ", "! ", " — ", " - ", " (", "\n"])
+names = st.text(st.characters(categories=("Lu", "Ll")), min_size=1)
+
+
+@given(yes_words, no_words, stops, names)
+def test_a_stop_makes_a_first_word_the_verdict(yes, no, stop, name):
+    assert normalize(f"{yes}{stop}the river {name}", "yes/no") == "yes"
+    assert normalize(f"{no}{stop}the river {name}", "yes/no") == "no"
+
+
+@given(
+    yes_words, no_words, st.sampled_from([" and ", " or ", "/", ", or ", ", ", ". "]), st.sampled_from(["", ".", "?"])
+)
+def test_both_verdicts_are_none(yes, no, joint, end):
+    for text in (yes + joint + no + end, no + joint + yes + end):
+        assert normalize(text, "yes/no") not in ("yes", "no")
+
+
 def test_yes_shares_nothing_with_a_longer_answer():
     assert f1("yes", ["yes it is"]) == 0.0
 
