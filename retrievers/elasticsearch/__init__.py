@@ -12,13 +12,14 @@ The address is ``elasticsearch://host:port/name``; several nodes are separated b
 (``elasticsearch://one:9200,two:9200/name``), and a cluster that speaks TLS is ``elasticsearch+https://host:port/name``.
 Without a port it is 9200.
 
-Credentials never stand in the address. They come from the environment:
+Credentials never stand in the address. They come from the environment, as all about the connection does:
 
 =============================  =================================================================
 ``ELASTICSEARCH_API_KEY``      an API key, encoded or as ``id:key``
 ``ELASTICSEARCH_USERNAME``     together with ``ELASTICSEARCH_PASSWORD``, where there is no API key
 ``ELASTICSEARCH_CA_CERTS``     file of the certificate authority that signed the cluster's certificate
 ``ELASTICSEARCH_FINGERPRINT``  SHA-256 fingerprint of the certificate, in the place of such a file
+``ELASTICSEARCH_TIMEOUT``      seconds that an answer is waited for, 30 where it is not set
 =============================  =================================================================
 
 What they must allow on ``name`` and on ``name-*``, the index behind the name:

@@ -12,6 +12,7 @@ from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import blocked, problem, server_errors
+from keqa.retrievers.elasticsearch.credentials import timeout
 from keqa.retrievers.elasticsearch.lifecycle import taken_over
 from keqa.retrievers.elasticsearch.mapping import document, key
 from keqa.retrievers.elasticsearch.records import Load
@@ -47,7 +48,7 @@ class Sender:
             threads: How many requests may be on their way at a time.
         """
         self.arrived: tuple[int, str] = (load.passages, load.source_hash)
-        self._client = client.options(request_timeout=_TIMEOUT)
+        self._client = client.options(request_timeout=max(_TIMEOUT, timeout()))
         self._address = address
         self._load = load
         self._most = 2 * threads

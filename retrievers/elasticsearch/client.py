@@ -16,6 +16,7 @@ from keqa.retrievers.elasticsearch.credentials import (
     PASSWORD,
     USERNAME,
     credentials,
+    timeout,
     trust,
     variables,
 )
@@ -26,15 +27,16 @@ if TYPE_CHECKING:
     from elasticsearch import ApiError, Elasticsearch, TransportError
 
 _CONNECTION = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
-_TIMEOUT = 30
 _RETRIES = 4
+# Whoever answers so is busy, or stands before a node that is gone.
+_PASSING = (429, 502, 503, 504)
 
 
 def connect(address: Address) -> Elasticsearch:
     """Connect to a cluster and make sure that the client and the server understand each other.
 
     Raises:
-        ConfigurationError: Credentials, certificate or version do not fit.
+        ConfigurationError: Credentials, certificate or version do not fit, or the environment holds no usable timeout.
         MissingExtraError: The client is not installed.
         RetrievalError: The cluster cannot be reached.
     """
@@ -44,7 +46,7 @@ def connect(address: Address) -> Elasticsearch:
         raise MissingExtraError("elasticsearch", f"The index {address}") from error
     client = Elasticsearch(
         address.urls,
-        request_timeout=_TIMEOUT,
+        request_timeout=timeout(),
         # A node that is lost or slow is left out for a while and the request goes to another.
         max_retries=_RETRIES + len(address.nodes),
         retry_on_timeout=True,
@@ -100,6 +102,20 @@ def server_errors(address: Address, what: str) -> Iterator[None]:
         raise _refused(address, what, error) from error
     except TransportError as error:
         raise _unreached(address, what, error) from error
+
+
+def may_pass(error: KeqaError) -> bool:
+    """Whether what `server_errors` made of a failure may pass by itself, so that the same is worth asking again.
+
+    A node that is busy or gone is; a missing index, refused credentials or a certificate that is not trusted is not.
+    """
+    from elastic_transport import ConnectionError, ConnectionTimeout, TlsError
+    from elasticsearch import ApiError
+
+    cause = error.__cause__
+    if isinstance(cause, ApiError):
+        return cause.status_code in _PASSING
+    return isinstance(cause, ConnectionError | ConnectionTimeout) and not isinstance(cause, TlsError)
 
 
 def problem(body: object, address: Address) -> str:

@@ -1,4 +1,4 @@
-"""Credentials and certificates from the environment. No message repeats what a variable holds."""
+"""Credentials, certificates and a timeout from the environment. No message repeats what a variable holds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ USERNAME = "ELASTICSEARCH_USERNAME"
 PASSWORD = "ELASTICSEARCH_PASSWORD"
 CA_CERTS = "ELASTICSEARCH_CA_CERTS"
 FINGERPRINT = "ELASTICSEARCH_FINGERPRINT"
+TIMEOUT = "ELASTICSEARCH_TIMEOUT"
+
+_SECONDS = 30
+_MOST_SECONDS = 3600
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -59,6 +63,24 @@ def trust(address: Address) -> dict[str, Any]:
         )
     options = {"ca_certs": certificates, "ssl_assert_fingerprint": fingerprint}
     return {name: value for name, value in options.items() if value}
+
+
+def timeout() -> float:
+    """Return for how many seconds an answer is waited for.
+
+    Raises:
+        ConfigurationError: The environment holds something else.
+    """
+    try:
+        seconds = float(_given(TIMEOUT) or _SECONDS)
+    except ValueError:
+        seconds = 0
+    # Not a number is in no range either.
+    if not 1 <= seconds <= _MOST_SECONDS:
+        raise ConfigurationError(
+            f"{TIMEOUT} must be a number of seconds from 1 to {_MOST_SECONDS}: for so long an answer is waited for"
+        )
+    return seconds
 
 
 def variables() -> str:

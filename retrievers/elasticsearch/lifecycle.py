@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import server_errors
+from keqa.retrievers.elasticsearch.credentials import timeout
 from keqa.retrievers.elasticsearch.mapping import LOADING, field_mappings
 from keqa.retrievers.elasticsearch.records import Load, described, is_finished, load_of, meta_of
 from keqa.retrievers.manifest import Manifest
@@ -124,7 +125,7 @@ class Indexes:
             self._client.indices.put_settings(index=load.data, settings=settings)
             # Where copies are not there in time, the answer is 408 and tells how things stand. To ask takes a privilege
             # on the cluster, which someone who may load an index need not have.
-            patient = self._client.options(request_timeout=_TIMEOUT, ignore_status=(403, 408))
+            patient = self._client.options(request_timeout=max(_TIMEOUT, timeout()), ignore_status=(403, 408))
             health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
         # Another process may have taken over in the meantime.
         self.note(load, owner=load.owner, manifest=manifest)

@@ -10,6 +10,7 @@ from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.bulk import stored_documents
 from keqa.retrievers.elasticsearch.client import server_errors
+from keqa.retrievers.elasticsearch.credentials import timeout
 from keqa.retrievers.elasticsearch.mapping import document
 from keqa.retrievers.manifest import Manifest
 
@@ -71,7 +72,7 @@ class Sample:
         """
         data = manifest.data
         with server_errors(address, f"the index {data} could not be counted"):
-            refreshed = client.options(request_timeout=_TIMEOUT).indices.refresh(index=data)
+            refreshed = client.options(request_timeout=max(_TIMEOUT, timeout())).indices.refresh(index=data)
         # What a part did not make visible would be missing in the count.
         _check_whole(refreshed["_shards"], address, data)
         found = count_passages(client, address, data)

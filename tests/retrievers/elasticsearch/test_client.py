@@ -2,6 +2,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 
 import pytest
@@ -10,8 +11,9 @@ from servers.elasticsearch import AlteringServer, version_reply
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
 from keqa.redaction import without_secrets
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_address, load_index
+from keqa.retrievers.elasticsearch.credentials import timeout
 
-VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT")
+VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT", "TIMEOUT")
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +93,10 @@ def test_refused_credentials(environment, given, message):
         ("FINGERPRINT", "geheim" * 10, "ELASTICSEARCH_FINGERPRINT holds no SHA-256 fingerprint"),
         ("FINGERPRINT", "0" * 40, "ELASTICSEARCH_FINGERPRINT holds no SHA-256 fingerprint"),
         ("CA_CERTS", "geheim" * 1000, "ELASTICSEARCH_CA_CERTS names no file"),
+        ("TIMEOUT", "geheim", "ELASTICSEARCH_TIMEOUT must be a number of seconds from 1 to 3600"),
+        ("TIMEOUT", "0", "ELASTICSEARCH_TIMEOUT must be"),
+        ("TIMEOUT", "nan", "ELASTICSEARCH_TIMEOUT must be"),
+        ("TIMEOUT", "1e300", "ELASTICSEARCH_TIMEOUT must be"),
     ],
 )
 def test_values_that_cannot_be_sent_are_refused_and_not_repeated(environment, variable, value, message):
@@ -168,6 +174,27 @@ def test_what_is_not_elasticsearch_is_told(reply):
         pytest.raises((ConfigurationError, RetrievalError), match=r"is not Elasticsearch|does not speak"),
     ):
         opening(server)
+
+
+def test_an_answer_is_waited_for_as_long_as_is_asked_for(environment, monkeypatch):
+    monkeypatch.setattr(client, "_RETRIES", -1)
+    come = threading.Event()
+
+    def alter(method, path, body, forward):
+        come.wait(60)
+        return version_reply()
+
+    environment(TIMEOUT="1")
+    with AlteringServer(alter) as server:
+        with pytest.raises(RetrievalError, match="did not answer in time"):
+            opening(server)
+        come.set()
+
+
+def test_the_timeout_is_half_a_minute_unless_it_is_set(environment):
+    assert timeout() == 30
+    environment(TIMEOUT=" 2.5\n")
+    assert timeout() == 2.5
 
 
 def test_other_errors_name_status_and_reason():
