@@ -55,6 +55,10 @@ class Bars:
         told = f"{self.calls:,} LM calls in all"
         self._bar.update(self._tasks[step], completed=done, total=total, calls=told, note=note and f"; {note}")
 
+    def say(self, line: str) -> None:
+        """Write a line above the bars."""
+        self._bar.console.print(line, style="yellow", markup=False, soft_wrap=True)
+
 
 class _Count(UsageTracker):
     """Counts, where DSPy's own would keep what every call of a long run has used."""
@@ -63,6 +67,10 @@ class _Count(UsageTracker):
         super().__init__()
         self.calls = 0
         self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Count:
+        # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
+        return self
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a call."""

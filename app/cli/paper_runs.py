@@ -8,12 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keqa.errors import ConfigurationError
-
 if TYPE_CHECKING:
     from keqa.reports.experiments import Experiment
     from keqa.reports.grid import Grid
-    from keqa.runs.methods import Spec
     from keqa.runs.questions import Questions
 
 __all__ = ["TABLES", "Plan", "estimated", "measured"]
@@ -94,7 +91,7 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     from keqa.cli.console import status
     from keqa.cli.run_table import told_failures
     from keqa.cli.running import Asking, Models, rows_of
-    from keqa.reports.experiments import needs_probabilities, settings_for
+    from keqa.reports.experiments import settings_for
 
     models = Models(plan.lm, api_base=plan.api_base) if one.lm is None else Models(plan.others[one.lm])
     asking = Asking(
@@ -106,32 +103,11 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
         in_flight=plan.in_flight,
         retry_failed=plan.retry_failed,
     )
-
-    def ended(specs: list[Spec]) -> Iterator[Path]:
-        # Neighbours with the same settings are run together, and the order stays that of the tables.
-        for _, alike in groupby(specs, key=lambda spec: settings_for(spec.method)):
-            together = list(alike)
-            settings = settings_for(together[0].method)
-            rows = rows_of(together, replace(asking, settings=settings))
-            for line in told_failures(rows):
-                status().print(f"{one.dataset}, {line}", style="yellow", markup=False, soft_wrap=True)
-            yield from (row.path for row in rows)
-
-    yield from ended([spec for spec in one.specs if not needs_probabilities(spec)])
-    for spec in filter(needs_probabilities, one.specs):
-        try:
-            yield from ended([spec])
-        except ConfigurationError as error:
-            if not _tells_no_probabilities(error):
-                raise
-            status().print(f"{spec.label} is left out: {error}", style="yellow", markup=False, soft_wrap=True)
-
-
-def _tells_no_probabilities(error: ConfigurationError) -> bool:
-    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
-    from dspy.utils.exceptions import LMUnsupportedFeatureError
-
-    from keqa.programs.probabilities import NoProbabilitiesError
-
-    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
-    return refused or isinstance(error, NoProbabilitiesError)
+    # Neighbours with the same settings are run together, and the order stays that of the tables.
+    for _, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method)):
+        together = list(alike)
+        settings = settings_for(together[0].method)
+        rows = rows_of(together, replace(asking, settings=settings), leave_out=True)
+        for line in told_failures(rows):
+            status().print(f"{one.dataset}, {line}", style="yellow", markup=False, soft_wrap=True)
+        yield from (row.path for row in rows)

@@ -133,8 +133,14 @@ def settings_of(options: RunOptions) -> dict[str, Any]:
     return found | ({"decompose": False} if options.no_decompose else {})
 
 
-def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
-    """Ask every question of every method, with a bar for each.
+def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -> list[Row]:
+    """Ask every question of every method, with a bar for each; the rows are in the order of the methods.
+
+    Args:
+        specs: The methods.
+        asking: What they are asked.
+        leave_out: Whether a method that cannot be asked while others can is told and left out; see
+            `keqa.runs.compare.compare`.
 
     Raises:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
@@ -154,7 +160,7 @@ def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
         from keqa.lms import build_roles
         from keqa.runs.cache import CallCache
         from keqa.runs.compare import compare
-        from keqa.runs.making import Parts
+        from keqa.runs.making import Parts, own_of
 
         models = asking.models
         refuse_stray_addresses(**asdict(models))
@@ -164,7 +170,7 @@ def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
             CallCache(asking.folder / "calls.sqlite" if asking.cached else None) as cache,
             _searching(retriever, asking) as searched,
         ):
-            parts = Parts(searched, roles, asking.settings, asking.program)
+            parts = Parts(searched, roles, asking.settings, asking.program, own=own_of(models.lm))
             ended = compare(
                 specs,
                 asking.questions,
@@ -175,8 +181,9 @@ def rows_of(specs: Sequence[Spec], asking: Asking) -> list[Row]:
                 in_flight=asking.in_flight,
                 retry_failed=asking.retry_failed,
                 progress=lambda label, tally: bars.tell(label, tally.done, tally.questions, standing(tally)),
+                left_out=(lambda spec, error: bars.say(f"{spec.label} is left out: {error}")) if leave_out else None,
             )
-            return list(ended)
+            return sorted(ended, key=lambda row: specs.index(row.spec))
 
 
 def _searching(retriever: Index, asking: Asking) -> AbstractContextManager[Retriever]:

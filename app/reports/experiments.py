@@ -21,7 +21,6 @@ __all__ = [
     "Experiment",
     "check_labels",
     "experiments",
-    "needs_probabilities",
     "needs_program",
     "settings_for",
 ]
@@ -46,7 +45,6 @@ _COMPARED = ("keqa", "rag")
 _OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
 _LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
 _UNUSUAL = re.compile(r"[^\w.+=@-]+")
-_PROBABLE = ("flare", "gate-probability")
 
 
 @dataclass(frozen=True)
@@ -120,11 +118,6 @@ def settings_for(method: Method) -> dict[str, Any]:
 def needs_program() -> tuple[str, ...]:
     """The rows of Table 1 that take a compiled program."""
     return _LEARNED
-
-
-def needs_probabilities(spec: Spec) -> bool:
-    """Whether a method takes token probabilities, which not every language model gives."""
-    return spec.method.name in _PROBABLE
 
 
 def _endings(models: Sequence[str]) -> list[str]:

@@ -8,12 +8,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dspy.utils.exceptions import LMUnsupportedFeatureError
+
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.draws import SharedDraws
+from keqa.programs.probabilities import NoProbabilitiesError
 from keqa.programs.program import Program
 from keqa.runs.cache import CallCache
 from keqa.runs.configuration import describe, differences
-from keqa.runs.files import empty
+from keqa.runs.files import empty, forget_unasked
 from keqa.runs.golds import golds_of
 from keqa.runs.making import Parts, given, make
 from keqa.runs.methods import Spec
@@ -25,6 +28,7 @@ from keqa.runs.tally import Tally
 __all__ = ["Row", "compare", "run_path"]
 
 _MATCHED = ("gate-votes", "keqa")
+_PROBABLE = "ProbabilityGate"
 _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
 
@@ -66,11 +70,13 @@ def compare(
     in_flight: int = 8,
     retry_failed: bool = False,
     progress: Callable[[str, Tally], None] = lambda label, tally: None,
+    left_out: Callable[[Spec, ConfigurationError], None] | None = None,
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.runs.runner.evaluate`.
 
     The gates among them share their draws. A random gate comes last, and retrieves as often as KEQA did;
-    where that has changed since it was asked, it is asked anew.
+    where that has changed since it was asked, it is asked anew. The gate that needs token probabilities comes before
+    the other gates, which draw without them where the language model gives none.
 
     Args:
         specs: The methods, each with a label of its own.
@@ -83,6 +89,9 @@ def compare(
         in_flight: How many questions are in work at once.
         retry_failed: Ask failed and impaired questions of an earlier run again.
         progress: Called with the label after each question.
+        left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
+            no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
+            where this is None.
 
     Yields:
         The methods as they end.
@@ -95,10 +104,11 @@ def compare(
     if len(set(labels)) < len(labels):
         raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
     places = {spec.label: run_path(folder, spec.label) for spec in specs}
-    parts = _shared(specs, questions, parts, cache)
+    own, parts = parts, _shared(specs, questions, parts, cache)
     later = [spec for spec in specs if _waits(spec, specs)]
+    now = _in_order([spec for spec in specs if spec not in later])
     # All that can be made is made before the first question is asked, so that what is wrong is told at once.
-    programs = [(spec, make(spec, parts)) for spec in specs if spec not in later]
+    programs = {spec.label: make(spec, parts) for spec in now}
 
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
@@ -125,10 +135,42 @@ def compare(
         )
         return Row(spec, path, tally)
 
-    for spec, program in programs:
-        yield run(spec, program)
-    for spec in later:
-        yield run(spec, make(spec, replace(parts, share=_ratio(specs, places))))
+    ended: list[Spec] = []
+    for spec in [*now, *later]:
+        try:
+            if spec in later:
+                programs[spec.label] = make(spec, replace(parts, share=_ratio(ended, places)))
+            row = run(spec, programs[spec.label])
+        except ConfigurationError as error:
+            if left_out is None or not (_tells_no_probabilities(error) or isinstance(error, _NoRatioError)):
+                raise
+            forget_unasked(places[spec.label])
+            left_out(spec, error)
+            if spec.method.gate == _PROBABLE:
+                parts = replace(parts, draws=own.draws or SharedDraws(store=cache.draws()))
+                programs |= {
+                    other.label: make(other, parts) for other in now if other.method.gate not in (None, _PROBABLE)
+                }
+            continue
+        ended.append(spec)
+        yield row
+
+
+class _NoRatioError(ConfigurationError):
+    """There is no ratio that a random gate could match."""
+
+
+def _tells_no_probabilities(error: ConfigurationError) -> bool:
+    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
+    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
+    return refused or isinstance(error, NoProbabilitiesError)
+
+
+def _in_order(specs: Sequence[Spec]) -> list[Spec]:
+    """Whether there are token probabilities decides how all gates draw: the gate that needs them is asked first."""
+    if not any(spec.method.gate == _PROBABLE for spec in specs):
+        return list(specs)
+    return sorted(specs, key=lambda spec: spec.method.gate not in (None, _PROBABLE))
 
 
 def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache) -> Parts:
@@ -136,8 +178,7 @@ def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: Ca
     parts = replace(parts, own={**questions.settings, **parts.own})
     gates = {spec.method.gate for spec in specs} - {None}
     if gates and parts.draws is None:
-        draws = SharedDraws(probabilities="ProbabilityGate" in gates, store=cache.draws())
-        parts = replace(parts, draws=draws)
+        parts = replace(parts, draws=SharedDraws(probabilities=_PROBABLE in gates, store=cache.draws()))
     if "OracleGate" in gates and parts.golds is None:
         parts = replace(parts, golds=golds_of(questions.examples))
     return parts
@@ -154,14 +195,14 @@ def _ratio(specs: Sequence[Spec], places: dict[str, Path]) -> Fraction:
 
     What was searched for without a verdict, as a question that falls back is, the random gate searches for as well.
     """
-    named = {spec.method.name: spec.label for spec in reversed(specs)}
-    label = next(named[name] for name in _MATCHED if name in named)
-    quizzes = (quiz for line in iter_lines(places[label]) if line.record is not None for quiz in line.record.quizzes)
+    named = {spec.method.name: places[spec.label] for spec in reversed(specs)}
+    path = next((named[name] for name in _MATCHED if name in named), None)
+    lines = () if path is None else iter_lines(path)
+    quizzes = (quiz for line in lines if line.record is not None for quiz in line.record.quizzes)
     verdicts = [quiz.known for quiz in quizzes if quiz.known is not None]
     if not verdicts:
-        raise ConfigurationError(
-            f"{places[label]} holds no verdict on a quiz, so there is no ratio to match: give gate-random:threshold=0.4"
-        )
+        holds = "no run of KEQA is there" if path is None else f"{path} holds no verdict on a quiz"
+        raise _NoRatioError(f"{holds}, so there is no ratio to match: give gate-random:threshold=0.4")
     return Fraction(verdicts.count(False), len(verdicts))
 
 

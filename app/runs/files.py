@@ -14,9 +14,9 @@ from keqa.errors import InputError
 from keqa.retrievers.layout import sync_folder
 from keqa.runs.configuration import differences
 from keqa.runs.lines import RunHeader, RunLine, header_line, run_line
-from keqa.runs.reading import places, read_header
+from keqa.runs.reading import iter_lines, places, read_header
 
-__all__ = ["RunFile", "empty"]
+__all__ = ["RunFile", "empty", "forget_unasked"]
 
 _MAGIC = b'{"header": '
 
@@ -223,6 +223,22 @@ def empty(path: Path) -> None:
     try:
         with _held(path) as stream:
             stream.truncate(0)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def forget_unasked(path: Path) -> None:
+    """Take a run file away that tells of no question, so that nobody takes it for a run.
+
+    Raises:
+        InputError: It is in use, or cannot be written.
+    """
+    if not path.exists():
+        return
+    try:
+        with _held(path):
+            if next(iter_lines(path), None) is None:
+                path.unlink()
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from servers.openai_server import markers
 
 import keqa
 from keqa.programs.baselines import AlwaysRetrieve
@@ -49,6 +50,14 @@ def test_the_file_holds_no_address_and_no_folder(evaluate, server, tmp_path):
     assert str(tmp_path) not in text
     command = read_run(tmp_path / "runs" / "mine.jsonl").header.command
     assert command.startswith("keqa evaluate rag --questions towns.jsonl --index index --out runs")
+
+
+def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_ships(evaluate, keqa_command, tmp_path):
+    evaluate("rowen")
+    assert read_run(tmp_path / "runs" / "rowen.jsonl").header.configuration["settings"]["language"] == "Chinese"
+    keqa_command("evaluate", "rowen", "--testbed", "--limit", 1, "--out", tmp_path / "tiny")
+    told = read_run(tmp_path / "tiny" / "rowen.jsonl").header.configuration
+    assert (told["settings"]["language"], told["arguments"]) == (None, {"language": "None"})
 
 
 def test_figures_as_json(evaluate, server):
@@ -182,6 +191,26 @@ def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evalu
     assert server.count == before
     again = tmp_path / "again" / "report"
     assert {file.name: file.read_bytes() for file in again.iterdir() if file.suffix != ".png"} == written
+
+
+def test_a_method_that_cannot_be_asked_is_left_out_of_the_report(evaluate, server, tmp_path):
+    answers = server.reply
+
+    def reply(messages, n, body):
+        return [markers(thought="So the answer is Oslo.")] * n if body.get("logprobs") else answers(messages, n, body)
+
+    server.reply = reply
+    ended = evaluate(["closed-book", "flare", "rag"], command="compare")
+    assert ended.code == 1
+    assert "flare is left out: openai/scripted gives no token probabilities" in ended.err
+    assert {file.name for file in (tmp_path / "runs").glob("*.jsonl")} == {"closed-book.jsonl", "rag.jsonl"}
+    rows = (tmp_path / "runs" / "report" / "table1.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["Closed book", "Always retrieve"]
+    assert [row["label"] for row in json.loads(evaluate(["flare", "rag"], "--json", command="compare").out)] == ["rag"]
+    alone = evaluate(["flare"], command="compare")
+    assert (alone.code, "flare is left out" in alone.err) == (1, True)
+    # A method asked for by itself is an error as any other.
+    assert evaluate("flare").code == 2
 
 
 def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from dspy.utils.exceptions import LMAuthError
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import Roles
@@ -193,6 +194,73 @@ def test_a_ratio_of_no_verdict(asking):
     engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
     with pytest.raises(ConfigurationError, match=r"gate-random:threshold=0\.4"):
         run("gate-random", "keqa")
+
+
+def improbable(name, inputs, config):
+    """As `governs`, and FLARE's sentences; this language model gives no token probabilities."""
+    return {"thought": "So the answer is Ann."} if "thoughts" in inputs else governs(name, inputs, config)
+
+
+def test_a_method_without_token_probabilities_is_left_out_and_the_others_go_on(asking, tmp_path):
+    run, engine = asking
+    engine.reply = improbable
+    told = []
+    rows = run("closed-book", "flare", "rag", left_out=lambda spec, error: told.append((spec.label, str(error))))
+    assert [(row.spec.label, row.tally.done) for row in rows] == [("closed-book", 4), ("rag", 4)]
+    assert [label for label, _ in told] == ["flare"]
+    assert told[0][1].startswith("scripted/mayors gives no token probabilities")
+    assert not (tmp_path / "flare.jsonl").exists()
+    with pytest.raises(ConfigurationError, match="no token probabilities"):
+        run("flare")
+
+
+def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, tmp_path):
+    run, _ = asking
+    told = []
+    names = ("gate-votes", "gate-probability", "gate-random", "closed-book")
+    rows = run(*names, left_out=lambda spec, error: told.append(spec.label))
+    assert told == ["gate-probability"]
+    assert [row.spec.label for row in rows] == ["closed-book", "gate-votes", "gate-random"]
+    assert read_run(rows[1].path).header.configuration["settings"]["draws"]["probabilities"] is False
+    assert matched(rows[2].path) == "1/2"
+    assert not (tmp_path / "gate-probability.jsonl").exists()
+
+
+def test_the_gates_draw_with_probabilities_where_there_are_any(asking):
+    run, engine = asking
+    engine.probability = 0.9
+    rows = run("gate-votes", "gate-probability")
+    assert [row.spec.label for row in rows] == ["gate-probability", "gate-votes"]
+    assert [read_run(row.path).header.configuration["settings"]["draws"]["probabilities"] for row in rows] == [True] * 2
+
+
+def test_a_random_gate_with_no_ratio_is_left_out(asking):
+    run, engine = asking
+    engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
+    told = []
+    rows = run("gate-random", "keqa", left_out=lambda spec, error: told.append(str(error)))
+    assert [row.spec.label for row in rows] == ["keqa"]
+    assert "gate-random:threshold=0.4" in told[0]
+
+
+def test_any_other_error_ends_the_comparison(asking):
+    run, engine = asking
+
+    def refused(*asked):
+        raise LMAuthError("the key is wrong")
+
+    engine.reply = refused
+    with pytest.raises(ConfigurationError, match="the key is wrong"):
+        run("closed-book", "rag", left_out=lambda spec, error: None)
+
+
+def test_what_was_asked_of_a_method_stays_when_it_is_left_out(asking, tmp_path):
+    run, engine = asking
+    engine.reply, engine.probability = improbable, 0.9
+    run("flare", count=2)
+    engine.probability = None
+    assert run("flare", left_out=lambda spec, error: None) == []
+    assert len(read_run(tmp_path / "flare.jsonl").lines) == 2
 
 
 def test_two_rows_of_one_label(asking):
