@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from elasticsearch import ApiError, Elasticsearch, TransportError
 
 _CONNECTION = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
+# What OpenSSL says of an answer that is no TLS, in its versions.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER")
 _RETRIES = 4
 # Whoever answers so is busy, or stands before a node that is gone.
 _PASSING = (429, 502, 503, 504)
@@ -168,6 +170,11 @@ def _unreached(address: Address, what: str, error: TransportError) -> KeqaError:
     from elastic_transport import TlsError
     from elasticsearch import ConnectionTimeout, SerializationError
 
+    if isinstance(error, TlsError) and any(kind in str(error.message) for kind in _NO_TLS):
+        return ConfigurationError(
+            f"the server at {address.cluster} does not speak TLS ({_short(address, error)}): write elasticsearch:// in "
+            "the place of elasticsearch+https://, or http:// of https://"
+        )
     if isinstance(error, TlsError):
         return ConfigurationError(
             f"the certificate of {address.cluster} is not trusted: name the file of the authority that signed it in "

@@ -264,3 +264,13 @@ def test_tls_is_spoken_and_the_certificate_checked(environment, guarded, address
             ElasticsearchRetriever.open(there)
         with pytest.raises(RetrievalError, match=r"write elasticsearch\+https://"):
             ElasticsearchRetriever.open(there.replace("+https", ""))
+
+
+@pytest.mark.parametrize("given", [{}, {"FINGERPRINT": "AA:" * 31 + "AA"}])
+def test_a_server_without_tls_is_told_from_a_certificate(environment, given):
+    environment(**given)
+    with AlteringServer(lambda *_: version_reply()) as server:
+        there = index_address(server.url.replace("http", "https"), "wiki")
+        with pytest.raises(ConfigurationError, match=r"does not speak TLS .*: write elasticsearch:// in") as caught:
+            ElasticsearchRetriever.open(there)
+    assert "certificate" not in str(caught.value)
