@@ -169,7 +169,7 @@ def compile_command(
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
         from keqa.retrievers import CachingRetriever
-        from keqa.runs.making import Parts, make
+        from keqa.runs.making import Parts, make, own_of
 
         check_place(out)
         retriever = open_retriever(index, lm)
@@ -183,7 +183,7 @@ def compile_command(
         )
         with CachingRetriever(retriever, place / "retrievals.sqlite") as searched:
             compiled = compile_program(
-                make(spec, Parts(searched, roles, settings, own=own)),
+                make(spec, Parts(searched, roles, settings, own={**own, **own_of(lm)})),
                 trainset,
                 valset,
                 folder=place,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from keqa.errors import InputError
 from keqa.reports.brief import Brief, BriefRun, brief_of
@@ -47,14 +48,19 @@ def entries_of(runs: Sequence[Run | BriefRun]) -> list[Entry]:
     return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
 
 
-def title_of(method: str, label: str) -> str:
-    """What a row is called: the method's title, with the arguments that its label tells; else the label."""
+def title_of(method: str, label: str, settings: Mapping[str, Any]) -> str:
+    """What a row is called: the method's title, with the arguments that its label tells; else the label.
+
+    Settings that take away what a method's paper describes are told, too; see `keqa.runs.methods.Method`.
+    """
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
         return label
     title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
-    arguments = label[len(method) + 1 :]
-    return f"{title} ({arguments})" if arguments else title
+    form, less = known.reduced or ("", {})
+    reduced = form if less and less.items() <= settings.items() else ""
+    told = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
+    return f"{title} ({told})" if told else title
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
@@ -114,7 +120,7 @@ def _entry(header: RunHeader) -> Entry:
     return Entry(
         label=header.label,
         method=header.method,
-        title=title_of(header.method, header.label),
+        title=title_of(header.method, header.label, configuration.get("settings", {})),
         kind=known.kind if known is not None else "ablation" if own else "baseline",
         facets=facets_of(header),
         compiled=_compiled(header, own or (known is not None and known.learned is not None)),

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from keqa.programs.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = ["Parts", "given", "make"]
+__all__ = ["Parts", "given", "make", "own_of"]
+
+_ONE_LANGUAGE = {"rowen": {"language": None}}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ class Parts:
     golds: Golds | None = None
     share: Any = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
+    """By a method's name, the arguments that it is given for a language model: the one that ships speaks English only.
+
+    Args:
+        lm: The language model of the task role; the one that ships where None.
+    """
+    return _ONE_LANGUAGE if lm in (None, "keqa/tiny") else {}
 
 
 def make(spec: Spec, parts: Parts) -> Program:

@@ -23,6 +23,7 @@ __all__ = ["KEQA", "METHODS", "VOTES", "Method", "Spec", "arguments_of", "load_c
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
 _SPEC = re.compile(r"(?P<name>[a-z0-9-]+)(?::(?P<arguments>.+))?")
+_CONSTANTS = {"True": True, "False": False, "None": None}
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
 VOTES = "VoteGate"
@@ -42,6 +43,8 @@ class Method:
         gate: Class of the gate that decides instead of KEQA's, on draws that all gates share.
         variant: What the utility reference shows instead of what is most similar.
         learned: The predictor of a compiled KEQA from whose demonstrations those of its own `answer` are made.
+        reduced: What its title tells besides where it is set up with less than its paper describes, and the settings
+            with which it is.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Method:
     gate: str | None = None
     variant: Variant | None = None
     learned: str | None = None
+    reduced: tuple[str, Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,13 @@ _ALL = (
     _baseline("flare", "FLARE", "flare:FLARE"),
     _baseline("self-rag", "Self-RAG", "self_rag:SelfRAG"),
     _baseline("searchain", "SearChain", "searchain:SearChain"),
-    _baseline("rowen", "Rowen", "rowen:Rowen"),
+    Method(
+        "rowen",
+        "Rowen",
+        "baseline",
+        "keqa.programs.baselines.rowen:Rowen",
+        reduced=("one language", {"language": None, "cross_model": False}),
+    ),
     _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
     Method("keqa", "KEQA", "keqa", KEQA),
     _ablation("keqa-no-qke", "w/o QKE", examine=False),
@@ -169,6 +179,6 @@ def _value(name: str, text: str) -> Any:
     if name == "threshold":
         return text
     try:
-        return json.loads(text.lower() if text in ("True", "False", "None") else text)
+        return _CONSTANTS[text] if text in _CONSTANTS else json.loads(text)
     except ValueError:
         return text

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.example import Example, as_example
 from keqa.data.load import load
 from keqa.data.loading import sampled
@@ -19,6 +20,11 @@ from keqa.retrievers.readers.common import plain_suffix
 __all__ = ["Questions", "of_name", "of_testbed"]
 
 _LINES = (".jsonl", ".ndjson")
+
+_CHINESE: Mapping[str, Mapping[str, Any]] = {
+    # Its other language must be another one than that of the questions.
+    "rowen": {"language": "English"},
+}
 
 _TESTBED: Mapping[str, Mapping[str, Any]] = {
     # So many the language model that ships was trained to read at once; IRCoT's own limit is 15.
@@ -98,7 +104,9 @@ def of_name(
     benchmark, named, _ = name.partition(":")
     title = benchmark if named or folder is not None else Path(name).name
     told = [str(problem) for problem in loaded.problems]
-    return Questions(title, split or "", seed, loaded.examples[:limit], told)
+    known = BENCHMARKS.get(benchmark.strip().lower())
+    settings = _CHINESE if known is not None and known.language == "zh" else {}
+    return Questions(title, split or "", seed, loaded.examples[:limit], told, settings)
 
 
 class _First:

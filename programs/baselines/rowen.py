@@ -35,10 +35,11 @@ class Rowen(Program):
     """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
 
     "Retrieve Only When It Needs: Adaptive Retrieval Augmentation for Hallucination Mitigation in Large Language Models"
-    (section 3: perturbation, consistency check, repair). Three of its checks are here. Cross-language: each rephrased
-    question is answered in its own language and in another one. Cross-model: it is answered by the language model and
-    by a verifier, the LM of role ``consistency``. Hybrid: both. Without a language or a verifier the answer to each
-    rephrased question is compared with the answer to the question itself, for LMs that speak one language.
+    (section 3: perturbation, consistency check, repair). Three of its checks are here. Cross-language, the default:
+    each rephrased question is answered in its own language and in another one, which is Chinese in the paper.
+    Cross-model: it is answered by the language model and by a verifier, the LM of role ``consistency``. Hybrid: both.
+    For LMs that speak one language there is a form without either, which is none of the paper's: the answer to each
+    rephrased question is compared with the answer to the question itself.
 
     The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
     the question itself, where the paper has the LM write queries; the passages are read by the prompt that all methods
@@ -58,7 +59,7 @@ class Rowen(Program):
         self,
         retriever: Retriever,
         *,
-        language: str | None = None,
+        language: str | None = "Chinese",
         cross_model: bool = False,
         cross_model_weight: Fraction | float | str = 1,
         rephrasings: int = 6,
@@ -75,7 +76,7 @@ class Rowen(Program):
 
         Args:
             retriever: Where the passages come from.
-            language: The language of the cross-language check, such as ``Chinese``.
+            language: The language of the cross-language check, other than that of the questions; None leaves it out.
             cross_model: Whether a verifier, the LM of role ``consistency``, answers too.
             cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
                 cross-language score (the paper's α); the score is their weighted mean.

@@ -175,3 +175,18 @@ def test_two_runs_of_one_label_are_refused(scored):
 def test_rows_are_called_by_title_and_arguments(scored):
     runs = [scored("rag", (1,), label="rag-top_k=5"), scored("keqa", (1,), label="mine"), scored("other", (1,))]
     assert [entry.title for entry in entries_of(runs)] == ["Always retrieve (top_k=5)", "other", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("label", "settings", "title"),
+    [
+        ("rowen", {"language": "Chinese", "cross_model": False}, "Rowen"),
+        ("rowen", {"language": None, "cross_model": False}, "Rowen (one language)"),
+        ("rowen-rephrasings=3", {"language": None, "cross_model": False}, "Rowen (one language, rephrasings=3)"),
+        ("rowen-cross_model=True", {"language": None, "cross_model": True}, "Rowen (cross_model=True)"),
+        ("mine", {"language": None, "cross_model": False}, "mine"),
+    ],
+)
+def test_a_form_with_less_than_the_paper_has_is_told(scored, label, settings, title):
+    (entry,) = entries_of([scored("rowen", (1,), label=label, **settings)])
+    assert entry.title == title

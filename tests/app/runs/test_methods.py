@@ -12,7 +12,7 @@ from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.utility_reference import Entry, UtilityReference
-from keqa.runs.making import Parts, make
+from keqa.runs.making import Parts, make, own_of
 from keqa.runs.methods import METHODS, load_class, parse_spec, takes
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
@@ -79,6 +79,22 @@ def test_settings_reach_the_methods_that_have_them(parts, retriever):
     keqa = make(parse_spec("keqa:top_k=2"), given)
     assert isinstance(keqa, KEQA)
     assert (keqa.top_k, keqa.examination.tries) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("lm", "text", "language"),
+    [
+        ("openai/gpt-4o-mini", "rowen", "Chinese"),
+        ("openai/gpt-4o-mini", "rowen:language=German", "German"),
+        ("openai/gpt-4o-mini", "rowen:language=None", None),
+        ("keqa/tiny", "rowen", None),
+        (None, "rowen", None),
+        (None, "rowen:language=German", "German"),
+    ],
+)
+def test_rowen_checks_across_languages_unless_the_language_model_speaks_one(retriever, lm, text, language):
+    program = make(parse_spec(text), Parts(retriever("x"), None, own=own_of(lm)))
+    assert (program.language, program.cross_model) == (language, False)
 
 
 @pytest.mark.parametrize("text", ["rag:tries=3", "closed-book:top_k=1", "keqa-no-qke:examine=true", "keqa:lms=x"])

@@ -42,6 +42,14 @@ def test_ircot_collects_what_the_shipped_lm_can_read_on_the_testbed_only(mine):
     assert of_name(mine(*towns(1))).settings == {}
 
 
+def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mine):
+    line = {"id": "z", "primary_category": "影视", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
+    found = of_name(f"Chinese-SimpleQA:{mine(line)}")
+    assert found.settings == of_name("chinese-simpleqa", tmp_path / "mine.jsonl").settings
+    assert found.settings == {"rowen": {"language": "English"}}
+    assert of_name(f"nq:{mine({'question': 'who?', 'answer': ['Ann']})}").settings == {}
+
+
 def test_lines_can_be_gone_through_again_and_what_cannot_be_used_is_told(mine):
     found = of_name(mine(towns(3)[0], "not JSON", [1], {"question": "Who?"}, *towns(3)[1:]))
     assert ids(found) == ids(found) == ["t0", "t1", "t2"]
