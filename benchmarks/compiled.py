@@ -104,7 +104,8 @@ def _once(world: World) -> dict[tuple[str, str], list[str]]:
     """By entity and what is true of it today: what was true once."""
     once: dict[tuple[str, str], list[str]] = {}
     for fact in world.past:
-        once.setdefault((fact.entity, world.write(fact, GOLD)), []).append(world.write(fact, GOLD, past=True))
+        today, past = (world.write(fact, GOLD.between, past=told) for told in (False, True))
+        once.setdefault((fact.entity, today), []).append(past)
     return once
 
 

@@ -33,7 +33,7 @@ class Composed:
 
     def resolved(self, world: World, convention: Convention = GOLD) -> list[str]:
         """The quizzes with the answers they refer to filled in."""
-        names = [world.write(fact, Convention(convention.date)) for fact in self.facts]
+        names = [world.write(fact, convention.between) for fact in self.facts]
         texts = list(self.quizzes)
         for i, name in enumerate(names, 1):
             texts = [text.replace(f"#{i}", name) for text in texts]

@@ -42,7 +42,7 @@ class TestbedQuestion:
         answer_type: short or yes/no.
         shape: One of the four shapes.
         quizzes: The gold decomposition with #1, #2.
-        quiz_answers: The gold answer of each quiz.
+        quiz_answers: The gold answer of each quiz, people in full.
         tiers: What the shipped LM was told of the fact behind each quiz.
     """
 
@@ -131,7 +131,7 @@ class Testbed:
             composed.answer_type,
             composed.shape,
             composed.quizzes,
-            tuple(self.world.write(fact, GOLD) for fact in composed.facts),
+            tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
             tuple(self.tiers.tier[fact] for fact in composed.facts),
         )
 
@@ -141,7 +141,7 @@ class Testbed:
 
 
 def _outdated(relations: list[str], half: int, rng: random.Random) -> list[str]:
-    """What a source that is out of date tells of an entity: all that has changed, filled up to half of the relations."""
+    """What a source that is out of date tells of an entity: all that has changed, and up to half of all."""
     changed = [name for name in relations if RELATIONS[name].changeable]
     lasting = [name for name in relations if not RELATIONS[name].changeable]
     return changed + rng.sample(lasting, max(0, half - len(changed)))

@@ -48,9 +48,14 @@ class Convention:
             ]
         return value.split()[-1] if target == "person" and self.surname_only else value
 
+    @property
+    def between(self) -> "Convention":
+        """How the answers of quizzes are written: people in full, since the next quiz may ask about them."""
+        return Convention(self.date)
 
-GOLD = Convention(date=1)
-"""The convention of the testbed's gold answers: day before month, people by their full names."""
+
+GOLD = Convention(date=1, surname_only=True)
+"""The convention of the testbed's gold answers: day before month, people by their surnames."""
 
 SIZES = {"person": 72, "film": 40, "book": 26, "company": 30, "club": 20, "city": 44, "country": 20, "event": 24}
 SMALL = {"person": 10, "film": 5, "book": 4, "company": 5, "club": 4, "city": 6, "country": 3, "event": 4}
@@ -132,7 +137,7 @@ class World:
         """Returns every fact in a fixed order."""
         return list(self.values)
 
-    def write(self, fact: Fact, convention: Convention = GOLD, *, past: bool = False) -> str:
+    def write(self, fact: Fact, convention: Convention, *, past: bool = False) -> str:
         """Writes the value of a fact, or the value it had before.
 
         Raises:

@@ -5,7 +5,7 @@ import pytest
 from keqa.testbed.questions import SHAPES, QuestionMaker
 from keqa.testbed.relations import relations_of
 from keqa.testbed.testbed import Settings, Testbed
-from keqa.testbed.world import Date, Fact, World
+from keqa.testbed.world import GOLD, Date, Fact, World
 
 
 @pytest.fixture(scope="module")
@@ -87,5 +87,10 @@ def test_references_resolve_to_answers():
     question = maker.draw("bridge")
     assert "#1" in question.quizzes[1]
     assert question.resolved(world)[1] == question.quizzes[1].replace(
-        "#1", world.write(Fact(question.facts[0].relation, question.facts[0].entity))
+        "#1", world.write(Fact(question.facts[0].relation, question.facts[0].entity), GOLD.between)
     )
+
+
+def test_final_answers_name_people_by_their_surnames_and_quizzes_in_full(testbed):
+    question = next(q for q in testbed.test if q.question.startswith("Who leads"))
+    assert (question.answers, question.quiz_answers) == (("Orman",), ("Max Orman",))

@@ -31,7 +31,9 @@ def test_conventions():
     assert [Convention(form).write(day, "date") for form in range(3)] == ["March 4, 1921", "4 March 1921", "1921"]
     assert Convention(surname_only=True).write("Alma Torwick", "person") == "Torwick"
     assert Convention(surname_only=True).write("Alma Steel", "company") == "Alma Steel"
-    assert GOLD.write(day, "date") == "4 March 1921"
+    assert GOLD.write(day, "date") == GOLD.between.write(day, "date") == "4 March 1921"
+    assert GOLD.write("Alma Torwick", "person") == "Torwick"
+    assert GOLD.between.write("Alma Torwick", "person") == "Alma Torwick"
 
 
 def test_tiers_have_their_shares_and_stale_facts_are_believed_wrongly():
