@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Hit, Retriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, parse_address
-from keqa.retrievers.elasticsearch.client import connect, problem, server_errors
+from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
 from keqa.retrievers.elasticsearch.mapping import MOST_HITS, passage_of, query_body
 from keqa.retrievers.elasticsearch.state import IndexFacts, checked_manifest, index_facts
 from keqa.retrievers.manifest import Manifest
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 # Queries of one request, and the hits that one request may bring.
 _BATCH = 100
 _BATCH_HITS = 20_000
-# An answer that lacks a part of the index is asked for again after .1, .2, .4 ... seconds: a copy of that part takes
-# over within seconds after a node is lost.
-_ATTEMPTS = 8
+# What fails in passing is asked for again after .1, .2, .4 ... seconds: a copy of a part of the index takes over within
+# seconds after a node is lost, and on busy machines within a minute.
+_PATIENCE = 90.0
 _PAUSE = 0.1
+_LONGEST_PAUSE = 3.0
 _REPLACED = 3
 
 
@@ -121,25 +122,35 @@ class ElasticsearchRetriever(Retriever):
 
     def _answers(self, data: str, bodies: dict[int, dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
         """The hits of each request; those that fail in passing are sent again, the others are kept."""
-        header = {"index": data, "search_type": "dfs_query_then_fetch", "allow_partial_search_results": False}
         found: dict[int, list[dict[str, Any]]] = {}
-        waiting, why = dict(bodies), ""
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(_PAUSE * 2 ** (attempt - 1))
-            with server_errors(self._address, f"searching the index {self._address.name} failed"):
-                lines = [line for body in waiting.values() for line in (header, body)]
+        pause, end = _PAUSE, time.monotonic() + _PATIENCE
+        while failure := self._ask(data, {place: body for place, body in bodies.items() if place not in found}, found):
+            if time.monotonic() + pause > end:
+                raise RetrievalError(f"{failure} (asked again for {_PATIENCE:.0f} seconds)") from failure.__cause__
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return found
+
+    def _ask(
+        self, data: str, bodies: dict[int, dict[str, Any]], found: dict[int, list[dict[str, Any]]]
+    ) -> RetrievalError | None:
+        """Add the hits of each request to those that were found; return what may pass where some of them failed."""
+        header = {"index": data, "search_type": "dfs_query_then_fetch", "allow_partial_search_results": False}
+        lines = [line for body in bodies.values() for line in (header, body)]
+        failed, why = f"searching the index {self._address.name} failed", ""
+        try:
+            with server_errors(self._address, failed):
                 answers = self._client.msearch(searches=lines)["responses"]
-            for position, answer in zip(list(waiting), answers, strict=True):
-                failure = self._failure(answer)
-                if failure:
-                    why = failure
-                else:
-                    found[position] = answer["hits"]["hits"]
-                    del waiting[position]
-            if not waiting:
-                return found
-        raise RetrievalError(f"searching the index {self._address.name} failed {_ATTEMPTS} times: {why}")
+        except RetrievalError as error:
+            if not may_pass(error):
+                raise
+            return error
+        for place, answer in zip(bodies, answers, strict=True):
+            if failure := self._failure(answer):
+                why = failure
+            else:
+                found[place] = answer["hits"]["hits"]
+        return RetrievalError(f"{failed}: {why}") if why else None
 
     def _failure(self, answer: dict[str, Any]) -> str:
         """Why an answer does not count, for now; empty where it is complete.

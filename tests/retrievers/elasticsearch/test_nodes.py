@@ -15,7 +15,6 @@ from keqa.retrievers.elasticsearch import (
     index_address,
     load_index,
     loading,
-    retriever,
 )
 from keqa.retrievers.elasticsearch.address import parse_address
 
@@ -27,9 +26,8 @@ pytestmark = pytest.mark.timeout(3000)
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """How soon nodes answer, and take over from one that is lost, is the machine's: nothing here may hang on it."""
-    monkeypatch.setattr(client, "_TIMEOUT", 120)
-    monkeypatch.setattr(retriever, "_ATTEMPTS", 12)
+    """How soon nodes answer is the machine's: nothing here may hang on it."""
+    monkeypatch.setenv("ELASTICSEARCH_TIMEOUT", "120")
 
 
 @pytest.fixture

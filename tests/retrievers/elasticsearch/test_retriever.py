@@ -2,11 +2,12 @@ import copy
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import elasticsearch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.metrics.retrieval import mean_overlap_at_k
 from keqa.retrievers import Passage, Retriever, build_index, open_index, read_corpus
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
@@ -22,8 +23,18 @@ def loaded(address, passages):
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(retriever, "_PAUSE", 0.01)
+def pauses(monkeypatch):
+    """The pauses between attempts, in which alone time passes."""
+
+    class Clock(list):
+        def monotonic(self):
+            return sum(self)
+
+        sleep = list.append
+
+    clock = Clock()
+    monkeypatch.setattr(retriever, "time", clock)
+    return clock
 
 
 def titles(hits):
@@ -188,7 +199,7 @@ def test_many_threads_get_what_one_thread_gets(loaded):
         assert list(pool.map(lambda query: loaded.search(query, 3), queries)) == expected
 
 
-def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered, quick):
+def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered, pauses):
     expected = loaded.search_many(["zebra", "analytical engine", "London"])
 
     def change(answers, number):
@@ -206,32 +217,93 @@ def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered
     found = ElasticsearchRetriever.open(altered(alter)).search_many(["zebra", "analytical engine", "London"])
     assert found == expected
     assert requests == [3, 2, 1, 1]
+    assert pauses == [0.1, 0.2, 0.4]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda answer: answer["_shards"].update(failed=1), "failed 8 times: 1 of 1 parts of the index did not answer"),
-        (lambda answer: answer.update(timed_out=True), "failed 8 times: the search was cut off"),
-        (
-            lambda answer: answer.update(status=429, error={"type": "x", "reason": "busy"}),
-            r"failed 8 times: 429 \(busy",
-        ),
+        (lambda answer: answer["_shards"].update(failed=1), "failed: 1 of 1 parts of the index did not answer"),
+        (lambda answer: answer.update(timed_out=True), "failed: the search was cut off"),
+        (lambda answer: answer.update(status=429, error={"type": "x", "reason": "busy"}), r"failed: 429 \(busy\)"),
     ],
 )
-def test_answers_that_stay_partial_are_failures(loaded, altered, quick, change, message):
+def test_answers_that_stay_partial_are_failures(loaded, altered, pauses, change, message):
     alter, requests = changing(lambda answers, number: change(answers[0]))
-    with pytest.raises(RetrievalError, match=message):
+    with pytest.raises(RetrievalError, match=rf"{message}.* \(asked again for 90 seconds\)"):
         ElasticsearchRetriever.open(altered(alter)).search("zebra")
-    assert requests == [1] * 8
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[3.0] * 28]
+    assert requests == [1] * 34
 
 
-def test_what_asking_again_cannot_mend_fails_at_once(loaded, altered):
+def refusing(replies):
+    """Answers so many of the first searches of an index by an error."""
+    left = [reply for reply, times in replies for _ in range(times)]
+
+    def alter(method, path, body, forward):
+        return left.pop(0) if "_msearch" in path and left else forward()
+
+    return alter, left
+
+
+def test_a_request_that_fails_in_passing_is_sent_again(loaded, altered, pauses):
+    expected = loaded.search("zebra")
+    error = {"error": {"type": "x", "reason": "busy"}, "status": 503}
+    # The client itself asks six times without a pause.
+    alter, left = refusing([((503, error), 6), ((429, error), 6), ((502, "<p>Bad Gateway"), 6), ((504, error), 8)])
+    assert ElasticsearchRetriever.open(altered(alter)).search("zebra") == expected
+    assert (left, pauses) == ([], [0.1, 0.2, 0.4, 0.8])
+
+
+@pytest.mark.parametrize("kind", ["ConnectionError", "ConnectionTimeout"])
+def test_a_connection_that_is_lost_is_made_again(loaded, monkeypatch, pauses, kind):
+    expected, real, calls = loaded.search("zebra"), loaded._client.msearch, []
+
+    def failing(**request):
+        calls.append(request)
+        if len(calls) <= 3:
+            raise getattr(elasticsearch, kind)("gone")
+        return real(**request)
+
+    monkeypatch.setattr(loaded._client, "msearch", failing)
+    assert loaded.search("zebra") == expected
+    assert pauses == [0.1, 0.2, 0.4]
+
+
+def test_a_cluster_that_stays_away_is_told(loaded, monkeypatch, pauses):
+    def failing(**request):
+        raise elasticsearch.ConnectionError("gone")
+
+    monkeypatch.setattr(loaded._client, "msearch", failing)
+    with pytest.raises(RetrievalError, match=r"searching the index .* cannot be reached .*again for 90 seconds\)"):
+        loaded.search("zebra")
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[3.0] * 28]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (400, RetrievalError, r"answered 400 \(no\)"),
+        (401, ConfigurationError, "credentials"),
+        (403, ConfigurationError, "do not allow it"),
+        (404, RetrievalError, r"answered 404 \(no\)"),
+        (500, RetrievalError, r"answered 500 \(no\)"),
+    ],
+)
+def test_a_request_that_can_never_pass_fails_at_once(loaded, altered, pauses, status, kind, message):
+    error = {"error": {"type": "x", "reason": "no"}, "status": status}
+    alter, left = refusing([((status, error), 2)])
+    with pytest.raises(kind, match=message):
+        ElasticsearchRetriever.open(altered(alter)).search("zebra")
+    assert (len(left), pauses) == (1, [])
+
+
+def test_what_asking_again_cannot_mend_fails_at_once(loaded, altered, pauses):
     error = {"type": "x", "reason": "no such thing"}
     alter, requests = changing(lambda answers, number: answers[0].update(status=400, error=error))
     with pytest.raises(RetrievalError, match=r"searching the index .* failed: 400 \(no such thing\)"):
         ElasticsearchRetriever.open(altered(alter)).search("zebra")
-    assert requests == [1]
+    assert (requests, pauses) == ([1], [])
 
 
 def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
