@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.dense.models import EmbeddingModel, Side, Vectors, open_model
+from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, open_model
 from keqa.retrievers.layout import disk_errors
 
 __all__ = ["Encoder", "EncoderSettings", "same_weights"]
@@ -31,7 +32,7 @@ class EncoderSettings:
     """What an index was encoded with and a question must be; kept in the manifest.
 
     Attributes:
-        model: Encodes passages.
+        model: Encodes passages; a folder by its absolute path, so that the index opens from anywhere.
         query_model: Encodes questions: the same, or the other of a pair such as DPR's two.
         passage_prefix: Put before each passage (``"passage: "`` for E5).
         query_prefix: Put before each question (``"query: "`` for E5).
@@ -92,8 +93,8 @@ class Encoder:
         """
         if similarity is not None and similarity not in SIMILARITIES:
             raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
-        for_passages = open_model(model)
-        for_queries = open_model(query_model or model)
+        model, query_model = _located(model), _located(query_model or model)
+        for_passages, for_queries = open_model(model), open_model(query_model)
         two = for_queries is not for_passages
         similarity = similarity or ("dot" if two or for_passages.similarity == "dot" else "cosine")
         lengths = [one.embed([_PROBE]).shape[1] for one in (for_passages, for_queries)]
@@ -103,7 +104,7 @@ class Encoder:
             )
         settings = EncoderSettings(
             model=model,
-            query_model=query_model or model,
+            query_model=query_model,
             passage_prefix=for_passages.prefix("document") if passage_prefix is None else passage_prefix,
             query_prefix=for_queries.prefix("query") if query_prefix is None else query_prefix,
             separator=separator,
@@ -197,6 +198,12 @@ def same_weights(probe: Sequence[float], earlier: object) -> bool:
         return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME_WEIGHTS)
     except (TypeError, ValueError):
         return False
+
+
+def _located(model: str) -> str:
+    """A model as it is found from any directory."""
+    # The name of the package is no folder, even where there is one.
+    return os.path.abspath(model) if model != LOCAL and Path(model).is_dir() else model
 
 
 def _alike(one: Vectors, other: Vectors, least: float) -> bool:

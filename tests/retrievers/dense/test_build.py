@@ -74,6 +74,27 @@ def test_a_build_that_is_killed_goes_on_and_ends_in_the_same(
     assert not (tmp_path / "i" / "building.json").exists()
 
 
+def test_a_model_in_a_folder_is_found_from_every_directory(library, monkeypatch, tmp_path, other_process):
+    begin = library.SentenceTransformer.__init__
+
+    def opening(self, name):
+        assert Path(name).is_dir()
+        begin(self, str(Path(name).resolve()))
+
+    monkeypatch.setattr(library.SentenceTransformer, "__init__", opening)
+    for folder in ("some/model", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert other_process(CODE, 5, "i", 100).returncode == -signal.SIGKILL
+    monkeypatch.chdir("elsewhere")
+    manifest, told, progress = built(tmp_path / "i", model="../some/model")
+    assert ["going on with it" in one for one in told] == [True]
+    assert progress[0] == (20, 50)
+    assert manifest.encoder.model == manifest.encoder.query_model == str(tmp_path / "some/model")
+    monkeypatch.chdir(tmp_path.parent)
+    assert len(open_index(tmp_path / "i").search("word3")) == 10
+
+
 @pytest.mark.parametrize("change", ["passages", "settings", "model"])
 def test_shards_of_others_are_not_gone_on_with(library, monkeypatch, tmp_path, other_process, change):
     other_process(CODE, 5, tmp_path / "i", 100)

@@ -5,6 +5,7 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage
+from keqa.retrievers.dense import models
 from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
 
 PASSAGES = [Passage("1", "Zebra", "It has stripes."), Passage("2", "", "No title.")]
@@ -79,3 +80,19 @@ def test_vectors_that_cannot_be_compared_are_a_failure(library, monkeypatch):
     monkeypatch.setattr(library.SentenceTransformer, "encode_query", lambda *_, **__: np.full((1, 16), np.nan))
     with pytest.raises(RetrievalError, match="no usable vectors"):
         encoder.queries(["x"])
+
+
+def test_a_folder_is_kept_by_its_absolute_path_and_any_other_name_as_it_is(library, tmp_path, monkeypatch):
+    for folder in ("our/dpr-passage", "our/dpr-question", "local/minilm"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "our")
+    settings = Encoder.choose("../our/dpr-passage/", query_model="dpr-question").settings
+    assert settings.model == str(tmp_path / "our" / "dpr-passage")
+    assert settings.query_model == str(tmp_path / "our" / "dpr-question")
+    one = Encoder.choose("dpr-passage", query_model="./dpr-passage").settings
+    assert (one.query_model, one.similarity) == (str(tmp_path / "our" / "dpr-passage"), "cosine")
+    assert Encoder.choose("some/model").settings.model == "some/model"
+    # This name is that of the package, whatever folders there are.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(models, "_packaged", lambda: "somewhere")
+    assert Encoder.choose("local/minilm").settings.model == "local/minilm"
