@@ -36,6 +36,10 @@ class Meter(UsageTracker):
         self.earlier = Spending(**(journal.get(_KEY) or {}))
         self._calls = self._read = self._written = 0
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Meter:
+        # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
+        return self
+
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a request; DSPy reports none for an answer from its cache."""
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import dspy
@@ -76,6 +77,7 @@ class Student(dspy.Module):
         self._journal, self._asked = Shared(journal), Shared(asked)
         self._watch = Shared(watch or Failures().watch("optimizing"))
         self._ended: Shared[list[Exception]] = Shared([])
+        self._reached = Shared(Event())
         self._shown = frozenset(PREFIX + name for name in predictors)
         self._drawn = ""
 
@@ -94,6 +96,7 @@ class Student(dspy.Module):
             answer_type: What kind of answer it wants.
             choices: The options of a choice.
         """
+        self._reached.value.set()
         if self._ended.value:
             raise self._ended.value[0]
         try:
@@ -109,15 +112,33 @@ class Student(dspy.Module):
 
     @contextmanager
     def surfacing(self) -> Iterator[None]:
-        """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer.
+
+        Raises:
+            ConfigurationError: What `forward` raised; or not one question came to it.
+            MissingExtraError: What `forward` raised.
+            StoppedError: Likewise.
+        """
         try:
             yield
         except Exception as error:
+            if not self._reached.value.is_set():
+                raise self._unreached(f" ({type(error).__name__}: {error})") from error
             if self._ended.value and error is not self._ended.value[0]:
                 raise self._ended.value[0] from error
             raise
+        if not self._reached.value.is_set():
+            raise self._unreached()
         if self._ended.value:
             raise self._ended.value[0]
+
+    @staticmethod
+    def _unreached(told: str = "") -> ConfigurationError:
+        return ConfigurationError(
+            f"the optimizer ended{told}, and not one question had reached the program, so it learned nothing. DSPy "
+            "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
+            "copied, in_flight=1 does without threads"
+        )
 
     def _told(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Mapping[str, Any]:
         """What the journal keeps of a question, asked where it keeps nothing."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from types import SimpleNamespace
 
 import dspy
 import pytest
 from conftest import AsyncScriptedEngine
 from dspy.lm15 import AuthError, Message, Request, Response, ServerError, Usage
+from dspy.utils.usage_tracker import UsageTracker
 from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.answers import f1
+from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_optimizers import check_optimizer, optimize
 from keqa.optimize.failed import StoppedError
 from keqa.optimize.journal import Journal
@@ -74,7 +77,7 @@ def journal(tmp_path):
         yield opened
 
 
-def run(name, world, journal, reflection, budget):
+def run(name, world, journal, reflection, budget, in_flight=1):
     return optimize(
         name,
         world.program,
@@ -84,8 +87,30 @@ def run(name, world, journal, reflection, budget):
         metric=f1,
         reflection_lm=reflection.lm,
         budget=budget,
-        in_flight=1,
+        in_flight=in_flight,
     )
+
+
+def compile_by(name, world, reflection, budget, **options):
+    settings = {"reference": False, "tuning": False, "in_flight": 8} | options
+    return compile_program(
+        world.program, world.train, world.val, optimizer=name, reflection_lm=reflection.lm, budget=budget, **settings
+    )
+
+
+def drawing(world):
+    """Lets the language model write a name in full in every other draw: SIMBA learns from draws that differ."""
+    always, turns = world.engine.reply, Counter()
+
+    def reply(name, inputs, config):
+        said = always(name, inputs, config)
+        if name != "AnswerWithKnowledge" or not config.temperature:
+            return said
+        turns[inputs["question"]] += 1
+        return said | {"answer": f"Ann {said['answer'].split()[-1]}"} if turns[inputs["question"]] % 2 else said
+
+    world.engine.reply = reply
+    return world
 
 
 def instructions(program):
@@ -183,3 +208,32 @@ def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection
     world.engine.reply = failing
     with pytest.raises(ConfigurationError if isinstance(error, AuthError) else StoppedError):
         run("simba", world, journal, reflection, 1)
+
+
+@pytest.mark.parametrize(("name", "budget"), [("gepa", 60), ("mipro", 6), ("simba", 1)])
+def test_questions_side_by_side_reach_the_program_and_what_they_cost_is_counted(
+    setting, town, reflection, name, budget
+):
+    world = drawing(setting(town(advised=ADVICE)))
+    asked = []
+    found = compile_by(name, world, reflection, budget, progress=lambda step, done, total: asked.append(step))
+    assert asked.count(name) > len(world.val)
+    assert reflection.engine.prompts
+    assert found.report.spent.calls == len(world.engine.calls) + len(reflection.engine.prompts)
+    assert found.report.problems == []
+    assert found.program(question=world.val[0].question).answer == "Ann Spouse6"
+
+
+class Uncopied(UsageTracker):
+    """A usage tracker that cannot be copied into a thread."""
+
+    def __deepcopy__(self, memo):
+        raise TypeError("cannot pickle '_thread.lock' object")
+
+
+@pytest.mark.parametrize("name", ["gepa", "simba"])
+def test_an_optimizer_that_asked_nothing_is_an_error(setting, journal, reflection, name):
+    world = setting()
+    with dspy.context(usage_tracker=Uncopied()), pytest.raises(ConfigurationError, match="not one question had"):
+        run(name, world, journal, reflection, 1, in_flight=8)
+    assert world.engine.calls == []

@@ -1,3 +1,4 @@
+import copy
 import tracemalloc
 
 import dspy
@@ -28,5 +29,6 @@ def test_calls_of_many_threads_are_all_counted():
     with Bars() as bars:
         tracker = dspy.settings.usage_tracker
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda _: [tracker.add_usage("lm", USAGE) for _ in range(500)], range(16)))
+            # As DSPy does it: a copy in each thread.
+            list(pool.map(lambda _: [copy.deepcopy(tracker).add_usage("lm", USAGE) for _ in range(500)], range(16)))
         assert bars.calls == 8000
