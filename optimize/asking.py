@@ -11,9 +11,11 @@ import dspy
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.described import digest
 from keqa.optimize.failed import passing_cause
+from keqa.optimize.identity import lms_asked
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import AnswerType, QuestionRecord
 from keqa.programs.utility_reference import leaving_out
+from keqa.redaction import record_without_secrets, without_secrets
 
 __all__ = ["Step", "Told", "ask"]
 
@@ -29,11 +31,13 @@ class Told:
         record: Its story; None where it could not be asked.
         error: Why there is no answer.
         steps: The calls that were made; None where they were not noted.
+        lms: Language models whose keys and servers must not be written.
     """
 
     record: QuestionRecord | None
     error: UnansweredError | InputError | None = None
     steps: list[Step] | None = None
+    lms: tuple[Any, ...] = ()
 
     @property
     def lasting(self) -> bool:
@@ -42,10 +46,11 @@ class Told:
 
     @property
     def value(self) -> dict[str, Any]:
-        """As JSON."""
-        found: dict[str, Any] = {"record": None if self.record is None else self.record.model_dump(mode="json")}
+        """As JSON, as it may be written."""
+        record = None if self.record is None else record_without_secrets(self.record, self.lms)
+        found: dict[str, Any] = {"record": None if record is None else record.model_dump(mode="json")}
         if self.error is not None:
-            found["error"] = str(self.error)
+            found["error"] = without_secrets(str(self.error), self.lms)
         if self.steps is not None:
             found["steps"] = self.steps
         return found
@@ -78,7 +83,7 @@ def ask(
             record, failure = error.record, error
         except InputError as error:
             record, failure = None, error
-        return Told(record, failure, _steps(program) if steps else None)
+        return Told(record, failure, _steps(program) if steps else None, tuple(lms_asked(program)))
 
 
 def _steps(program: Program) -> list[Step]:

@@ -14,7 +14,7 @@ from keqa.programs.settings import OWN, settings_of
 from keqa.programs.stage import RoleLMs
 from keqa.programs.utility_reference import UtilityReference
 
-__all__ = ["identity", "key_of", "lms_of"]
+__all__ = ["identity", "key_of", "lms_asked", "lms_of"]
 
 
 def identity(program: Program) -> str:
@@ -43,6 +43,11 @@ def key_of(state: str, question: str, answer_type: str, choices: Any) -> str:
 def lms_of(program: Program) -> RoleLMs | None:
     """The language models that a program is bound to by role; None where ``dspy.settings.lm`` answers."""
     return program._lms.value
+
+
+def lms_asked(program: Program) -> list[Any]:
+    """The language model of each predictor."""
+    return [predictor.lm or dspy.settings.lm for predictor in program.predictors()]
 
 
 def _set_up(program: Program) -> dict[str, Any]:

@@ -13,10 +13,12 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.entries import Labelled, Spent, UtilityEntry
+from keqa.optimize.identity import lms_asked
 from keqa.optimize.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.calls import CallError, Session, text_of
 from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
+from keqa.redaction import without_secrets
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 
@@ -116,7 +118,7 @@ class Labeller:
             ),
             of_no_consequence=sum(label == 0 for one in labels for _, _, label in one.found),
             left_out=sum(one.left_out for one in labels),
-            problems=tuple(one.problem for one in labels if one.problem),
+            problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
             passing=next((str(error) for one in labels for error in one.errors if may_pass(error.cause)), ""),
             spent=Spent.of(session.ledger.cost()),
         )

@@ -16,6 +16,7 @@ from keqa.optimize.journal import Journal
 from keqa.programs.calls import Bound, CallError, Session
 from keqa.programs.failures import may_pass
 from keqa.programs.ledger import Event
+from keqa.redaction import without_secrets
 
 __all__ = ["SharedSession"]
 
@@ -60,7 +61,8 @@ class SharedSession(Session):
         except CallError as error:
             if not may_pass(error.cause):
                 flags = {"overflow": error.overflow, "unusable": error.unusable}
-                self.journal.put(key, {"cause": error.cause, "message": error.message, **flags})
+                message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
+                self.journal.put(key, {"cause": error.cause, "message": message, **flags})
             raise
         self.journal.put(key, {"outputs": dict(prediction)})
         return prediction

@@ -11,7 +11,7 @@ from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.redaction import without_secrets
+from keqa.redaction import record_without_secrets, without_secrets
 from keqa.runs.golds import telling
 from keqa.runs.lines import RunLine
 
@@ -47,7 +47,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         except Exception as raised:
             # A fault of one question, whatever it is, must not take the others with it.
             error = StageError("program", type(raised).__name__, str(raised))
-    record = record and _without_secrets(record, program)
+    record = record and record_without_secrets(record, _lms(program))
     seconds = record.cost.seconds if record is not None else time.perf_counter() - started
     answer = record.answer if record is not None and error is None else None
     return RunLine(
@@ -93,21 +93,8 @@ def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) 
     stage = error.stage if isinstance(error, StageError) else "ask"
     cause = error.cause if isinstance(error, StageError) else type(error).__name__
     message = error.message if isinstance(error, StageError) else str(error)
-    return Failure(stage=stage, cause=cause, message=_clean(message, program))
+    return Failure(stage=stage, cause=cause, message=without_secrets(message, _lms(program)))
 
 
-def _without_secrets(record: QuestionRecord, program: Program) -> QuestionRecord:
-    """The record with messages that a server's error may have brought an address or a key into made safe."""
-    changed: dict[str, Any] = {}
-    if record.failure is not None:
-        message = _clean(record.failure.message, program)
-        changed["failure"] = record.failure.model_copy(update={"message": message})
-    if record.degradations:
-        changed["degradations"] = [
-            note.model_copy(update={"message": _clean(note.message, program)}) for note in record.degradations
-        ]
-    return record.model_copy(update=changed) if changed else record
-
-
-def _clean(message: str, program: Program) -> str:
-    return str(without_secrets(message, [predictor.lm for predictor in program.predictors()]))
+def _lms(program: Program) -> list[Any]:
+    return [predictor.lm for predictor in program.predictors()]

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import re
 
+from keqa.redaction import HOST, REPLACED
 from keqa.retrievers.elasticsearch.address import Address
 
-_REPLACED = "<address>"
-# Numbers of lines and shards follow a colon too: a host has a dot in it, or a port of four digits or more behind it.
-_NODE = re.compile(
-    r"""
-    \[[0-9a-f:.]*:[0-9a-f:.]*(?:%\w+)?\]:\d{1,5}        # [::1]:9300
-    | (?<![\w.-])(?:[\w.-]+/)?\d{1,3}(?:\.\d{1,3}){3}(?![\w.])(?::\d{1,5})?        # host/10.0.0.5:9300
-    | (?<![\w.-])[a-z0-9_-]+(?:\.[a-z0-9_-]+)+:\d{2,5}(?!\w)
-    | (?<![\w.-])[a-z][a-z0-9_-]*:\d{4,5}(?!\w)
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+# Numbers of lines and shards follow a colon too: a host without a dot has a port of four digits or more behind it.
+_NODE = re.compile(rf"{HOST.pattern} | (?<![\w.-])[a-z][a-z0-9_-]*:\d{{4,5}}(?!\w)", HOST.flags)
 # Elasticsearch writes [name][address], or {name}{id}…{address}; by default the name of a node is that of its host.
-_NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}})+)(?=[\[{{]{_REPLACED})")
+_NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}})+)(?=[\[{{]{REPLACED})")
 
 
 def without_hosts(text: str, address: Address) -> str:
@@ -32,7 +24,7 @@ def without_hosts(text: str, address: Address) -> str:
         text: What a server, or the system, says.
         address: Of the index that it is about.
     """
-    text = _NODE.sub(_REPLACED, text)
+    text = _NODE.sub(REPLACED, text)
     for host in {host.strip("[]") for host, _ in address.nodes}:
-        text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", _REPLACED, text, flags=re.IGNORECASE)
+        text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", REPLACED, text, flags=re.IGNORECASE)
     return _NAMES.sub("", text)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import dspy
 import pytest
-from dspy.lm15 import ServerError
+from dspy.lm15 import InvalidRequestError, ServerError
 
 import keqa
 from keqa.data.example import Example
@@ -258,3 +258,23 @@ def test_no_key_and_no_folder_is_saved(setting, compiled, tmp_path):
         replace(found, reflection_lm=reflecting).save(tmp_path / "program")
     (problem,) = json.loads((tmp_path / "program" / "program.json").read_text())["about"]["problems"]
     assert problem == "train.jsonl, line 3: no answer; told <secret> and <secret>"
+
+
+def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_path):
+    world = setting()
+    world.lm.kwargs |= {"api_key": "sk-very-secret-0123456789"}
+    reply = world.engine.reply
+
+    def refusing(name, inputs, config):
+        if name == "JudgeUtility" or "sail" in inputs.get("passages", "") or "Town3" in inputs.get("question", ""):
+            raise InvalidRequestError("sk-very-secret-0123456789 may not ask host 10.9.8.7:8000 at http://gw.corp/v1")
+        return reply(name, inputs, config)
+
+    world.engine.reply = refusing
+    problems = compiled(world).report.problems
+    assert any("Town3" in problem or "t3" in problem for problem in problems)
+    written = {path.name: path.read_text() for path in (tmp_path / "work").iterdir()}
+    assert len(written) == 3
+    for name, text in written.items():
+        found = [one for one in ("sk-very-secret", "10.9.8.7", "gw.corp") if one in text]
+        assert (found, "<secret> may not ask host <address> at <address>" in text) == ([], True), name
