@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.metrics.retrieval import mean_overlap_at_k
-from keqa.retrievers import Passage, Retriever, build_index, open_index, read_corpus
+from keqa.retrievers import Passage, Retriever, build_index, open_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
 from keqa.retrievers.elasticsearch.address import parse_address
 
@@ -373,15 +372,3 @@ def test_a_manifest_that_is_not_true_is_refused(address, client, loaded, entry, 
     client.indices.put_mapping(index=loaded.manifest.data, meta={"keqa": record})
     with pytest.raises(RetrievalError, match=message):
         ElasticsearchRetriever.open(address)
-
-
-def test_the_embedded_index_finds_the_same_in_a_real_corpus(address, tmp_path, shared_data):
-    folder = shared_data / "musique"
-    given = list(read_corpus([folder / "musique_corpus.json"]))[:3000]
-    lines = (folder / "musique_ans_v1.0_dev.jsonl").read_text(encoding="utf-8").splitlines()
-    questions = [json.loads(line)["question"] for line in lines[:100]]
-    build_index(given, tmp_path / "i")
-    load_index(given, address)
-    embedded = open_index(tmp_path / "i").search_many(questions)
-    found = ElasticsearchRetriever.open(address).search_many(questions)
-    assert mean_overlap_at_k([ids(hits) for hits in embedded], [ids(hits) for hits in found], 10) >= 0.9
