@@ -14,6 +14,7 @@ from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.entries import Labelled, Spent, UtilityEntry
 from keqa.optimize.identity import lms_asked
+from keqa.optimize.origins import Origins, without_demos
 from keqa.optimize.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.calls import CallError, Session, text_of
 from keqa.programs.failures import may_pass
@@ -61,6 +62,7 @@ class Labeller:
         correctness: Correctness = f1,
         reason: Reason = "auto",
         quiz_level: bool = True,
+        origins: Origins | None = None,
     ) -> None:
         """Set up; see `keqa.optimize.reference.build_reference` for the arguments.
 
@@ -79,6 +81,7 @@ class Labeller:
         self.program, self.retriever = program, retriever
         self.top_k = top_k or program.top_k
         self.rule, self.correctness, self.reason, self.quiz_level = rule, correctness, reason, quiz_level
+        self.origins = origins or Origins()
         self.reason_from_memory = dspy.Predict(ReasonFromMemory)
         self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
         for predictor in (self.reason_from_memory, self.reason_with_knowledge):
@@ -99,7 +102,8 @@ class Labeller:
             targets = self._targets(example)
         except InputError as error:
             return Labelled(root=example.id, problems=(str(error),))
-        labels = await session.gather([self._label(session, target) for target in targets])
+        program = self.shown(example)
+        labels = await session.gather([self._label(session, target, program) for target in targets])
         return Labelled(
             root=example.id,
             entries=tuple(
@@ -123,14 +127,18 @@ class Labeller:
             spent=Spent.of(session.ledger.cost()),
         )
 
+    def shown(self, example: Example) -> KEQA:
+        """The program without demonstrations that come from a training question."""
+        return self.origins.without(self.program, example.id)
+
     def _targets(self, example: Example) -> list[Target]:
         one_hop, most = not self.program.decompose, self.program.max_question_chars
         question = question_target(example, self.rule, self.reason, one_hop=one_hop, max_chars=most)
         return [question, *(quiz_targets(example, max_chars=most) if self.quiz_level else ())]
 
-    async def _label(self, session: Session, target: Target) -> _Labels:
+    async def _label(self, session: Session, target: Target, program: KEQA) -> _Labels:
         """Go through the candidates in descending relevance."""
-        labels = _Labels()
+        labels, program = _Labels(), _unprompted(program, target.asked.question)
         try:
             hits = await session.search(self.retriever, target.asked.question, self.top_k)
         except CallError as error:
@@ -138,54 +146,44 @@ class Labeller:
         candidates = _each_once([hit.passage for hit in hits])
         if not candidates:
             return _Labels(problem=f"{target.name}: no passage was found")
-        without = await self._correctness(session, target, [])
+        without = await self._correctness(session, target, program, [])
         if isinstance(without, CallError):
             message = f"{target.name}: there is no answer without passages to compare with ({without})"
             return _Labels(errors=[without], left_out=len(candidates), problem=message)
         if target.growing:
             helpful: list[Passage] = []
             for candidate in candidates:
-                score = await self._correctness(session, target, [*helpful, candidate])
+                score = await self._correctness(session, target, program, [*helpful, candidate])
                 if labels.add(candidate, score, without) and not isinstance(score, CallError):
                     helpful.append(candidate)
                     without = score
         else:
-            scores = await session.gather([self._correctness(session, target, [one]) for one in candidates])
+            each = [self._correctness(session, target, program, [one]) for one in candidates]
+            scores = await session.gather(each)
             for candidate, score in zip(candidates, scores, strict=True):
                 labels.add(candidate, score, without)
         if labels.left_out == len(candidates):
             labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
         return labels
 
-    async def _correctness(self, session: Session, target: Target, passages: Sequence[Passage]) -> float | CallError:
+    async def _correctness(
+        self, session: Session, target: Target, program: KEQA, passages: Sequence[Passage]
+    ) -> float | CallError:
         """Cor(Q, K*): how correct the answer from these passages is, or why there is none."""
         asked = target.asked
         try:
-            answer = await self._answer(session, target, [passage.rendered for passage in passages])
+            answer = await self._answer(session, target, program, [passage.rendered for passage in passages])
         except CallError as error:
             return error
         return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
 
-    def _unprompted(self, question: str) -> KEQA:
-        """The program without demonstrations of this very question: they would tell what passages are to tell."""
-
-        def tells(demo: Any) -> bool:
-            return question in (dict(demo).get("question"), dict(demo).get("quiz"))
-
-        if not any(tells(demo) for predictor in self.program.predictors() for demo in predictor.demos):
-            return self.program
-        twin: KEQA = self.program.deepcopy()
-        for predictor in twin.predictors():
-            predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
-        return twin
-
-    async def _answer(self, session: Session, target: Target, passages: list[str]) -> str:
+    async def _answer(self, session: Session, target: Target, program: KEQA, passages: list[str]) -> str:
         """Ans(Q, K*, L); without passages, from memory.
 
         From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
         would label a passage by an answer that it had no part in.
         """
-        asked, program = target.asked, self._unprompted(target.asked.question)
+        asked = target.asked
         if not passages and not target.reason:
             return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
@@ -205,6 +203,15 @@ class Labeller:
         if not text:
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
         return text
+
+
+def _unprompted(program: KEQA, question: str) -> KEQA:
+    """A program without demonstrations of this very question: they would tell what passages are to tell."""
+
+    def tells(demo: Any) -> bool:
+        return question in (dict(demo).get("question"), dict(demo).get("quiz"))
+
+    return without_demos(program, tells)
 
 
 def _each_once(passages: Sequence[Passage]) -> list[Passage]:

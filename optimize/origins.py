@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from keqa.optimize.candidate import Candidate
 from keqa.optimize.described import digest
 from keqa.programs.program import Program
 
-__all__ = ["Origins"]
+__all__ = ["Origins", "without_demos"]
+
+P = TypeVar("P", bound=Program)
 
 
 class Origins:
@@ -26,7 +28,7 @@ class Origins:
         for one in candidates:
             self._demos.setdefault(one.root, set()).add(digest(dict(one.demo)))
 
-    def without(self, program: Program, root: str) -> Program:
+    def without(self, program: P, root: str) -> P:
         """The program itself, or a copy without the demonstrations that come from a question.
 
         Args:
@@ -38,9 +40,19 @@ class Origins:
         def tells(demo: Any) -> bool:
             return digest(dict(demo)) in own
 
-        if not own or not any(tells(demo) for predictor in program.predictors() for demo in predictor.demos):
-            return program
-        twin: Program = program.deepcopy()
-        for predictor in twin.predictors():
-            predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
-        return twin
+        return without_demos(program, tells) if own else program
+
+
+def without_demos(program: P, tells: Callable[[Any], bool]) -> P:
+    """The program itself, or a copy without some of its demonstrations.
+
+    Args:
+        program: It stays as it is.
+        tells: Whether a demonstration is left out.
+    """
+    if not any(tells(demo) for predictor in program.predictors() for demo in predictor.demos):
+        return program
+    twin: P = program.deepcopy()
+    for predictor in twin.predictors():
+        predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
+    return twin

@@ -16,8 +16,10 @@ from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.entries import Labelled, Spent, UtilityEntries, UtilityEntry
 from keqa.optimize.fingerprints import example_key, reference_fingerprint
+from keqa.optimize.identity import identity
 from keqa.optimize.journal import Journal
 from keqa.optimize.labelling import Labeller
+from keqa.optimize.origins import Origins
 from keqa.optimize.targets import Reason, Rule
 from keqa.programs.calls import Branch, Session, run_blocking
 from keqa.programs.keqa import KEQA
@@ -60,6 +62,7 @@ def build_reference(
     quiz_level: bool = True,
     in_flight: int = 8,
     progress: Callable[[Progress], None] | None = None,
+    origins: Origins | None = None,
 ) -> UtilityEntries:
     """Label the passages that are found for training questions by their utility, and keep those that make a difference.
 
@@ -81,6 +84,8 @@ def build_reference(
         quiz_level: Whether to label passages for gold quizzes as well.
         in_flight: How many questions are in work at once; their calls share the program's bound.
         progress: Called at the beginning and after each question, from one thread.
+        origins: Demonstrations that come from a training question are not shown while it is labelled; those that hold
+            its text never are.
 
     Returns:
         The entries, a list in the order of the training questions. It also tells what came of each question
@@ -94,10 +99,18 @@ def build_reference(
     examples = as_examples(trainset)
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
-    labeller = Labeller(program, top_k=top_k, rule=rule, correctness=correctness, reason=reason, quiz_level=quiz_level)
+    labeller = Labeller(
+        program,
+        top_k=top_k,
+        rule=rule,
+        correctness=correctness,
+        reason=reason,
+        quiz_level=quiz_level,
+        origins=origins,
+    )
     done: dict[str, Labelled] = {}
     for example in examples:
-        kept = journal.get(example_key(example)) if journal is not None else None
+        kept = journal.get(_key(labeller, example)) if journal is not None else None
         if kept is not None:
             done[example.id] = Labelled.model_validate(kept)
     building = _Building(labeller, journal, progress, done, len(examples))
@@ -138,7 +151,7 @@ class _Building:
             # In a context of its own: the calls of one question have not waited for those of the one before.
             labelled = await loop.create_task(self.labeller.label(example), context=context.copy())
             if self.journal is not None and labelled.complete:
-                self.journal.put(example_key(example), labelled.model_dump(mode="json"))
+                self.journal.put(_key(self.labeller, example), labelled.model_dump(mode="json"))
             self.done[example.id] = labelled
             self.spent += labelled.spent
             for entry in labelled.entries:
@@ -158,3 +171,10 @@ class _Building:
                     latest=latest,
                 )
             )
+
+
+def _key(labeller: Labeller, example: Example) -> str:
+    """A training question in the journal; what it is shown is a part of its name where that is less than others are."""
+    shown = labeller.shown(example)
+    key = example_key(example)
+    return key if shown is labeller.program else f"{key} {identity(shown)}"

@@ -19,6 +19,7 @@ from keqa.optimize.origins import Origins
 from keqa.optimize.points import Point
 from keqa.optimize.reference import Progress as Labelling
 from keqa.optimize.reference import build_reference, reference_fingerprint
+from keqa.optimize.reflection import ask_once
 from keqa.optimize.traces import Progress
 from keqa.optimize.trials import Trial, Validation
 from keqa.optimize.tune import tune
@@ -141,6 +142,8 @@ class Steps:
     def _learned(self) -> Program:
         """What one of DSPy's optimizers makes of the program, where it is better on the validation questions."""
         options = self.options
+        if options.optimizer != "none":
+            ask_once(options.reflection_lm)
         own = self._score(self.before, "the program as it is", steps=options.optimizer not in UNREFLECTING)
         if options.optimizer == "none":
             self._keep(own)
@@ -185,6 +188,7 @@ class Steps:
                 correctness=self.metric,
                 in_flight=self.options.in_flight,
                 progress=labelling,
+                origins=self.origins,
             )
         told = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
         self.problems += told

@@ -278,3 +278,22 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
     for name, text in written.items():
         found = [one for one in ("sk-very-secret", "10.9.8.7", "gw.corp") if one in text]
         assert (found, "<secret> may not ask host <address> at <address>" in text) == ([], True), name
+
+
+def test_no_label_is_made_with_a_demonstration_of_the_same_question(setting, town, compiled):
+    class Reworded(town):
+        """Asks for mayors in other words than the gold quizzes do."""
+
+        def DecomposeQuestion(self, inputs, config, shown):  # noqa: N802
+            quizzes = super().DecomposeQuestion(inputs, config, shown)["quizzes"]
+            return {"quizzes": quizzes.replace("Who governs", "Who now governs")}
+
+    world = setting(Reworded())
+    assert compiled(world, tuning=False).report.reference
+    labelled = [
+        (prompt, inputs["quiz"].removeprefix("Who governs "))
+        for (name, inputs, _), prompt in zip(world.engine.calls, world.engine.prompts, strict=True)
+        if name == "AnswerQuiz" and inputs["quiz"].startswith("Who governs Town")
+    ]
+    assert any("Who now governs" in prompt for prompt, _ in labelled)
+    assert not any(f"Who now governs {town}" in prompt for prompt, town in labelled)

@@ -17,8 +17,10 @@ from keqa.data import Example
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match
+from keqa.optimize.candidate import Candidate
 from keqa.optimize.fingerprints import example_key, reference_fingerprint
 from keqa.optimize.journal import Journal
+from keqa.optimize.origins import Origins
 from keqa.optimize.reference import Progress, UtilityEntry, build_reference
 from keqa.programs import KEQA
 
@@ -200,6 +202,28 @@ def test_no_demonstration_tells_the_answer_to_the_question_that_is_labelled(prog
     assert [entry.helpful for entry in build_reference(built, [WHO])] == [True]
     assert [("John Lasseter" in prompt, prompt.count(GOLD)) for prompt in engine.prompts] == [(True, 0), (False, 1)]
     assert len(built.examination.quiz.demos) == 2
+
+
+def test_no_demonstration_that_comes_from_the_question_in_other_words_is_shown_while_it_is_labelled(program, tmp_path):
+    built, engine = program(lambda passages, _: GOLD if passages else "nobody", "Pete Docter made Up.", decompose=False)
+    shown = {"answer_type": "short", "choices": []}
+    own = {"quiz": "Whose film is Up?", "answer": GOLD, **shown}
+    other = {"quiz": "Who made Cars?", "answer": "John Lasseter", **shown}
+    built.examination.quiz.demos = [dspy.Example(**own), dspy.Example(**other)]
+    origins = Origins()
+    origins.add([Candidate(own, "known", WHO.id), Candidate(other, "known", "another")])
+    with Journal.open(tmp_path / "j", {}) as journal:
+        leaking = build_reference(built, [WHO], journal=journal)
+        assert [GOLD in prompt for prompt in engine.prompts] == [True, True]
+        engine.prompts.clear()
+        # What was labelled with it is labelled anew, and kept.
+        entries = build_reference(built, [WHO], journal=journal, origins=origins)
+        assert [("John Lasseter" in prompt, GOLD in prompt) for prompt in engine.prompts] == [
+            (True, False),
+            (False, True),
+        ]
+        assert build_reference(built, [WHO], journal=journal, origins=origins) == entries == leaking
+    assert len(engine.prompts) == 2
 
 
 def test_a_question_without_passages_costs_nothing_and_is_named(program):
