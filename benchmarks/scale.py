@@ -57,7 +57,8 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     arguments = (corpus, options.es_url, name, options.queries, ours)
     searched = steps.run("elasticsearch search", count, lexical.search_server, *arguments)
     console.print(table([Line("Elasticsearch", count, {**searched, **loaded})]))
-    console.print("peak memory is the loader's; the server has its own")
+    told = "peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded"
+    console.print(told if "heap_mb" not in loaded else f"{told}, {loaded['heap_mb']:,.0f} MB of heap in use")
     console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
     if "overlap" in searched:
         console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")
@@ -119,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.passages < 1 or options.queries < 10:
         parser.error("at least one passage and ten queries are needed")
     options.work.mkdir(parents=True, exist_ok=True)
-    steps, console = Steps(options.work / "results.jsonl"), Console(width=140)
+    steps, console = Steps(options.work / "results.jsonl"), Console(width=160)
     run = {"embedded": embedded, "elasticsearch": elasticsearch, "faiss": faiss, "encoding": encoding}
     try:
         return 0 if all([run[part](steps, options, console) for part in chosen]) else 1

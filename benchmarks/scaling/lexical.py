@@ -90,12 +90,12 @@ def search_both(corpus: Path, embedded: Path, raw: Path, count: int) -> Figures:
 
 
 def load_server(corpus: Path, url: str, name: str) -> Figures:
-    """Load a server; a load that was interrupted goes on. The memory is the loader's, not the server's."""
+    """Load a server, from the beginning where an earlier load was interrupted: its time is that of the whole."""
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
 
     address = index_address(url, name)
     started = time.perf_counter()
-    manifest = load_index(read_made(corpus), address, language="en")
+    manifest = load_index(read_made(corpus), address, language="en", resume=False)
     seconds = time.perf_counter() - started
     retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.
@@ -103,7 +103,32 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
     figures: Figures = {"build_s": seconds, "found": manifest.passages}
     figures |= {} if size is None else {"disk_mb": size / 1e6}
     retriever.close()
-    return figures
+    return {**figures, **server_memory(address)}
+
+
+def server_memory(address: str) -> Figures:
+    """The memory of the nodes of a cluster: their heaps as they are used, and all that their JVMs have reserved.
+
+    The latter is the heap, the JVM's own memory and its buffers; files that the system keeps in memory are not in it.
+    Nothing where the credentials do not allow to ask.
+    """
+    from keqa.retrievers.elasticsearch.address import parse_address
+    from keqa.retrievers.elasticsearch.client import connect
+
+    client = connect(parse_address(address))
+    stats = client.options(ignore_status=403).nodes.stats(metric="jvm")
+    client.close()
+    nodes = [node["jvm"] for node in stats["nodes"].values()] if "nodes" in stats else []
+    if not nodes:
+        return {}
+    heap = sum(node["mem"]["heap_used_in_bytes"] for node in nodes)
+    reserved = sum(
+        node["mem"]["heap_committed_in_bytes"]
+        + node["mem"]["non_heap_committed_in_bytes"]
+        + node["buffer_pools"]["direct"]["total_capacity_in_bytes"]
+        for node in nodes
+    )
+    return {"heap_mb": heap / 1e6, "server_mb": reserved / 1e6}
 
 
 def search_server(corpus: Path, url: str, name: str, count: int, embedded: Path) -> Figures:

@@ -16,6 +16,7 @@ COLUMNS = {
     "passages/s": ("per_s", 0),
     "disk, MB": ("disk_mb", 0),
     "peak, MB": ("peak_mb", 0),
+    "server, MB": ("server_mb", 0),
     "kw p50, ms": ("kw_p50", 2),
     "kw p95": ("kw_p95", 2),
     "NL p50, ms": ("nl_p50", 2),

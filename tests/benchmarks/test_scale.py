@@ -2,9 +2,12 @@ import json
 
 import pytest
 import scale
-from scaling import corpus, report, steps, vectors
+from scaling import corpus, lexical, report, steps, vectors
+from servers.elasticsearch import AlteringServer, version_reply
 
-from keqa.retrievers import Passage, read_corpus
+from keqa.retrievers import Passage, elasticsearch, read_corpus
+from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.stopwords import ENGLISH
 
 
@@ -122,8 +125,6 @@ def test_the_embedded_part_on_few_passages(tmp_path, capsys):
 
 
 def test_raw_calls_find_what_the_embedded_engine_finds(tmp_path):
-    from scaling import lexical
-
     path = tmp_path / "made.tsv"
     corpus.write_corpus(path, 300, words=3000)
     lexical.build_raw(path, tmp_path / "raw")
@@ -132,6 +133,43 @@ def test_raw_calls_find_what_the_embedded_engine_finds(tmp_path):
     for query in corpus.questions(path, 20)[0]:
         assert {one.id for one in raw.search(query, 3)} & {hit.passage.id for hit in index.search(query, 3)}
         assert isinstance(raw.search(query)[0], Passage)
+
+
+def test_a_load_that_was_interrupted_is_measured_from_the_beginning(elasticsearch_url, elasticsearch_address, made):
+    name = elasticsearch_address.rpartition("/")[2]
+
+    def failing():
+        yield from list(corpus.read_made(made))[:1200]
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        elasticsearch.load_index(failing(), elasticsearch_address, language="en")
+    (left,) = indexes(elasticsearch_address)
+    figures = lexical.load_server(made, elasticsearch_url, name)
+    assert figures["found"] == 1500
+    (loaded,) = indexes(elasticsearch_address)
+    assert loaded != left
+    # What the test server's JVM may have is from 100 MB to some gigabytes.
+    assert 10 < figures["heap_mb"] < figures["server_mb"] < 100_000
+    row = report.Line("Elasticsearch", 1500, figures).row()
+    assert row[list(report.COLUMNS).index("server, MB") + 2] == f"{figures['server_mb']:,.0f}"
+
+
+def indexes(address):
+    target = parse_address(address)
+    client = connect(target)
+    found = list(client.indices.get(index=f"{target.name}-*"))
+    client.close()
+    return found
+
+
+def test_memory_that_the_credentials_do_not_allow_to_ask_for_is_left_out():
+    def alter(method, path, body, forward):
+        refused = {"error": {"type": "security_exception", "reason": "monitor is unauthorized"}, "status": 403}
+        return version_reply() if path == "/" else (403, refused)
+
+    with AlteringServer(alter) as server:
+        assert lexical.server_memory(elasticsearch.index_address(server.url, "wiki")) == {}
 
 
 def test_made_vectors_have_neighbours_that_lists_find(tmp_path):
