@@ -31,6 +31,7 @@ from keqa.optimize.feedback import feedback_metric
 from keqa.optimize.journal import Journal
 from keqa.optimize.own_calls import judges
 from keqa.optimize.quiet import each_once, quiet
+from keqa.optimize.reflection import as_reflecting, watched
 from keqa.optimize.student import Student, as_dspy
 from keqa.optimize.traces import Progress, silent
 from keqa.programs.keqa import KEQA
@@ -58,29 +59,28 @@ class _Job:
     threads: int
 
 
-def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> None:
+def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy.BaseLM:
     """Refuse what cannot work before any call is made.
 
     Args:
         name: One of `OPTIMIZERS`.
-        reflection_lm: The language model that reflects or writes prompts.
+        reflection_lm: The language model that reflects or writes prompts, or its model string.
         budget: See `optimize`.
 
+    Returns:
+        The language model.
+
     Raises:
-        ConfigurationError: An unknown name or budget, or no language model to reflect.
+        ConfigurationError: An unknown name or budget, or no language model that can be used to reflect.
         MissingExtraError: A package is missing.
     """
     if name not in OPTIMIZERS:
         raise ConfigurationError(f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, none")
     if budget not in BUDGETS and not (isinstance(budget, int) and budget > 0):
         raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
-    if reflection_lm is None:
-        raise ConfigurationError(
-            f"{name} needs a language model that is able to reflect on what went wrong and to write instructions: "
-            "name one with reflection_lm=... (on the command line, --reflection-lm)"
-        )
     if name == "mipro" and importlib.util.find_spec("optuna") is None:
         raise MissingExtraError("compile", "MIPROv2")
+    return as_reflecting(reflection_lm, name)
 
 
 def tunable(program: Program, optimizer: str) -> list[str]:
@@ -125,7 +125,7 @@ def optimize(
         journal: Where answers are kept: a run that was killed goes through its finished questions without a call. What
             the reflecting language model wrote comes from DSPy's cache, where that is on.
         metric: Correctness of an answer.
-        reflection_lm: The language model that reflects or writes prompts.
+        reflection_lm: As for `check_optimizer`.
         budget: ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials
             (MIPROv2) or of steps (SIMBA).
         seed: Another seed, another search.
@@ -138,24 +138,25 @@ def optimize(
         The optimized program, on the same language models by role.
 
     Raises:
-        ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong.
+        ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong, that of the reflecting
+            language model included; or no question came to the program.
         MissingExtraError: As in `check_optimizer`.
-        StoppedError: Many questions in succession failed for a reason that may pass.
+        StoppedError: Many questions, or many requests to reflect, failed in succession for a reason that may pass.
     """
-    check_optimizer(name, reflection_lm, budget)
+    reflection_lm = check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)
     student = Student(program, journal, shown, _counted(name, budget, progress), (failures or Failures()).watch(name))
-    job = _Job(
-        student,
-        as_dspy(trainset),
-        as_dspy(valset),
-        feedback_metric(metric),
-        reflection_lm,
-        budget,
-        seed,
-        in_flight,
-    )
-    with student.surfacing(), quiet(), each_once():
+    with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), each_once():
+        job = _Job(
+            student,
+            as_dspy(trainset),
+            as_dspy(valset),
+            feedback_metric(metric),
+            reflecting,
+            budget,
+            seed,
+            in_flight,
+        )
         best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)
 

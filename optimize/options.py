@@ -22,7 +22,7 @@ class Options:
 
     Attributes:
         optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba`` or ``none``.
-        reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA).
+        reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA), or its model string.
         budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_optimizers.optimize`.
         demos: Demonstrations of a predictor.
         judge_demos: Demonstrations of the consistency judge.
@@ -54,7 +54,8 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.optimizer not in UNREFLECTING:
-            check_optimizer(self.optimizer, self.reflection_lm, self.budget)
+            reflecting = check_optimizer(self.optimizer, self.reflection_lm, self.budget)
+            object.__setattr__(self, "reflection_lm", reflecting)
         elif self.reflection_lm is not None:
             raise ConfigurationError(
                 f"reflection_lm is asked by {', '.join(OPTIMIZERS)}; {self.optimizer} asks none. Name one "

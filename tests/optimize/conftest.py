@@ -158,6 +158,26 @@ def setting():
     return make
 
 
+@pytest.fixture
+def drawing():
+    """Lets the language model of a world write a name in full in every other draw: SIMBA learns from the difference."""
+
+    def make(world: Setting) -> Setting:
+        always, turns = world.engine.reply, Counter[str]()
+
+        def reply(name: str, inputs: dict[str, str], config: Any) -> Any:
+            said = always(name, inputs, config)
+            if name != "AnswerWithKnowledge" or not config.temperature:
+                return said
+            turns[inputs["question"]] += 1
+            return said | {"answer": f"Ann {said['answer'].split()[-1]}"} if turns[inputs["question"]] % 2 else said
+
+        world.engine.reply = reply
+        return world
+
+    return make
+
+
 class TownRetriever(ScriptedRetriever):
     """Finds the passage that helps and one that does not for whatever town or mayor is asked about."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from types import SimpleNamespace
 
 import dspy
@@ -96,21 +95,6 @@ def compile_by(name, world, reflection, budget, **options):
     return compile_program(
         world.program, world.train, world.val, optimizer=name, reflection_lm=reflection.lm, budget=budget, **settings
     )
-
-
-def drawing(world):
-    """Lets the language model write a name in full in every other draw: SIMBA learns from draws that differ."""
-    always, turns = world.engine.reply, Counter()
-
-    def reply(name, inputs, config):
-        said = always(name, inputs, config)
-        if name != "AnswerWithKnowledge" or not config.temperature:
-            return said
-        turns[inputs["question"]] += 1
-        return said | {"answer": f"Ann {said['answer'].split()[-1]}"} if turns[inputs["question"]] % 2 else said
-
-    world.engine.reply = reply
-    return world
 
 
 def instructions(program):
@@ -212,7 +196,7 @@ def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection
 
 @pytest.mark.parametrize(("name", "budget"), [("gepa", 60), ("mipro", 6), ("simba", 1)])
 def test_questions_side_by_side_reach_the_program_and_what_they_cost_is_counted(
-    setting, town, reflection, name, budget
+    setting, town, drawing, reflection, name, budget
 ):
     world = drawing(setting(town(advised=ADVICE)))
     asked = []
