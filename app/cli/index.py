@@ -87,7 +87,9 @@ def index(
         str | None,
         typer.Option(
             help="Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
-            "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD.",
+            "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file in "
+            "ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for ELASTICSEARCH_TIMEOUT "
+            "seconds, 30 by default.",
             rich_help_panel=_SERVER,
         ),
     ] = None,

@@ -1,11 +1,13 @@
 import json
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from keqa.cli import app
 from keqa.errors import InputError, KeqaError
 from keqa.retrievers import open_index
+from keqa.retrievers.elasticsearch import credentials as variables
 
 FOREST = {"title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."}
 
@@ -69,3 +71,10 @@ def test_file_and_line_are_named(tmp_path, name, content, line):
 def test_an_unknown_language(tmp_path):
     (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))
     assert "fr" in str(failing(tmp_path / "corpus.json", "--out", tmp_path / "index", "--language", "fr"))
+
+
+def test_help_tells_what_a_cluster_takes_from_the_environment():
+    (url,) = [option for option in typer.main.get_command(app).commands["index"].params if option.name == "url"]
+    for name in (variables.API_KEY, variables.CA_CERTS, variables.FINGERPRINT, variables.TIMEOUT):
+        assert name in url.help
+    assert "_USERNAME and _PASSWORD" in url.help
