@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 import dspy
@@ -249,6 +250,9 @@ class Session:
             # A request that failed without a reply reports no usage, yet it was made.
             event.calls = max(meter.calls, int(event.failed and not listener.history))
             event.prompt_tokens, event.completion_tokens = meter.prompt, meter.completion
+            # A provider may give fewer replies than it was asked for.
+            meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
+            event.samples = meter.samples
             self._passed(event)
         return prediction
 
@@ -336,7 +340,7 @@ class Meter(UsageTracker):
     def __init__(self, parent: UsageTracker | None) -> None:
         super().__init__()
         self.parent = parent
-        self.calls = self.prompt = self.completion = 0
+        self.calls = self.samples = self.prompt = self.completion = 0
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a request, here and where the usage is told further."""
@@ -345,6 +349,12 @@ class Meter(UsageTracker):
         self.completion += usage_entry.get("completion_tokens") or 0
         if self.parent is not None:
             self.parent.add_usage(lm, usage_entry)
+
+    def add_samples(self, count: int) -> None:
+        """Count the replies of a request, whoever gave them."""
+        self.samples += count
+        if isinstance(self.parent, Meter):
+            self.parent.add_samples(count)
 
     def add_replayed(self, usage_entry: dict[str, Any]) -> None:
         """Count the tokens of a call that a run's cache answers: the answer takes them, whoever has paid for them."""
@@ -364,13 +374,25 @@ class _Listener:
     def __init__(self) -> None:
         self.history: list[dict[str, Any]] = []
 
+    @property
+    def replies(self) -> list[tuple[str, str | None]]:
+        """Each reply with the reason it ended, where that was told."""
+        found = []
+        for entry in self.history:
+            texts = [out.get("text") if isinstance(out, dict) else out for out in entry.get("outputs") or []]
+            reasons = _finish_reasons(entry.get("response"))
+            found += [(text or "", reason) for text, reason in zip_longest(texts, reasons[: len(texts)])]
+        return found
+
     def refuse_truncated(self) -> None:
         """Raise where a reply ended at the token limit before it was complete."""
-        for entry in self.history:
-            replies = [out.get("text") if isinstance(out, dict) else out for out in entry.get("outputs") or []]
-            for reason, reply in zip(_finish_reasons(entry.get("response")), replies, strict=False):
-                if reason == "length" and _COMPLETED not in (reply or ""):
-                    raise CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
+        if any(map(_cut, self.replies)):
+            raise CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
+
+
+def _cut(reply: tuple[str, str | None]) -> bool:
+    text, reason = reply
+    return reason == "length" and _COMPLETED not in text
 
 
 def _finish_reasons(response: Any) -> list[str | None]:

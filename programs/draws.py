@@ -59,6 +59,7 @@ class _Kept:
     requests: dict[str, int]
     notes: list[dict[str, Any]]
     tokens: dict[str, list[int]] = field(default_factory=dict)
+    samples: dict[str, int] = field(default_factory=dict)
 
     def give(self, found: Assessment) -> None:
         """Write the draws into an assessment, as many as it has tries."""
@@ -68,12 +69,13 @@ class _Kept:
         found.probabilities = dict(enumerate(self.probabilities[: found.tries]))
 
     def charge(self, session: Session, number: int | None) -> None:
-        """Count the requests as answered by a cache, with their tokens, and tell what went wrong in them."""
+        """Count the requests as answered by a cache, with all that they took, and tell what went wrong in them."""
         for role, count in self.requests.items():
             for request in range(count):
                 with Event(session.ledger, role, frozenset()) as event:
                     if request == 0:
                         event.prompt_tokens, event.completion_tokens = self.tokens.get(role, (0, 0))
+                        event.samples = self.samples.get(role, count) - (count - 1)
         session.degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
 
 
@@ -154,6 +156,7 @@ class SharedDraws:
                 probabilities=[whole.probabilities.get(place) for place in drawn],
                 requests=dict(counted.requests),
                 tokens=counted.tokens,
+                samples=dict(counted.samples),
                 notes=[note.model_dump() for note in counted.degradations],
             )
             if self._store is None or any(may_pass(note.cause) for note in counted.degradations):
@@ -222,6 +225,7 @@ class _Counted(Session):
         super().__init__(session.bound, blocking=session.blocking)
         self.ledger = session.ledger
         self.requests: Counter[str] = Counter()
+        self.samples: Counter[str] = Counter()
         self.tokens: dict[str, list[int]] = {}
         self._session = session
 
@@ -234,6 +238,7 @@ class _Counted(Session):
         finally:
             sums[0] += meter.prompt
             sums[1] += meter.completion
+            self.samples[role] += meter.samples
 
 
 def _clean(notes: list[dict[str, Any]], examination: Examination) -> list[dict[str, Any]]:

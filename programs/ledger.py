@@ -25,6 +25,7 @@ class Event:
         seconds: How long it took.
         failed: Whether it gave no usable result.
         calls: Requests that reached the language model; 0 where the cache answered.
+        samples: Replies drawn, now or when a cache learnt them; see `keqa.programs.records.RoleCost`.
         saved: Of a search that a cache answered, how long it took when it was made; None where it was made now.
         prompt_tokens: As reported.
         completion_tokens: As reported.
@@ -38,6 +39,7 @@ class Event:
     seconds: float = 0.0
     failed: bool = False
     calls: int = 0
+    samples: int = 1
     saved: float | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -108,6 +110,7 @@ def _role_cost(events: list[Event]) -> RoleCost:
     return RoleCost(
         calls=sum(event.calls for event in events),
         cached=sum(event.calls == 0 for event in events),
+        samples=sum(event.samples for event in events),
         failed=sum(event.failed for event in events),
         prompt_tokens=sum(event.prompt_tokens for event in events),
         completion_tokens=sum(event.completion_tokens for event in events),

@@ -5,9 +5,9 @@ All records are frozen and turn into JSON with ``record.model_dump_json()`` and 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 AnswerType = Literal["short", "yes/no", "choice"]
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
@@ -153,6 +153,9 @@ class RoleCost(Record):
         calls: Requests that reached the language model, failed ones included. One request for n samples is one call;
             a retry inside the client is not seen.
         cached: Requests answered by DSPy's cache; they cost nothing.
+        samples: Replies that were drawn, or asked for where none came; those of the cache included. It is this that the
+            papers call LM calls: one request for n samples is n of them. Records of a version that did not count them
+            have one for each request.
         failed: Requests without a usable reply, each also counted in `calls` or `cached`.
         prompt_tokens: As the language model reported.
         completion_tokens: As the language model reported.
@@ -161,10 +164,18 @@ class RoleCost(Record):
 
     calls: int = 0
     cached: int = 0
+    samples: int = 0
     failed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_each_request(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "samples" not in given:
+            return {**given, "samples": given.get("calls", 0) + given.get("cached", 0)}
+        return given
 
 
 class CriticalPath(Record):
@@ -211,6 +222,11 @@ class Cost(Record):
     def lm_requests(self) -> int:
         """Requests made, those answered by the cache included."""
         return sum(role.calls + role.cached for role in self.by_role.values())
+
+    @property
+    def samples(self) -> int:
+        """LM calls as the papers count them, over all roles; see `RoleCost`."""
+        return sum(role.samples for role in self.by_role.values())
 
 
 class Degradation(Record):

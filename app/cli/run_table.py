@@ -37,14 +37,17 @@ def run_table(rows: Sequence[Row]) -> Rendered:
                     *(number(tally.mean(name)) for name in ("f1", "em", "accuracy")),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
                     number(tally.a_question(tally.retrievals), 2),
-                    number(tally.a_question(tally.requests), 1),
+                    number(tally.a_question(tally.samples), 1),
                     number(tally.a_question(tally.calls), 1),
                     number(tally.a_question(tally.tokens), 0),
                 )
             )
         )
     columns = (Column("run", right=False), *map(Column, names))
-    note = "Retrievals, LM calls and tokens are for one question; sent are the calls that no cache answered."
+    note = (
+        "Retrievals, LM calls and tokens are for one question; sent are the requests that no cache answered, of which "
+        "one may carry several calls."
+    )
     notes = (note, *([_IMPAIRED] if impaired else []))
     return Rendered(Grid("runs", "", columns, tuple(shown), notes))
 
@@ -78,6 +81,7 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "impaired": row.tally.impaired,
             "impairments": dict(row.tally.impairments),
             "scores": {name: row.tally.mean(name) for name in row.tally.scored},
+            "lm_samples": row.tally.samples,
             "lm_requests": row.tally.requests,
             "lm_calls": row.tally.calls,
             "tokens": row.tally.tokens,

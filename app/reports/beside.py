@@ -16,7 +16,11 @@ DENSE = "dense"
 """Ends the labels of runs with a dense retriever."""
 
 _NOTE = "The paper's figures are for gpt-3.5-turbo and BM25 over Wikipedia of December 2018, on 500 questions a set."
-_HEADINGS = {"f1": "F1", "em": "EM", "accuracy": "ACC", "retrievals": "R", "requests": "L", "tokens": "token"}
+_HEADINGS = {"f1": "F1", "em": "EM", "accuracy": "ACC", "retrievals": "R", "task samples": "L", "task tokens": "token"}
+_COUNTED = (
+    "R: retrievals, L: LM calls, each try one, time: seconds. L and token are those of the task LM on both sides: the "
+    "paper's seem to leave out its judges D_s and D_u."
+)
 _PRIMARY = {"strategyqa": "accuracy"}
 _TITLES = {"keqa": "KEQA", "rag": "RAG"}
 
@@ -39,7 +43,7 @@ def beside_the_paper(entries: Sequence[Entry]) -> list[Grid]:
         ),
         _pairs("paper-table3", "Table 3, with a dense retriever, here and with the paper's DPR", dense, primary, dpr),
         _other_models(primary),
-        _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5),
+        _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5, _COUNTED),
     )
     return [grid for grid in found if grid is not None]
 
@@ -50,6 +54,7 @@ def _pairs(
     entries: Sequence[Entry],
     columns: Sequence[tuple[str, str]],
     paper: Mapping[tuple[str, str, str], float],
+    *notes: str,
 ) -> Grid | None:
     """A row for each method that the paper has too, a pair of columns for each of its figures."""
     shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
@@ -59,7 +64,7 @@ def _pairs(
         for entry in entries
         if any((entry.method, *c) in paper for c in shown)
     ]
-    return Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE,)) if rows else None
+    return Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes)) if rows else None
 
 
 def _cells(

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from keqa.metrics.costs import searched
 from keqa.metrics.parsing import unreadable
-from keqa.programs.records import AnswerType, Cost, QuizRecord
+from keqa.programs.records import AnswerType, Cost, QuizRecord, RoleCost
 from keqa.runs.reading import iter_lines, read_header
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Paid:
         retrievals: Searches.
         requests: Requests to language models: what the answer takes.
         calls: Those that no cache answered.
-        asked: The requests by role, in the order of `ROLES`.
+        samples: LM calls as the papers count them, of which one request may carry several.
+        asked: The same by role, in the order of `ROLES`.
+        tokens: Read and written, by role.
         read: Tokens of prompts.
         written: Tokens of replies.
     """
@@ -51,7 +53,9 @@ class Paid:
     retrievals: int = 0
     requests: int = 0
     calls: int = 0
+    samples: int = 0
     asked: tuple[int, ...] = (0,) * len(ROLES)
+    tokens: tuple[int, ...] = (0,) * len(ROLES)
     read: int = 0
     written: int = 0
 
@@ -164,12 +168,14 @@ def _scores(items: tuple[tuple[str, float], ...]) -> Mapping[str, float]:
 
 
 def _paid(cost: Cost) -> Paid:
-    of_roles = [cost.by_role.get(role) for role in ROLES]
+    of_roles = [cost.by_role.get(role, RoleCost()) for role in ROLES]
     return Paid(
         retrievals=cost.retrievals,
         requests=cost.lm_requests,
         calls=cost.calls,
-        asked=tuple(0 if role is None else role.calls + role.cached for role in of_roles),
+        samples=cost.samples,
+        asked=tuple(role.samples for role in of_roles),
+        tokens=tuple(role.prompt_tokens + role.completion_tokens for role in of_roles),
         read=sum(role.prompt_tokens for role in cost.by_role.values()),
         written=sum(role.completion_tokens for role in cost.by_role.values()),
     )

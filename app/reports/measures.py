@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from keqa.errors import InputError
 from keqa.metrics.costs import Spread
 from keqa.metrics.parsing import Parsed
-from keqa.reports.brief import ROLES, Brief
+from keqa.reports.brief import ROLES, Brief, Paid
 
 __all__ = ["MEASURES", "made_anew", "measure", "parsed", "quality", "right"]
 
@@ -66,9 +66,9 @@ def _score(name: str) -> Callable[[Sequence[Brief]], float | None]:
     return mean
 
 
-def _asked(role: str) -> Callable[[Brief], float]:
+def _of_role(of: Callable[[Paid], tuple[int, ...]], role: str) -> Callable[[Sequence[Brief]], float | None]:
     place = ROLES.index(role)
-    return lambda line: line.paid.asked[place]
+    return _mean(lambda line: of(line.paid)[place])
 
 
 def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[Brief]], float | None]:
@@ -97,9 +97,11 @@ MEASURES: dict[str, Callable[[Sequence[Brief]], float | None]] = {
     "failed": _mean(lambda line: float(line.failed)),
     "retrievals": _mean(lambda line: line.paid.retrievals),
     "requests": _mean(lambda line: line.paid.requests),
-    **{f"{role} requests": _mean(_asked(role)) for role in ROLES},
+    "samples": _mean(lambda line: line.paid.samples),
+    **{f"{role} samples": _of_role(lambda paid: paid.asked, role) for role in ROLES},
     "calls": _mean(lambda line: line.paid.calls),
     "tokens": _mean(lambda line: line.paid.read + line.paid.written),
+    **{f"{role} tokens": _of_role(lambda paid: paid.tokens, role) for role in ROLES},
     "tokens read": _mean(lambda line: line.paid.read),
     "tokens written": _mean(lambda line: line.paid.written),
     "seconds": _seconds(lambda spread: spread.mean),
@@ -110,6 +112,7 @@ MEASURES: dict[str, Callable[[Sequence[Brief]], float | None]] = {
     "quiz retrieval ratio": _quiz_ratio,
     "question retrieval ratio": _question_ratio,
 }
-"""By name. Costs are for one question: ``requests`` are the LM calls that the answers take, ``task requests`` and so on
-those of a role, ``calls`` those that no cache answered, ``seconds`` those of questions whose calls were all made anew,
-and ``total seconds`` the sum over all questions as they were asked."""
+"""By name. Costs are for one question: ``samples`` are the LM calls that the answers take, as the papers count them,
+``task samples`` and so on those of a role, ``requests`` what they were asked in, of which one may carry several,
+``calls`` the requests that no cache answered, ``seconds`` those of questions whose calls were all made anew, and
+``total seconds`` the sum over all questions as they were asked."""

@@ -136,7 +136,7 @@ def _cell(score: _Score, row: int, entries: Sequence[Entry], ranked: list[int], 
 def _costs(entry: Entry) -> Iterator[Cell]:
     lines = list(entry.lines.values())
     yield number(measure("retrievals", lines), 2)
-    yield number(measure("requests", lines), 1)
+    yield number(measure("samples", lines), 1)
     yield number(measure("calls", lines), 1)
     yield share(float(parsed(lines).share))
     failed = sum(line.failed for line in lines)
@@ -166,8 +166,9 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
     yield (
         "Bold: the best of a column; underlined: the best existing method; * KEQA is better than that one by a paired "
         f"t-test, p < {number(SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are for one "
-        "question; sent are the calls that no cache answered. KEQA's lead is over all questions, with its 95 % paired "
-        "bootstrap interval; p of the paired t-test on F1, and of McNemar's test on EM."
+        "question; sent are the requests that no cache answered, of which one may carry several calls. KEQA's lead is "
+        "over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, and of McNemar's "
+        "test on EM."
     )
     if any(entry.compiled and entry.own for entry in entries) and not all(entry.compiled for entry in entries):
         yield _compiled(entries)

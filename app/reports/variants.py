@@ -15,7 +15,7 @@ __all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role"]
 _COMPARED = {"keqa": "KEQA", "rag": "RAG"}
 _COSTS = (
     ("R", "retrievals", 2),
-    ("L", "requests", 2),
+    ("L", "samples", 2),
     ("token", "tokens", 0),
     ("time", "seconds", 2),
     ("p50", "seconds p50", 2),
@@ -53,7 +53,7 @@ def costs(entries: Sequence[Entry]) -> Grid:
         cells.append(number(measure("total seconds", list(entry.lines.values())), 1))
         rows.append(Row(tuple(cells)))
     notes = (
-        "R: retrievals, L: calls to language models, time: seconds, each for one question; p50 and p95: the seconds "
+        "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
         "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
         "side by side, so that the clock shows less.",
         *_untimed(entries, groups),
@@ -71,7 +71,7 @@ def costs_by_role(entries: Sequence[Entry]) -> Grid:
     rows = []
     for entry in entries:
         lines = list(entry.lines.values())
-        calls = [number(measure(f"{role} requests", lines), 2) for role in ROLES]
+        calls = [number(measure(f"{role} samples", lines), 2) for role in ROLES]
         tokens = [number(measure(f"tokens {way}", lines), 0) for way in ("read", "written")]
         rows.append(Row((text(entry.title), *calls, *tokens)))
     note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."

@@ -26,8 +26,9 @@ class Tally:
         impairments: What failed on the way to them, by the class name of the error, each once a question.
         scores: Sums by the name of the score.
         scored: Over how many questions each sum goes.
-        requests: Requests to language models: what the answers take (logical calls).
-        calls: Those that reached one (physical calls); a cache or shared draws answered the others.
+        samples: LM calls: what the answers take (logical calls); see `keqa.programs.records.RoleCost`.
+        requests: What they were asked in; one request may carry several.
+        calls: Those that reached a language model (physical calls); a cache or shared draws answered the others.
         tokens: Read and written.
         retrievals: Searches: what the answers take.
         retrievals_cached: Those that a cache answered.
@@ -42,6 +43,7 @@ class Tally:
     impairments: Counter[str] = field(default_factory=Counter)
     scores: Counter[str] = field(default_factory=Counter)
     scored: Counter[str] = field(default_factory=Counter)
+    samples: int = 0
     requests: int = 0
     calls: int = 0
     tokens: int = 0
@@ -62,6 +64,7 @@ class Tally:
             self.scored[name] += 1
         if line.record is not None:
             cost = line.record.cost
+            self.samples += cost.samples
             self.requests += cost.lm_requests
             self.calls += cost.calls
             self.tokens += sum(role.prompt_tokens + role.completion_tokens for role in cost.by_role.values())

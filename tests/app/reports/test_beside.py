@@ -16,7 +16,7 @@ def test_the_papers_table_is_whole():
     assert len(TABLE_1) == 17 * 7
     assert TABLE_1["keqa", "2wikimultihopqa", "em"] == 0.326
     assert TABLE_1["keqa-no-qke", "hotpotqa", "em"] == 0.232
-    assert TABLE_5["keqa", "strategyqa", "tokens"] == 1016
+    assert TABLE_5["keqa", "strategyqa", "task tokens"] == 1016
     # KEQA is the best of every column, as the paper says; copies with shifted cells would show otherwise.
     for (_, dataset, name), value in TABLE_1.items():
         assert value <= TABLE_1["keqa", dataset, name]

@@ -52,7 +52,9 @@ def test_a_line_in_brief(whole):
     brief = brief_of(whole.lines[0])
     assert (brief.id, brief.question, brief.answers, brief.kind) == ("q0", "Question 0?", ("gold",), "one hop")
     assert brief.scores == {"em": 0.0, "f1": 0.0, "contains": 0.0}
-    assert brief.paid == Paid(retrievals=1, requests=2, calls=2, asked=(2, 0, 0), read=90, written=10)
+    assert brief.paid == Paid(
+        retrievals=1, requests=2, calls=2, samples=2, asked=(2, 0, 0), tokens=(100, 0, 0), read=90, written=10
+    )
     assert (brief.failed, brief.impaired, brief.unreadable, brief.searched, brief.asked) == (False, False, 0, 1, 1)
     (quiz,) = brief.quizzes
     assert (quiz.passages, quiz.evidence) == ([], [])

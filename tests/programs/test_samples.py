@@ -1,0 +1,78 @@
+"""A try is an LM call, whether or not one request carries several: over HTTP and LiteLLM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from servers.openai_server import FaultPlan, OpenAIServer, markers
+
+from keqa.lms import build_lm
+from keqa.programs import KEQA, CertaintyGate, VoteGate
+from keqa.programs.draws import SharedDraws
+from keqa.programs.records import Cost, RoleCost
+
+QUIZ = "Capital of Norway?"
+
+
+def oslo(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+    return [markers(answer="Oslo")] * n
+
+
+@pytest.fixture(params=[True, False], ids=["n", "singly"])
+def together(request, monkeypatch):
+    """Whether the provider takes several tries in one request."""
+    if not request.param:
+        monkeypatch.setattr("keqa.lms.build.supports_n", lambda lm: False)
+    return request.param
+
+
+def program(api: OpenAIServer, **settings: Any) -> KEQA:
+    made = KEQA(None, decompose=False)
+    made.set_lm(build_lm("openai/scripted", api_base=api.api_base, api_key="any", num_retries=0, **settings))
+    return made
+
+
+def counted(cost: Cost) -> tuple[int, int, int]:
+    return cost.samples, cost.lm_requests, cost.calls
+
+
+def test_four_tries_are_four_lm_calls(together):
+    with OpenAIServer(reply=oslo) as api:
+        cost = program(api, cache=False)(QUIZ).record.cost
+    assert counted(cost) == ((4, 1, 1) if together else (4, 4, 4))
+
+
+def test_a_cache_answers_tries_that_count_as_before(together, memory_cache):
+    with OpenAIServer(reply=oslo) as api:
+        asked = program(api, cache=True)
+        first, second = (asked(QUIZ).record.cost for _ in range(2))
+    assert (first.samples, second.samples, second.calls) == (4, 4, 0)
+
+
+def test_a_gate_that_reads_shared_draws_is_charged_all_tries(together):
+    with OpenAIServer(reply=oslo) as api:
+        asked, draws = program(api, cache=False), SharedDraws()
+        first, second = (draws.sharing(asked, gate)(QUIZ).record.cost for gate in (VoteGate(), CertaintyGate()))
+    assert counted(first) == ((5, 1, 1) if together else (5, 5, 5))
+    assert counted(second) == ((5, 1, 0) if together else (5, 5, 0))
+
+
+def test_a_server_that_ignores_n_has_drawn_one_reply(together):
+    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
+        cost = program(api, cache=False)(QUIZ).record.cost
+    assert counted(cost) == ((5, 5, 5) if together else (4, 4, 4))
+
+
+def test_tries_that_no_reply_came_for_count(together):
+    drawn = FaultPlan(share=1.0, kinds=("500",), only=lambda body: body["temperature"] == 1.0)
+    with OpenAIServer(reply=oslo, faults=drawn) as api:
+        cost = program(api, cache=False)(QUIZ).record.cost
+    assert (cost.samples, cost.lm_requests) == ((6, 3) if together else (6, 6))
+
+
+def test_records_of_a_version_that_did_not_count_them_have_one_for_each_request():
+    assert RoleCost.model_validate_json('{"calls": 3, "cached": 1}').samples == 4
+    assert RoleCost.model_validate_json('{"calls": 1, "samples": 4}').samples == 4
+    again = Cost.model_validate_json(Cost(by_role={"task": RoleCost(calls=1, samples=4)}).model_dump_json())
+    assert again.samples == 4
