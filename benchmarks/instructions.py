@@ -12,6 +12,7 @@ bring.
 import itertools
 import json
 import random
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,9 @@ from keqa.testbed import words
 from keqa.testbed.skills import Setting
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention
+
+_CURRENT = re.compile(r"\[\[ ## current_instruction ## \]\]\n(.*?)\n\n\[\[ ## ", re.DOTALL)
+"""The instruction in a request of GEPA's."""
 
 
 def main(
@@ -90,8 +94,9 @@ def scripted_reflection() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            # The request holds the instruction as it is in the first block between fences.
-            current = body["messages"][-1]["content"].split("```")[1].strip()
+            current = _CURRENT.search(body["messages"][-1]["content"])
+            # Without an instruction, it is asked whether there is anybody who answers.
+            text = json.dumps({"new_instruction": f"{current[1].strip()} {next(turn)}"}) if current else "ready"
             reply = {
                 "id": "0",
                 "object": "chat.completion",
@@ -101,7 +106,7 @@ def scripted_reflection() -> Iterator[str]:
                     {
                         "index": 0,
                         "finish_reason": "stop",
-                        "message": {"role": "assistant", "content": f"```\n{current} {next(turn)}\n```"},
+                        "message": {"role": "assistant", "content": text},
                     }
                 ],
                 "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
