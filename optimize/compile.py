@@ -29,9 +29,8 @@ from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.report import Report, changed_predictors, changed_settings
 from keqa.optimize.split import Questions, split
-from keqa.optimize.steps import Steps, builds_reference
+from keqa.optimize.steps import Steps, builds_reference, empty_reference
 from keqa.optimize.traces import Progress, silent
-from keqa.programs.embedding import open_embedder
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
@@ -176,6 +175,6 @@ def _ready(program: Program, options: Options) -> Options:
         return options
     if options.tuning:
         Knobs.of(program, options.grid)
-    if builds_reference(program, options) and isinstance(options.embedder, str):
-        return replace(options, embedder=open_embedder(options.embedder))
+    if builds_reference(program, options):
+        return replace(options, embedder=empty_reference(program, options).embedder)
     return options

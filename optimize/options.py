@@ -8,7 +8,7 @@ from typing import Any
 from keqa.errors import ConfigurationError
 from keqa.optimize.dspy_optimizers import OPTIMIZERS, Budget, check_optimizer
 from keqa.optimize.points import Grid
-from keqa.programs.embedding import HASHING, Embedder
+from keqa.programs.embedding import Embedder
 
 __all__ = ["UNREFLECTING", "Options"]
 
@@ -29,7 +29,8 @@ class Options:
         sets: Sets of demonstrations to score.
         threshold: The final score that a question's decomposition and summary take to be demonstrations.
         reference: Whether to build the utility reference.
-        embedder: Finds its demonstrations; see `keqa.programs.embedding.open_embedder`.
+        embedder: Finds its demonstrations; see `keqa.programs.embedding.open_embedder`. That of the program's own
+            reference where None, or ``hashing`` where it has none.
         tuning: Whether to tune the settings.
         grid: The values to try.
         cost_per_retrieval: λ, what a search costs in the metric's units.
@@ -45,7 +46,7 @@ class Options:
     sets: int = 4
     threshold: float = 0.5
     reference: bool = True
-    embedder: Embedder | str = HASHING
+    embedder: Embedder | str | None = None
     tuning: bool = True
     grid: Grid = field(default_factory=Grid)
     cost_per_retrieval: float = 0.0

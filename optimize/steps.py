@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from keqa.data.example import Example
+from keqa.errors import ConfigurationError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.metrics.utility import Correctness
 from keqa.optimize.bootstrap import bootstrap
@@ -23,11 +24,12 @@ from keqa.optimize.reflection import ask_once
 from keqa.optimize.traces import Progress
 from keqa.optimize.trials import Trial, Validation
 from keqa.optimize.tune import tune
+from keqa.programs.embedding import HASHING
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.utility_reference import UtilityReference
 
-__all__ = ["Steps", "builds_reference"]
+__all__ = ["Steps", "builds_reference", "empty_reference"]
 
 
 def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
@@ -35,6 +37,25 @@ def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
     if not isinstance(program, KEQA):
         return False
     return options.reference and program.pick and program._retriever.value is not None
+
+
+def empty_reference(program: KEQA, options: Options) -> UtilityReference:
+    """The reference that a compilation fits: set up as that of the program, where it has one.
+
+    Raises:
+        ConfigurationError: The embedder is none, or the program's reference has another one.
+        MissingExtraError: A package is missing that the embedder needs.
+    """
+    own = program.picking.reference
+    if not isinstance(own, UtilityReference):
+        return UtilityReference(options.embedder or HASHING)
+    chosen = UtilityReference(options.embedder or own.embedder, k=own.k, least=own.least, variant=own.variant)
+    if own.embedder.name not in (HASHING, chosen.embedder.name):
+        raise ConfigurationError(
+            f"the program's reference has the embedder {own.embedder.name!r}, not {chosen.embedder.name!r}: leave "
+            "embedder out, or give the program a reference that has this one"
+        )
+    return chosen
 
 
 class Steps:
@@ -198,7 +219,7 @@ class Steps:
             self.problems.append("no passage made an answer better or worse, so there is no utility reference")
             return program
         candidate: KEQA = program.deepcopy()
-        candidate.picking.reference = UtilityReference(self.options.embedder).fit(entries)
+        candidate.picking.reference = empty_reference(program, self.options).fit(entries)
         trial = self._score(candidate, "the utility reference")
         if len(trial.scores) > 1 and paired_bootstrap(trial.scores, self.kept.scores).high < 0:
             self.problems.append("the utility reference made answers worse on the validation questions: left out")

@@ -102,12 +102,13 @@ def compile_command(
         bool, typer.Option("--no-tuning", help="Leave threshold, tries, top-k alone.", rich_help_panel=_LEARNING)
     ] = False,
     embedder: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
+            show_default="hashing",
             rich_help_panel=_LEARNING,
         ),
-    ] = "hashing",
+    ] = None,
     seed: Annotated[int, typer.Option(help="Another seed, other demonstrations.", rich_help_panel=_LEARNING)] = 0,
     in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_LEARNING)] = 8,
     tries: Annotated[

@@ -16,6 +16,8 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.failed import StoppedError
 from keqa.optimize.points import Grid
 from keqa.programs import KEQA
+from keqa.programs.embedding import HashingEmbedder
+from keqa.programs.utility_reference import UtilityReference
 
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
 
@@ -297,3 +299,24 @@ def test_no_label_is_made_with_a_demonstration_of_the_same_question(setting, tow
     ]
     assert any("Who now governs" in prompt for prompt, _ in labelled)
     assert not any(f"Who now governs {town}" in prompt for prompt, town in labelled)
+
+
+class Own(HashingEmbedder):
+    """An embedder of one's own."""
+
+    name = "own"
+
+
+def test_the_settings_of_the_programs_own_reference_are_kept(setting, compiled):
+    world = setting(reference=UtilityReference(Own(), k=4, least=1, variant="random"))
+    reference = compiled(world, tuning=False).program.picking.reference
+    assert reference.settings() == {"embedder": "own", "k": 4, "least": 1, "variant": "random"}
+    assert len(reference.entries) == 24
+
+
+def test_an_embedder_is_chosen_where_the_programs_reference_has_none_of_its_own(setting, compiled):
+    world = setting(reference=UtilityReference(k=4))
+    reference = compiled(world, tuning=False, embedder=Own()).program.picking.reference
+    assert (reference.embedder.name, reference.k) == ("own", 4)
+    with pytest.raises(ConfigurationError, match="the program's reference has the embedder 'own', not 'hashing'"):
+        compiled(setting(reference=UtilityReference(Own())), folder="other", embedder="hashing")
