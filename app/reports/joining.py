@@ -106,11 +106,14 @@ def _mixed(first: Brief, its_header: RunHeader, line: Brief, header: RunHeader) 
     )
 
 
-def _compiled(header: RunHeader, can_be: bool) -> bool:
-    """Whether a run shows a compiled program: its utility reference, or the command that it was run with."""
-    words = header.command.split()
-    told = any(word in ("--program", "-p") or word.startswith("--program=") for word in words)
-    return can_be and (told or header.configuration.get("reference") is not None)
+def _demonstrated(header: RunHeader) -> bool | None:
+    """Whether there are demonstrations in the prompts of a run; None where nothing tells."""
+    if header.demonstrations is not None:
+        return any(header.demonstrations.values())
+    # A file that does not count them still tells what a method cannot do without.
+    known = METHODS.get(header.method)
+    reference = header.configuration.get("reference") or {"variant": "none"}
+    return True if (known is not None and known.learned) or reference.get("variant") != "none" else None
 
 
 def _entry(header: RunHeader) -> Entry:
@@ -123,7 +126,7 @@ def _entry(header: RunHeader) -> Entry:
         title=title_of(header.method, header.label, configuration.get("settings", {})),
         kind=known.kind if known is not None else "ablation" if own else "baseline",
         facets=facets_of(header),
-        compiled=_compiled(header, own or (known is not None and known.learned is not None)),
+        demonstrated=_demonstrated(header),
         base=f"{configuration.get('prompts')} {configuration.get('reference')}",
         setting=json.dumps({name: configuration[name] for name in sorted(configuration) if name != "arguments"}),
         threshold=gate_threshold(header),

@@ -170,8 +170,7 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
         "over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, and of McNemar's "
         "test on EM."
     )
-    if any(entry.compiled and entry.own for entry in entries) and not all(entry.compiled for entry in entries):
-        yield _compiled(entries)
+    yield from _demonstrations(entries)
     impaired = [(entry, sum(line.impaired for line in entry.lines.values())) for entry in entries]
     if any(count for _, count in impaired):
         counts = ", ".join(f"{entry.title} {count} of {len(entry.lines)}" for entry, count in impaired if count)
@@ -192,13 +191,20 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
         yield f"KEQA is not the best in {'; '.join(behind)}." if behind else "KEQA is the best in every column."
 
 
-def _compiled(entries: Sequence[Entry]) -> str:
-    """Which rows have demonstrations in their prompts, and which have none."""
-    shown = ", ".join(entry.title for entry in entries if entry.compiled)
-    return (
-        f"Made from a compiled program, with the demonstrations in it: {shown}. The prompts of the other rows hold no "
-        "demonstrations: a part of a lead over them may be due to these."
-    )
+def _demonstrations(entries: Sequence[Entry]) -> Iterator[str]:
+    """Which rows have demonstrations in their prompts, and which have none, where they are not all alike."""
+    titles = {
+        shown: ", ".join(entry.title for entry in entries if entry.demonstrated is shown)
+        for shown in (True, False, None)
+    }
+    if not titles[True] or not (titles[False] or titles[None]):
+        return
+    told = f"There are demonstrations in the prompts of: {titles[True]}."
+    if titles[False]:
+        told += f" There are none in those of: {titles[False]}. A part of a lead over these may be due to them."
+    if titles[None]:
+        told += f" The run files do not tell of: {titles[None]}."
+    yield told
 
 
 def _behind(score: _Score, entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:

@@ -20,6 +20,7 @@ from keqa.runs.files import empty, forget_unasked
 from keqa.runs.golds import golds_of
 from keqa.runs.making import Parts, given, make
 from keqa.runs.methods import Spec
+from keqa.runs.programs import served_by
 from keqa.runs.questions import Questions
 from keqa.runs.reading import iter_lines, read_header
 from keqa.runs.runner import evaluate
@@ -128,6 +129,7 @@ def compare(
             seed=questions.seed,
             configuration=configuration,
             command=command,
+            compiled=served_by(spec.method, parts.program),
             in_flight=in_flight,
             retry_failed=retry_failed,
             cache=cache,

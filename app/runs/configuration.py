@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from keqa.programs.program import Program
     from keqa.runs.lines import RunHeader
 
-__all__ = ["UNTOLD", "describe", "differences", "fingerprint_of"]
+__all__ = ["UNTOLD", "demonstrations_of", "describe", "differences", "fingerprint_of"]
 
 UNTOLD = "not told"
 """Stands for an argument that a program was set up with and has not kept."""
@@ -60,6 +60,18 @@ def describe(program: Program) -> dict[str, Any]:
         described["reference"] = {**reference.settings(), "entries": reference.signature_of_entries()}
     cleaned: dict[str, Any] = without_secrets(described, [predictor.lm for predictor in program.predictors()])
     return cleaned
+
+
+def demonstrations_of(program: Program) -> dict[str, int]:
+    """How many demonstrations each predictor of a program is shown, by its name.
+
+    The judge of utility is shown what its reference finds for each passage, where it has one: as many at most.
+    """
+    found = {name: len(predictor.demos) for name, predictor in program.named_predictors()}
+    reference = program.picking.reference if isinstance(program, KEQA) else None
+    if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":
+        found["picking.judge"] = min(reference.k, len(reference.entries))
+    return found
 
 
 def fingerprint_of(method: str, dataset: str, split: str, seed: int, configuration: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ __all__ = [
 FORMAT = 1
 """Version of the layout of a run file."""
 
-_SELDOM = ("choices", "golds")
+_SELDOM = ("choices", "golds", "compiled", "demonstrations")
 
 
 class _Written(BaseModel):
@@ -57,6 +57,8 @@ class RunHeader(_Written):
             address is in it.
         fingerprint: A hash of all of that but the ids; a file goes on under the same one only.
         command: How to run it again, without addresses.
+        compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
+        demonstrations: How many each predictor is shown, by its name; None in files that do not tell.
     """
 
     format: int = FORMAT
@@ -69,6 +71,8 @@ class RunHeader(_Written):
     configuration: dict[str, Any]
     fingerprint: str
     command: str = ""
+    compiled: str = ""
+    demonstrations: dict[str, int] | None = None
 
 
 class RunLine(_Written):
@@ -158,17 +162,19 @@ class Run:
 
 def header_line(header: RunHeader) -> bytes:
     """The first line of a run file."""
-    return _line({"header": header.model_dump(mode="json")})
+    return _line({"header": _without_absent(header)})
 
 
 def run_line(line: RunLine) -> bytes:
     """A further line of a run file."""
-    # What most questions do not have is left out where it is not there.
-    return _line(line.model_dump(mode="json", exclude={name for name in _SELDOM if not _has(line, name)}))
+    return _line(_without_absent(line))
 
 
-def _has(line: RunLine, name: str) -> bool:
-    return bool(getattr(line, name) != RunLine.model_fields[name].default)
+def _without_absent(written: _Written) -> dict[str, Any]:
+    """As JSON; what most questions or runs do not have is left out where it is not there."""
+    fields = type(written).model_fields
+    absent = {name for name in _SELDOM if name in fields and getattr(written, name) == fields[name].default}
+    return written.model_dump(mode="json", exclude=absent)
 
 
 def _line(value: Any) -> bytes:

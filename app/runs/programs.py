@@ -9,7 +9,7 @@ from typing import TypeAlias
 from keqa.errors import InputError
 from keqa.runs.methods import Method, Spec
 
-__all__ = ["Folders", "check_programs", "program_of"]
+__all__ = ["Folders", "check_programs", "program_of", "served_by"]
 
 Folders: TypeAlias = Path | Sequence[Path] | None
 """A folder that ``keqa compile`` wrote, several of them, or none."""
@@ -38,6 +38,15 @@ def program_of(method: Method, folders: Folders) -> Path | None:
             f"{wanted} wrote"
         )
     return found.get(wanted)
+
+
+def served_by(method: Method, folders: Folders) -> str:
+    """The method that the program was compiled for that serves a method; empty where none does.
+
+    Raises:
+        InputError: As in `program_of`.
+    """
+    return "" if program_of(method, folders) is None else _compiled_as(method)
 
 
 def check_programs(specs: Sequence[Spec], folders: Folders) -> None:

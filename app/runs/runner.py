@@ -18,7 +18,7 @@ from keqa.errors import InputError
 from keqa.programs.program import Program
 from keqa.runs.anew import anew, dspys_own
 from keqa.runs.asking import ask
-from keqa.runs.configuration import describe, fingerprint_of
+from keqa.runs.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.runs.files import RunFile
 from keqa.runs.lines import RunHeader, RunLine, content_of
 from keqa.runs.tally import Tally
@@ -45,6 +45,7 @@ def evaluate(
     seed: int = 0,
     configuration: Mapping[str, Any] | None = None,
     command: str = "",
+    compiled: str = "",
     in_flight: int = 8,
     retry_failed: bool = False,
     cache: CallCache | None = None,
@@ -70,6 +71,7 @@ def evaluate(
         seed: Of the sample.
         configuration: What the answers depend on beyond `keqa.runs.configuration.describe`, as JSON.
         command: How to run it again, without addresses.
+        compiled: The method whose compiled program the program was made from, for the header.
         in_flight: How many questions are in work at once; their calls share the program's bound.
         retry_failed: Ask the failed questions of an earlier run again, and those that were answered although something
             failed that may pass (`RunLine.impairments`), and only those and what is left. No cache answers the failed
@@ -102,6 +104,8 @@ def evaluate(
         configuration=configured,
         fingerprint=fingerprint_of(name, dataset, split, seed, configured),
         command=command,
+        compiled=compiled,
+        demonstrations=demonstrations_of(program),
     )
     tally = Tally(len(asked))
     with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:

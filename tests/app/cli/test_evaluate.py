@@ -137,13 +137,19 @@ def test_what_cannot_be_asked_is_told_first(evaluate, server, method, arguments,
 
 
 def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
-    keqa.save(AlwaysRetrieve(None, top_k=3), tmp_path / "rag")
+    shown = AlwaysRetrieve(None, top_k=3)
+    shown.answer.demos = [{"question": "Who?", "passages": ["Ann."], "answer": "Ann"}]
+    keqa.save(shown, tmp_path / "rag")
     keqa.save(KEQA(None, tries=3), tmp_path / "keqa")
     programs = ["--program", tmp_path / "rag", "--program", tmp_path / "keqa"]
     assert evaluate(["rag", "keqa"], *programs, command="compare").code == 0
     settings = {name: read_run(tmp_path / "runs" / f"{name}.jsonl").header for name in ("rag", "keqa")}
     assert settings["rag"].configuration["settings"]["top_k"] == 3
     assert settings["keqa"].configuration["settings"]["tries"] == 3
+    assert (settings["rag"].compiled, settings["rag"].demonstrations) == ("rag", {"answer": 1})
+    assert (settings["keqa"].compiled, set(settings["keqa"].demonstrations.values())) == ("keqa", {0})
+    note = "in the prompts of: Always retrieve. There are none in those of: KEQA."
+    assert note in (tmp_path / "runs" / "report" / "table1.md").read_text()
     ended = evaluate("rag", *programs, "--label", "alone")
     assert (ended.code, "holds a compiled keqa, which means nothing to rag" in " ".join(ended.err.split())) == (2, True)
 

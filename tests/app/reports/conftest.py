@@ -110,6 +110,8 @@ def make_run(
     model: str | None = None,
     prompts: str = "p",
     command: str = "",
+    demonstrations: dict[str, int] | None = None,
+    reference: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Run:
     """A run whose configuration is written as `keqa.runs.configuration.describe` writes it."""
@@ -120,6 +122,8 @@ def make_run(
         "models": {"task": {"model": model}} if model else {},
         "index": {"kind": index} if index else None,
     }
+    if reference is not None:
+        configuration["reference"] = reference
     header = RunHeader(
         method=method,
         label=label or method,
@@ -129,6 +133,7 @@ def make_run(
         configuration=configuration,
         fingerprint="0",
         command=command,
+        demonstrations=demonstrations,
     )
     return Run(header, list(lines))
 

@@ -153,18 +153,38 @@ def test_without_keqa_nothing_is_compared(scored):
     assert grid.notes[-1] == "KEQA was not run: there is nothing to compare with."
 
 
-def test_demonstrations_that_the_baselines_have_not_are_told(scored):
+def notes_on(scored, **shown):
+    """What Table 1 says of demonstrations, by the number that each method is shown."""
+    runs = [scored(name.replace("_", "-"), (1, 0), demonstrations=count) for name, count in shown.items()]
+    return [note for note in overall(entries_of(runs)).notes if "emonstrations" in note]
+
+
+def test_which_rows_have_demonstrations_and_which_have_none_is_told(scored):
+    some, none = {"answer": 4}, {"answer": 0}
+    assert notes_on(scored, rag=none, closed_book=some, keqa={"decomposing.decompose": 0, "picking.judge": 8}) == [
+        "There are demonstrations in the prompts of: Closed book, KEQA. There are none in those of: Always retrieve. "
+        "A part of a lead over these may be due to them."
+    ]
+    assert notes_on(scored, rag=some, closed_book=some, keqa=some) == []
+    assert notes_on(scored, rag=none, keqa=none) == []
+
+
+def test_of_run_files_without_a_count_no_more_is_said_than_is_known(scored):
     command = "keqa compare keqa rag cot-few-shot --program compiled"
-    methods = ("rag", "cot-few-shot", "keqa", "keqa-no-ukp")
-    notes = overall(entries_of([scored(method, (1, 0), command=command) for method in methods])).notes
-    assert (
-        "Made from a compiled program, with the demonstrations in it: CoT, few-shot, KEQA, KEQA w/o UKP. The prompts "
-        "of the other rows hold no demonstrations: a part of a lead over them may be due to these."
-    ) in notes
-    plain = overall(entries_of([scored(method, (1, 0)) for method in ("rag", "keqa")])).notes
-    assert not any("compiled" in note for note in plain)
-    alone = overall(entries_of([scored("keqa", (1, 0), command=command)])).notes
-    assert not any("compiled" in note for note in alone)
+    reference = {"variant": "similar", "entries": "0"}
+    runs = [
+        scored("rag", (1, 0), command=command),
+        scored("cot-few-shot", (1, 0), command=command),
+        scored("keqa", (1, 0), command=command, reference=reference),
+        scored("keqa-no-reference", (1, 0), command=command, reference={"variant": "none", "entries": "0"}),
+        scored("closed-book", (1, 0), demonstrations={"answer": 0}),
+    ]
+    (note,) = [note for note in overall(entries_of(runs)).notes if "emonstrations" in note]
+    assert note == (
+        "There are demonstrations in the prompts of: CoT, few-shot, KEQA. There are none in those of: Closed book. A "
+        "part of a lead over these may be due to them. The run files do not tell of: Always retrieve, KEQA w/o R."
+    )
+    assert notes_on(scored, rag=None, keqa=None) == []
 
 
 def test_two_runs_of_one_label_are_refused(scored):

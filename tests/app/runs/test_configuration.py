@@ -8,9 +8,10 @@ import pytest
 
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
+from keqa.programs.utility_reference import Entry, UtilityReference
 from keqa.reports.facets import facets_of
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
-from keqa.runs.configuration import describe
+from keqa.runs.configuration import demonstrations_of, describe
 from keqa.runs.lines import RunHeader
 
 
@@ -40,7 +41,7 @@ def test_the_parts_of_a_hybrid_are_told(index):
     assert (told["kind"], told["name"], told["constant"], told["depth"]) == (
         "HybridRetriever",
         "numbers + numbers",
-        60,
+        2,
         100,
     )
     assert told["parts"] == [own, own]
@@ -63,3 +64,18 @@ def test_tables_name_the_kind_of_retriever(kind, told):
         configuration={"index": {"kind": kind, "name": "numbers"}},
     )
     assert facets_of(header).retriever == told
+
+
+@pytest.mark.parametrize(("variant", "judge"), [("similar", 2), ("random", 2), ("none", 1)])
+def test_demonstrations_are_counted_by_predictor(variant, judge):
+    entries = [Entry(str(number), f"quiz {number}", f"passage {number}", True) for number in range(3)]
+    program = KEQA(None, reference=UtilityReference(k=2, variant=variant).fit(entries))
+    program.summarizing.summarize.demos = [{"question": "Who?"}] * 3
+    program.picking.judge.demos = [{"quiz": "Who?"}]
+    found = demonstrations_of(program)
+    assert found.keys() == dict(program.named_predictors()).keys()
+    assert {name: count for name, count in found.items() if count} == {
+        "picking.judge": judge,
+        "summarizing.summarize": 3,
+    }
+    assert demonstrations_of(AlwaysRetrieve(None)) == {"answer": 0}

@@ -73,6 +73,13 @@ def test_the_layout_of_a_file(tmp_path):
     }
 
 
+def test_a_header_tells_what_its_program_was_shown(tmp_path):
+    told = HEADER.model_copy(update={"compiled": "keqa", "demonstrations": {"answer": 0}})
+    path = write(tmp_path, header_line(told))
+    assert read_header(path) == told
+    assert read_header(write(tmp_path, header_line(HEADER))).demonstrations is None
+
+
 def test_choices_and_what_an_oracle_knew_are_there_where_there_are_any(tmp_path):
     choice = RIGHT.model_copy(update={"choices": ["Ann", "Bob"], "golds": {}})
     path = write(tmp_path, header_line(HEADER), run_line(choice))
