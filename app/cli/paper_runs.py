@@ -66,7 +66,7 @@ def estimated(plan: Plan) -> Grid:
             questions = list(plan.questions[one.dataset].examples)
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
-                settings = settings_for(spec.method)
+                settings = settings_for(spec.method, one.dataset)
                 found.append(estimate(one.dataset, spec, questions, retriever, settings, plan.program, model))
     return estimates(found)
 
@@ -104,9 +104,9 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
         retry_failed=plan.retry_failed,
     )
     # Neighbours with the same settings are run together, and the order stays that of the tables.
-    for _, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method)):
+    for _, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
         together = list(alike)
-        settings = settings_for(together[0].method)
+        settings = settings_for(together[0].method, one.dataset)
         rows = rows_of(together, replace(asking, settings=settings), leave_out=True)
         for line in told_failures(rows):
             status().print(f"{one.dataset}, {line}", style="yellow", markup=False, soft_wrap=True)

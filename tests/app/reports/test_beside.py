@@ -4,7 +4,7 @@ from keqa.errors import InputError
 from keqa.reports.beside import beside_the_paper
 from keqa.reports.experiments import check_labels, experiments, settings_for
 from keqa.reports.joining import entries_of
-from keqa.reports.published import TABLE_1, TABLE_5
+from keqa.reports.published import DATASETS, TABLE_1, TABLE_5
 from keqa.runs.methods import METHODS
 
 
@@ -65,11 +65,22 @@ def test_the_papers_experiments():
 
 
 def test_the_candidates_to_pick_from_are_for_keqa_and_what_searches_like_it():
-    given = {name for name, method in METHODS.items() if "top_k" in settings_for(method)}
+    given = {name for name, method in METHODS.items() if "top_k" in settings_for(method, "nq")}
     baselines = {name for name in given if METHODS[name].kind == "baseline"}
     assert baselines == {"rag", "rag-cot", "rowen", "slimplm"}
     assert given - baselines == {name for name, method in METHODS.items() if method.kind != "baseline"}
-    assert settings_for(METHODS["keqa"]) == {"tries": 5, "threshold": "0.8", "top_k": 10}
+    assert settings_for(METHODS["keqa"], "hotpotqa") == {"tries": 5, "threshold": "0.8", "top_k": 10}
+
+
+def test_questions_of_one_hop_are_not_decomposed():
+    undecomposed = {
+        (name, dataset)
+        for name, method in METHODS.items()
+        for dataset in DATASETS
+        if settings_for(method, dataset).get("decompose") is False
+    }
+    assert undecomposed == {(name, "nq") for name, method in METHODS.items() if method.kind != "baseline"}
+    assert settings_for(METHODS["rag"], "nq") == {"top_k": 10}
 
 
 def test_models_of_any_name_have_labels_of_their_own_that_name_files(tmp_path):
