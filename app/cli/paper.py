@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keqa.cli.paper_runs import Plan, estimated, measured
+from keqa.cli.paper_runs import Plan, by_role, estimated, measured
+from keqa.cli.running import Models
 from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
@@ -23,7 +25,11 @@ def reproduce_paper(
     out: Path | None,
     as_json: bool,
     lm: str | None = None,
+    consistency_lm: str | None = None,
+    utility_lm: str | None = None,
     api_base: str | None = None,
+    consistency_api_base: str | None = None,
+    utility_api_base: str | None = None,
     index: str | None = None,
     dense_index: str | None = None,
     other_lm: Sequence[str] = (),
@@ -41,6 +47,7 @@ def reproduce_paper(
         ConfigurationError: A key, model or setting is wrong.
     """
     from keqa.cli.console import results, status
+    from keqa.cli.given import refuse_stray_addresses
     from keqa.reports.experiments import SAMPLE, check_labels, experiments, needs_program
     from keqa.reports.published import DATASETS
     from keqa.reports.render import Rendered
@@ -48,6 +55,8 @@ def reproduce_paper(
 
     if lm is None or index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
+    models = Models(lm, consistency_lm, utility_lm, api_base, consistency_api_base, utility_api_base)
+    refuse_stray_addresses(**asdict(models))
     others = list(dict.fromkeys(other_lm))
     named = {one.partition(":")[0]: one for one in data or DATASETS}
     planned = list(experiments(list(named), program=program is not None, dense=dense_index is not None, others=others))
@@ -55,8 +64,7 @@ def reproduce_paper(
     plan = Plan(
         planned,
         questions,
-        lm,
-        api_base,
+        models,
         others,
         index,
         dense_index,
@@ -66,7 +74,7 @@ def reproduce_paper(
         out or Path("runs") / "paper",
     )
     check_labels(planned, plan.out)
-    _check_models(plan)
+    _check_models(plan, dry_run)
     if program is None:
         left_out = ", ".join(needs_program())
         status().print(f"left out, for they need --program: {left_out}", style="yellow", markup=False, soft_wrap=True)
@@ -78,18 +86,22 @@ def reproduce_paper(
         results().print(Rendered(grid))
 
 
-def _check_models(plan: Plan) -> None:
-    """Build every language model, so that a wrong one is told before the first question.
+def _check_models(plan: Plan, dry_run: bool) -> None:
+    """Build every language model, so that a wrong one is told before the first question; a dry run asks none of them.
 
     Raises:
-        ConfigurationError: A string names nothing usable, or a key or an address is missing.
+        ConfigurationError: A string names nothing usable, or a key or an address is missing that is needed.
     """
-    from keqa.lms import build_lm
+    from keqa.lms import build_roles, check_model
 
-    build_lm(plan.lm, api_base=plan.api_base)
-    for model in plan.others:
+    if dry_run:
+        for model in (*by_role(plan.models).values(), *plan.others):
+            check_model(model)
+        return
+    build_roles(**asdict(plan.models))
+    for number, model in enumerate(plan.others):
         try:
-            build_lm(model)
+            build_roles(**asdict(plan.models_of(number)))
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"--other-lm {model}: {error} (--api-base is the address of --lm; another model's is read from the "

@@ -8,12 +8,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keqa.cli.running import Models
+
 if TYPE_CHECKING:
     from keqa.reports.experiments import Experiment
     from keqa.reports.grid import Grid
     from keqa.runs.questions import Questions
 
-__all__ = ["TABLES", "Plan", "estimated", "measured"]
+__all__ = ["TABLES", "Plan", "by_role", "estimated", "measured"]
 
 TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""
@@ -26,9 +28,8 @@ class Plan:
     Attributes:
         experiments: The runs.
         questions: By data set.
-        lm: The language model.
-        api_base: Its address.
-        others: Other language models, for Table 4.
+        models: The language models of all roles.
+        others: Other language models of the task, for Table 4.
         index: The corpus.
         dense_index: The same with a dense retriever.
         program: A compiled program.
@@ -39,8 +40,7 @@ class Plan:
 
     experiments: list[Experiment]
     questions: dict[str, Questions]
-    lm: str
-    api_base: str | None
+    models: Models
     others: list[str]
     index: str
     dense_index: str | None
@@ -48,6 +48,38 @@ class Plan:
     in_flight: int
     retry_failed: bool
     out: Path
+
+    def models_of(self, other: int | None) -> Models:
+        """The language models of an experiment.
+
+        Args:
+            other: Position of another LM for the task; the discriminators that were named stay, where they are.
+        """
+        from keqa.lms import address_for
+
+        models = self.models
+        if other is None:
+            return models
+
+        def address(model: str | None, own: str | None) -> str | None:
+            return model and address_for(model, own, str(models.lm), models.api_base)
+
+        consistency = address(models.consistency_lm, models.consistency_api_base)
+        utility = address(models.utility_lm, models.utility_api_base)
+        known = {models.consistency_lm: consistency, models.utility_lm: utility}
+        return replace(
+            models,
+            lm=self.others[other],
+            api_base=known.get(self.others[other]),
+            consistency_api_base=consistency,
+            utility_api_base=utility,
+        )
+
+
+def by_role(models: Models) -> dict[str, str]:
+    """The model string of each role."""
+    lm = str(models.lm)
+    return {"task": lm, "consistency": models.consistency_lm or lm, "utility": models.utility_lm or lm}
 
 
 def estimated(plan: Plan) -> Grid:
@@ -57,17 +89,18 @@ def estimated(plan: Plan) -> Grid:
     from keqa.reports.estimate import estimate
     from keqa.reports.estimate_table import estimates
     from keqa.reports.experiments import settings_for
+    from keqa.runs.making import Parts, own_of
 
     found = []
     with status().status("rehearsing…") as shown:
         for one in plan.experiments:
-            model = plan.lm if one.lm is None else plan.others[one.lm]
-            retriever = open_retriever(plan.dense_index if one.dense else plan.index, model)
-            questions = list(plan.questions[one.dataset].examples)
+            models, questions = plan.models_of(one.lm), plan.questions[one.dataset]
+            retriever = open_retriever(plan.dense_index if one.dense else plan.index, models.lm)
+            own = {**questions.settings, **own_of(models.lm)}
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
-                settings = settings_for(spec.method, one.dataset)
-                found.append(estimate(one.dataset, spec, questions, retriever, settings, plan.program, model))
+                parts = Parts(retriever, None, settings_for(spec.method, one.dataset), plan.program, own=own)
+                found.append(estimate(one.dataset, spec, list(questions.examples), parts, by_role(models)))
     return estimates(found)
 
 
@@ -90,13 +123,12 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
     from keqa.cli.console import status
     from keqa.cli.run_table import told_failures
-    from keqa.cli.running import Asking, Models, rows_of
+    from keqa.cli.running import Asking, rows_of
     from keqa.reports.experiments import settings_for
 
-    models = Models(plan.lm, api_base=plan.api_base) if one.lm is None else Models(plan.others[one.lm])
     asking = Asking(
         plan.questions[one.dataset],
-        models,
+        plan.models_of(one.lm),
         plan.out / one.dataset,
         plan.dense_index if one.dense else plan.index,
         plan.program,

@@ -46,7 +46,20 @@ def reproduce(
     lm: Annotated[
         str | None, typer.Option("--lm", "-m", help="As for keqa ask.", rich_help_panel=_PAPER, show_default=False)
     ] = None,
+    consistency_lm: Annotated[
+        str | None,
+        typer.Option(help="As for keqa ask; the paper's D_s, and SlimPLM's proxy.", rich_help_panel=_PAPER),
+    ] = None,
+    utility_lm: Annotated[
+        str | None, typer.Option(help="As for keqa ask; the paper's D_u.", rich_help_panel=_PAPER)
+    ] = None,
     api_base: Annotated[str | None, typer.Option(help="Address of the server of --lm.", rich_help_panel=_PAPER)] = None,
+    consistency_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --consistency-lm.", rich_help_panel=_PAPER)
+    ] = None,
+    utility_api_base: Annotated[
+        str | None, typer.Option(help="Address of the server of --utility-lm.", rich_help_panel=_PAPER)
+    ] = None,
     index: Annotated[
         str | None,
         typer.Option("--index", "-i", help="The corpus, as an index of keqa index.", rich_help_panel=_PAPER),
@@ -57,8 +70,8 @@ def reproduce(
     other_lm: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another language model, for Table 4; once for each. The address of its server is read from the "
-            "environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
+            help="Another language model instead of --lm, for Table 4; once for each. Its server's address is read "
+            "from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
             rich_help_panel=_PAPER,
         ),
     ] = None,
@@ -111,7 +124,11 @@ def reproduce(
     chosen = names or []
     own: dict[str, Any] = {
         "lm": lm,
+        "consistency_lm": consistency_lm,
+        "utility_lm": utility_lm,
         "api_base": api_base,
+        "consistency_api_base": consistency_api_base,
+        "utility_api_base": utility_api_base,
         "index": index,
         "dense_index": dense_index,
         "other_lm": other_lm or None,

@@ -1,7 +1,7 @@
 """Language models: from model strings, in this process or served, and what this machine offers."""
 
 from keqa.lms.adapter import PatientChatAdapter, adapter
-from keqa.lms.build import Roles, ServedLM, build_lm, build_roles, supports_n
+from keqa.lms.build import Roles, ServedLM, address_for, build_lm, build_roles, check_model, supports_n
 from keqa.lms.discover import Suggestion, suggestions
 
 __all__ = [
@@ -10,8 +10,10 @@ __all__ = [
     "ServedLM",
     "Suggestion",
     "adapter",
+    "address_for",
     "build_lm",
     "build_roles",
+    "check_model",
     "suggestions",
     "supports_n",
 ]

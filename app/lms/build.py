@@ -103,9 +103,7 @@ def build_lm(
         MissingExtraError: A package is missing.
     """
     model = model.strip()
-    provider, _, name = model.partition("/")
-    if not model or (provider in IN_PROCESS and not name):
-        raise ConfigurationError(f"{model or 'An empty string'!s} is not a model. Examples: {EXAMPLES}")
+    provider, name = _parts(model)
     if provider not in IN_PROCESS:
         return _served(
             model,
@@ -135,6 +133,39 @@ def build_lm(
         cache=cache,
         **{"stop": list(IN_PROCESS_STOP), **kwargs},
     )
+
+
+def check_model(model: str) -> None:
+    """Refuse a model string that `build_lm` would refuse whatever key and address it were given.
+
+    Args:
+        model: See the table of this module.
+
+    Raises:
+        ConfigurationError: The string names nothing usable.
+        MissingExtraError: A package is missing.
+    """
+    model = model.strip()
+    provider, name = _parts(model)
+    if provider in IN_PROCESS:
+        _place(provider, name)
+    else:
+        _provider(model, None)
+
+
+def address_for(model: str | dspy.LM, own: str | None, lm: str | dspy.LM, api_base: str | None) -> str | None:
+    """The address of a role's LM: its own, or else that of the task's LM where both are of one provider.
+
+    Args:
+        model: The LM of the role.
+        own: Its address.
+        lm: The LM of the task.
+        api_base: Its address.
+    """
+    if own or model == lm:
+        return own or api_base
+    same = isinstance(model, str) and isinstance(lm, str) and model.split("/")[0] == lm.split("/")[0]
+    return api_base if same else None
 
 
 def build_roles(
@@ -170,17 +201,11 @@ def build_roles(
             built[model, base] = build_lm(model, api_base=base, **kwargs)
         return built[model, base]
 
-    def base_for(model: str | dspy.LM, own: str | None) -> str | None:
-        if own or model == lm:
-            return own or api_base
-        same = isinstance(model, str) and isinstance(lm, str) and model.split("/")[0] == lm.split("/")[0]
-        return api_base if same else None
-
     judge, picker = consistency_lm or lm, utility_lm or lm
     return Roles(
         task=make(lm, api_base),
-        consistency=make(judge, base_for(judge, consistency_api_base)),
-        utility=make(picker, base_for(picker, utility_api_base)),
+        consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),
+        utility=make(picker, address_for(picker, utility_api_base, lm, api_base)),
     )
 
 
@@ -230,6 +255,14 @@ def fingerprint(path: str) -> str:
                 stream.seek(-HASHED_END, os.SEEK_END)
                 digest.update(stream.read())
     return digest.hexdigest()[:12]
+
+
+def _parts(model: str) -> tuple[str, str]:
+    """Provider and name of a model string."""
+    provider, _, name = model.partition("/")
+    if not model or (provider in IN_PROCESS and not name):
+        raise ConfigurationError(f"{model or 'An empty string'!s} is not a model. Examples: {EXAMPLES}")
+    return provider, name
 
 
 def _place(provider: str, name: str) -> str:

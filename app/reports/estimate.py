@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from keqa.data.example import as_example
 from keqa.errors import StageError
@@ -13,9 +12,6 @@ from keqa.programs.records import Cost
 from keqa.reports.rehearsal import stand_in
 from keqa.runs.making import Parts, make
 from keqa.runs.methods import Spec
-
-if TYPE_CHECKING:
-    from keqa.retrievers import Retriever
 
 __all__ = ["Bounds", "Estimate", "Spent", "counter", "estimate", "price"]
 
@@ -70,16 +66,20 @@ class Estimate:
     Attributes:
         dataset: The data set.
         label: The run's name.
-        model: The language model of all roles.
         questions: How many there are to ask.
-        bounds: For all of them.
+        bounds: For all of them, by language model.
     """
 
     dataset: str
     label: str
-    model: str
     questions: int
-    bounds: Bounds
+    bounds: Mapping[str, Bounds]
+
+    @property
+    def total(self) -> Bounds:
+        """Over all language models."""
+        every = self.bounds.values()
+        return Bounds(sum((one.known for one in every), Spent()), sum((one.unknown for one in every), Spent()))
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,8 @@ def estimate(
     dataset: str,
     spec: Spec,
     questions: Sequence[Any],
-    retriever: Retriever | None,
-    settings: Mapping[str, Any],
-    program: Path | None,
-    model: str,
+    parts: Parts,
+    models: Mapping[str, str],
 ) -> Estimate:
     """Rehearse a method on a few questions of a data set.
 
@@ -104,25 +102,29 @@ def estimate(
         dataset: Its name.
         spec: The method.
         questions: All that there are to ask.
-        retriever: The passages that all search.
-        settings: Arguments for every method that has them.
-        program: A compiled program, whose demonstrations are in the prompts.
-        model: The language model whose tokens are counted; it is not asked.
+        parts: What it is made from; stand-ins are put in the place of its language models.
+        models: By role, the language models whose tokens are counted; they are not asked.
 
     Raises:
         ConfigurationError: The method cannot be made.
     """
     from keqa.programs.draws import SharedDraws
 
-    tokens = counter(model)
+    rehearsed = questions[:REHEARSED]
     spent = []
     for knows in (True, False):
-        lm = stand_in(knows, tokens)
-        parts = Parts(retriever, _Roles(lm, lm, lm), settings, program, SharedDraws(probabilities=True))
-        asked = make(spec, parts)
-        costs = [_spent(_cost(asked, question)) for question in questions[:REHEARSED]]
-        spent.append(sum(costs, Spent()).times(len(questions) / len(costs)))
-    return Estimate(dataset, spec.label, model, len(questions), Bounds(*spent))
+        made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
+        lms = _Roles(**{role: made[model] for role, model in models.items()})
+        asked = make(spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True)))
+        costs = [_cost(asked, question) for question in rehearsed]
+        factor = len(questions) / len(rehearsed)
+        spent.append(
+            {model: sum((_spent(cost, model, models) for cost in costs), Spent()).times(factor) for model in made}
+        )
+    known, unknown = spent
+    return Estimate(
+        dataset, spec.label, len(questions), {model: Bounds(known[model], unknown[model]) for model in known}
+    )
 
 
 def counter(model: str) -> Callable[[str], int]:
@@ -163,6 +165,11 @@ def _cost(program: Any, question: Any) -> Cost:
     return cost
 
 
-def _spent(cost: Cost) -> Spent:
-    roles = cost.by_role.values()
-    return Spent(cost.lm_requests, sum(r.prompt_tokens for r in roles), sum(r.completion_tokens for r in roles))
+def _spent(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
+    """What a question costs of one language model, in all roles that it has."""
+    roles = [role for name, role in cost.by_role.items() if models[name] == model]
+    return Spent(
+        sum(role.samples for role in roles),
+        sum(role.prompt_tokens for role in roles),
+        sum(role.completion_tokens for role in roles),
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
 
 from keqa.reports.estimate import Bounds, Estimate, Spent, price
 from keqa.reports.grid import Cell, Column, Grid, Row, text
@@ -22,40 +24,43 @@ _COLUMNS = (
 
 
 def estimates(found: Sequence[Estimate]) -> Grid:
-    """A row a method and data set, and their sum.
+    """A row a method and data set, and their sum; the sum of each language model, where there are several.
 
     Args:
         found: What was rehearsed.
     """
-    prices = [[price(one.model, end) for end in (one.bounds.least, one.bounds.most)] for one in found]
-    rows = [
-        Row((text(one.dataset), text(one.label), _count(one.questions), *_counts([one.bounds]), *map(_dollars, paid)))
-        for one, paid in zip(found, prices, strict=True)
-    ]
-    every = (_count(sum(one.questions for one in found)), *_counts([one.bounds for one in found]))
-    rows.append(Row((text("all"), text(""), *every, *map(_dollars, _totals(prices))), ruled=True))
+    rows = [_row(one.dataset, one.label, [one]) for one in found]
+    rows.append(_row("all", "", found, ruled=True))
+    models = list(dict.fromkeys(model for one in found for model in one.bounds))
+    for model in models if len(models) > 1 else ():
+        of_it = [replace(one, bounds={model: one.bounds[model]}) for one in found if model in one.bounds]
+        rows.append(_row("all", model, of_it))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
         "knows nothing. What runs share is counted for each, and a request that brings several samples as several.",
     ]
-    unknown = dict.fromkeys(one.model for one, paid in zip(found, prices, strict=True) if None in paid)
+    unknown = [model for model in models if price(model, Spent()) is None]
     if unknown:
-        notes.append(f"The price of {', '.join(unknown)} is unknown: LiteLLM's price map does not have it.")
+        notes.append(
+            f"The price of {', '.join(unknown)} is unknown: LiteLLM's price map does not have it, and no sum of "
+            "dollars includes it."
+        )
     return Grid("estimate", "What it will cost", _COLUMNS, tuple(rows), tuple(notes))
 
 
-def _counts(bounds: Sequence[Bounds]) -> list[Cell]:
-    least, most = (sum(ends, Spent()) for ends in ([b.least for b in bounds], [b.most for b in bounds]))
-    return [_count(getattr(end, name)) for name in ("calls", "read", "written") for end in (least, most)]
+def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False) -> Row:
+    bounds = [one.total for one in found]
+    ends = [sum((one.least for one in bounds), Spent()), sum((one.most for one in bounds), Spent())]
+    counts = [_count(getattr(end, name)) for name in ("calls", "read", "written") for end in ends]
+    paid = [_dollars(_price(found, which)) for which in (attrgetter("least"), attrgetter("most"))]
+    return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *counts, *paid), ruled=ruled)
 
 
-def _totals(prices: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """The sums of the least and of the most; none where a price is unknown."""
-    totals: list[float | None] = []
-    for ends in zip(*prices, strict=True):
-        known = [one for one in ends if one is not None]
-        totals.append(sum(known) if len(known) == len(ends) else None)
-    return totals
+def _price(found: Sequence[Estimate], end: Callable[[Bounds], Spent]) -> float | None:
+    """What the language models cost whose price is known; none where there is no such one."""
+    prices = [price(model, end(bounds)) for one in found for model, bounds in one.bounds.items()]
+    known = [one for one in prices if one is not None]
+    return sum(known) if known else None
 
 
 def _count(value: float) -> Cell:

@@ -4,6 +4,7 @@ import pytest
 from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError
+from keqa.runs.reading import read_run
 
 QUESTIONS = [
     {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
@@ -116,17 +117,84 @@ def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monk
     assert server.count == 0
 
 
+def test_a_dry_run_needs_no_key_and_no_address(keqa_command, papers, monkeypatch):
+    for name in ("API_BASE", "BASE_URL"):
+        monkeypatch.delenv(f"HOSTED_VLLM_{name}", raising=False)
+    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("closed-book", "keqa"))
+    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    models = ["--lm", "openai/gpt-4o-mini", "--consistency-lm", "hosted_vllm/llama", "--other-lm", "hosted_vllm/mine"]
+    ended = keqa_command("reproduce", "paper", *models, *papers, "--dry-run", "--json")
+    assert ended.code == 0, ended.err
+    rows = {row["run"]: row for row in json.loads(ended.out)["estimate"]}
+    # One quiz, for a question of NQ is of one hop: four draws that agree; or five that are compared, and the passage
+    # that is found for one of the two.
+    assert (rows["keqa"]["LM calls least"], rows["keqa"]["LM calls most"]) == (2 * 4, 2 * (5 + 10) + 1)
+    assert rows["hosted_vllm/llama"]["LM calls most"] == 2 * 10
+    assert rows[""]["US dollars most"] == rows["openai/gpt-4o-mini"]["US dollars most"] > 0
+
+
+@pytest.mark.parametrize("option", ["--lm", "--consistency-lm", "--utility-lm", "--other-lm"])
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_wrong_language_model_is_told_before_the_first_question(keqa_command, papers, server, monkeypatch, more):
+def test_a_language_model_that_is_none_is_told_before_the_first_question(keqa_command, papers, server, option, more):
+    lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
+    ended = keqa_command("reproduce", "paper", *lm, option, "nobody/knows", *papers, *more)
+    assert ended.code == 2
+    assert "'nobody/knows' names no provider" in ended.err
+    assert server.count == 0
+
+
+def test_a_language_model_without_an_address_is_told_before_the_first_question(
+    keqa_command, papers, server, monkeypatch
+):
     monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
     monkeypatch.delenv("HOSTED_VLLM_BASE_URL", raising=False)
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--other-lm", "hosted_vllm/mine"]
-    ended = keqa_command("reproduce", "paper", *lm, *papers, *more)
+    lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
+    ended = keqa_command("reproduce", "paper", *lm, "--other-lm", "hosted_vllm/mine", *papers)
     assert ended.code == 2
     assert "--other-lm hosted_vllm/mine" in ended.err
     assert "HOSTED_VLLM_API_BASE" in ended.err
+    ended = keqa_command("reproduce", "paper", *lm, "--utility-api-base", "http://x/v1", *papers, "--dry-run")
+    assert (ended.code, "--utility-api-base needs --utility-lm" in ended.err) == (2, True)
     assert server.count == 0
-    assert keqa_command("reproduce", "paper", "--lm", "nobody/knows", *papers, *more).code == 2
+
+
+def test_the_discriminators_are_language_models_of_their_own(keqa_command, papers, server, monkeypatch, tmp_path):
+    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("keqa", "slimplm"))
+    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    answers, asked = server.reply, {"scripted": [], "llama": []}
+
+    def reply(messages, n, body):
+        text = messages[-1]["content"]
+        asked[body["model"]].append(text)
+        if "[[ ## question ## ]]" in text:
+            return [markers(reasoning="She is married to him.", answer="Flora Isvik", known=True)] * n
+        return answers(messages, n, body)
+
+    server.reply = reply
+    models = ["--lm", "openai/scripted", "--api-base", server.api_base]
+    for role in ("consistency", "utility"):
+        models += [f"--{role}-lm", "hosted_vllm/llama", f"--{role}-api-base", server.api_base]
+    ended = keqa_command("reproduce", "paper", *models, *papers, "--out", tmp_path / "runs", "--json")
+    assert ended.code == 0, ended.err
+    told = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
+    judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
+    used = {name: one.configuration["models"] for name, one in told.items()}
+    assert {role: one["model"] for role, one in used["keqa"].items()} == {"task": "openai/scripted", **judges}
+    assert {role: one["model"] for role, one in used["slimplm"].items()} == {
+        "task": "openai/scripted",
+        "consistency": "hosted_vllm/llama",
+    }
+    assert told["keqa"].configuration["settings"]["decompose"] is False
+    assert "--consistency-lm hosted_vllm/llama --consistency-api-base" in told["keqa"].command
+    # D_s compares, D_u judges passages, and SlimPLM's proxy judges what it has proposed; the task's LM does none of it.
+    fields = ("[[ ## first_answer ## ]]", "[[ ## passage ## ]]", "[[ ## heuristic_answer ## ]]")
+    assert [any(field in text for text in asked["llama"]) for field in fields] == [True, True, True]
+    assert not any(field in text for text in asked["scripted"] for field in fields)
+    # Another judge is another run.
+    models[models.index("hosted_vllm/llama")] = "hosted_vllm/mistral"
+    ended = keqa_command("reproduce", "paper", *models, *papers, "--out", tmp_path / "runs")
+    assert ended.code == 2
+    assert "models.consistency.model was" in ended.err
 
 
 def test_a_method_without_token_probabilities_is_left_out(keqa_command, papers, server, monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
-from keqa.lms import adapter, build_lm, build_roles, supports_n
+from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n
 from keqa.lms.build import fingerprint
 from keqa.signatures import AnswerQuiz
 
@@ -57,6 +57,17 @@ def test_a_missing_key_is_named(model: str, names: str) -> None:
 def test_vllm_without_an_address_is_told() -> None:
     with pytest.raises(ConfigurationError, match="needs the server's address"):
         build_lm("hosted_vllm/some")
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "hosted_vllm/some", "keqa/tiny", "transformers/of/mine"])
+def test_a_model_string_can_be_checked_without_key_address_and_weights(model: str) -> None:
+    check_model(model)
+
+
+@pytest.mark.parametrize("model", ["", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/", "keqa/large"])
+def test_a_string_that_names_nothing_is_told_without_building(model: str) -> None:
+    with pytest.raises(ConfigurationError):
+        check_model(model)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://x/v1", "http://me:secret@host/v1"])

@@ -4,6 +4,7 @@ from keqa.data.example import as_examples
 from keqa.reports.estimate import Bounds, Estimate, Spent, estimate, price
 from keqa.reports.estimate_table import estimates
 from keqa.reports.rehearsal import stand_in
+from keqa.runs.making import Parts
 from keqa.runs.methods import METHODS, parse_spec
 
 KNOWN, UNKNOWN = 0, 1
@@ -14,21 +15,43 @@ def rehearse(retriever):
     questions = as_examples({"question": f"Who is number {n}?", "answer": "x"} for n in range(40))
     found = retriever("A passage.", "Another one.")
 
-    def run(name, model="openai/gpt-4o-mini", **settings):
-        return estimate("mine", parse_spec(name), questions, found, settings, None, model)
+    def run(name, model="openai/gpt-4o-mini", judge=None, **settings):
+        models = {"task": model, "consistency": judge or model, "utility": judge or model}
+        return estimate("mine", parse_spec(name), questions, Parts(found, None, settings), models)
 
     return run
 
 
 def test_calls_are_those_of_the_program(rehearse):
     book = rehearse("closed-book")
-    assert (book.questions, book.bounds.known.calls, book.bounds.unknown.calls) == (40, 40, 40)
+    assert (book.questions, book.total.known.calls, book.total.unknown.calls) == (40, 40, 40)
     # Known: decompose, two quizzes of four equal draws, summarize. Unknown: all five draws of both, each compared with
     # every earlier one, two passages judged for each, answers, summary.
-    keqa = rehearse("keqa", tries=5, threshold="0.8", top_k=10).bounds
+    keqa = rehearse("keqa", tries=5, threshold="0.8", top_k=10).total
     assert keqa.known.calls == 40 * (1 + 2 * 4 + 1)
     assert keqa.unknown.calls == 40 * (1 + 2 * (5 + 10 + 2) + 1)
     assert keqa.most.read > keqa.least.read > 0
+
+
+def test_each_language_model_is_asked_in_its_roles(rehearse):
+    mine, judge = "openai/gpt-4o-mini", "hosted_vllm/llama"
+    keqa = rehearse("keqa", mine, judge, tries=5, threshold="0.8", top_k=10).bounds
+    # As above: the comparisons and the passages are the judge's.
+    assert (keqa[mine].known.calls, keqa[mine].unknown.calls) == (40 * (1 + 2 * 4 + 1), 40 * (1 + 2 * 5 + 1))
+    assert (keqa[judge].known.calls, keqa[judge].unknown.calls) == (0, 40 * 2 * (10 + 2))
+    # SlimPLM's proxy proposes and judges, and where it does not know, rewrites and judges two queries.
+    slimplm = rehearse("slimplm", mine, judge).bounds
+    assert (slimplm[mine].known.calls, slimplm[mine].unknown.calls) == (40, 40)
+    assert (slimplm[judge].known.calls, slimplm[judge].unknown.calls) == (40 * 2, 40 * (2 + 1 + 2))
+    assert set(rehearse("keqa", mine).bounds) == {mine}
+
+
+def test_rowen_answers_each_of_six_wordings_in_two_languages(rehearse):
+    # Known: the wordings come out alike. Unknown: an answer, six wordings, each with two answers, a translation and a
+    # comparison, and the answer from passages.
+    most = rehearse("rowen").total.most.calls
+    assert most == 40 * (1 + 6 + 6 * (2 + 1 + 1) + 1)
+    assert rehearse("rowen", language=None).total.most.calls == 40 * (1 + 6 + 6 * (1 + 1) + 1)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +70,14 @@ def test_calls_are_those_of_the_program(rehearse):
     ],
 )
 def test_the_most_is_every_step_that_a_method_may_take(rehearse, name, least, most):
-    bounds = rehearse(name).bounds
+    bounds = rehearse(name).total
     assert (bounds.least.calls / 40, bounds.most.calls / 40) == (least, most)
     assert bounds.most == bounds.unknown
 
 
 @pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.kind == "baseline" and not one.learned])
 def test_every_existing_method_can_be_rehearsed(rehearse, name):
-    found = rehearse(name).bounds
+    found = rehearse(name).total
     assert found.least.calls >= 40
     assert found.most.written > 0
 
@@ -72,7 +95,7 @@ def test_prices_are_those_of_the_map_that_comes_with_litellm():
 
 def test_the_table_sums_up_and_says_which_price_is_unknown(capsys):
     one = Bounds(Spent(10, 1_000_000, 0), Spent(20, 500_000, 1_000_000))
-    rows = [Estimate("nq", "keqa", "gpt-3.5-turbo", 5, one), Estimate("nq", "rag", "gpt-3.5-turbo", 5, one)]
+    rows = [Estimate("nq", name, 5, {"gpt-3.5-turbo": one}) for name in ("keqa", "rag")]
     grid = estimates(rows)
     assert [cell.text for cell in grid.rows[0].cells] == [
         "nq",
@@ -89,8 +112,15 @@ def test_the_table_sums_up_and_says_which_price_is_unknown(capsys):
     ]
     assert [cell.text for cell in grid.rows[-1].cells][:4] == ["all", "", "10", "20"]
     assert [cell.text for cell in grid.rows[-1].cells][-2:] == ["0.50", "4.00"]
-    unknown = estimates([*rows, Estimate("nq", "keqa-b", "hosted_vllm/mine", 5, one)])
-    assert [cell.text for cell in unknown.rows[-1].cells][-2:] == ["unknown", "unknown"]
+    assert len(grid.rows) == 3
+    unknown = estimates([*rows, Estimate("nq", "keqa-b", 5, {"gpt-3.5-turbo": one, "hosted_vllm/mine": one})])
+    (keqa_b, *sums) = [[cell.text for cell in row.cells] for row in unknown.rows[2:]]
+    assert (keqa_b[3:5], keqa_b[-2:]) == (["20", "40"], ["0.25", "2.00"])
+    assert [(one[:3], one[3:5], one[-2:]) for one in sums] == [
+        (["all", "", "15"], ["40", "80"], ["0.75", "6.00"]),
+        (["all", "gpt-3.5-turbo", "15"], ["30", "60"], ["0.75", "6.00"]),
+        (["all", "hosted_vllm/mine", "5"], ["10", "20"], ["unknown", "unknown"]),
+    ]
     assert unknown.notes[-1].startswith("The price of hosted_vllm/mine is unknown")
     assert capsys.readouterr().out == ""
 
