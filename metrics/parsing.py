@@ -29,7 +29,7 @@ class Parsed:
 
     Attributes:
         failed: Outputs that did not parse.
-        outputs: Requests made, answered by the cache or not.
+        outputs: Replies drawn, now or before by what a cache answered; a request may bring several.
     """
 
     failed: int
@@ -55,7 +55,7 @@ def parse_failures(records: Iterable[QuestionRecord]) -> Parsed:
     failed = outputs = 0
     for record in records:
         failed += unreadable(record)
-        outputs += record.cost.lm_requests
+        outputs += record.cost.samples
     return Parsed(min(failed, outputs), outputs)
 
 

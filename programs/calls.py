@@ -71,6 +71,7 @@ class CallError(Exception):
         message: Its message, shortened.
         overflow: Whether the prompt exceeded the context window.
         unusable: Whether there was a reply, which could not be used.
+        spoilt: How many such replies there were; more than one only of a request for several.
     """
 
     def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
@@ -78,6 +79,7 @@ class CallError(Exception):
         self.message = message if len(message) <= 500 else message[:497] + "..."
         self.overflow = overflow
         self.unusable = unusable
+        self.spoilt = int(unusable)
         super().__init__(f"{cause}: {self.message}")
 
 
@@ -245,7 +247,10 @@ class Session:
             listener.refuse_truncated()
         except Exception as error:
             event.failed = True
-            raise _typed(error) from error
+            known = _typed(error)
+            if isinstance(known, CallError) and known.unusable and len(listener.replies) > 1:
+                known.spoilt = listener.spoilt(predictor.signature)
+            raise known from error
         finally:
             # A request that failed without a reply reports no usage, yet it was made.
             event.calls = max(meter.calls, int(event.failed and not listener.history))
@@ -388,6 +393,18 @@ class _Listener:
         """Raise where a reply ended at the token limit before it was complete."""
         if any(map(_cut, self.replies)):
             raise CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
+
+    def spoilt(self, signature: type[dspy.Signature]) -> int:
+        """How many replies were cut off or cannot be read; at least one."""
+        adapter = dspy.settings.adapter or dspy.ChatAdapter()
+        return max(1, sum(_cut(reply) or not _readable(adapter, signature, reply[0]) for reply in self.replies))
+
+
+def _readable(adapter: dspy.Adapter, signature: type[dspy.Signature], text: str) -> bool:
+    try:
+        return bool(text) and bool(adapter.parse(signature, text))
+    except AdapterParseError:
+        return False
 
 
 def _cut(reply: tuple[str, str | None]) -> bool:

@@ -162,6 +162,8 @@ class Examination(Stage):
             )
         except CallError as error:
             if error.unusable:
+                for _ in range(error.spoilt):
+                    self._note_failed(session, found, error, f"all {count} samples drawn again, one by one")
                 return None
             self._note_failed(session, found, error, f"counted as {count} samples without a vote")
             found.draws += [Draw(error=error.cause) for _ in range(count)]

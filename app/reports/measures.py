@@ -32,7 +32,7 @@ def made_anew(line: Brief) -> bool:
 
 def parsed(lines: Sequence[Brief]) -> Parsed:
     """How many outputs did not parse."""
-    outputs = sum(line.paid.requests for line in lines)
+    outputs = sum(line.paid.samples for line in lines)
     return Parsed(min(sum(line.unreadable for line in lines), outputs), outputs)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from types import SimpleNamespace
 
 import dspy
 import pytest
 from dspy.utils.exceptions import LMInvalidRequestError, LMServerError
 
 from keqa.errors import ConfigurationError
-from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _typed, run_blocking, text_of
+from keqa.lms.adapter import adapter
+from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _Listener, _typed, run_blocking, text_of
 from keqa.programs.extraction import KeySentences
 from keqa.programs.ledger import Event, Ledger
 from keqa.programs.records import CriticalPath, RoleCost
 from keqa.retrievers.caching import Kept
+from keqa.signatures import AnswerQuiz
 
 
 def finished(ledger: Ledger, role: str, after: set[int], seconds: float) -> int:
@@ -143,3 +146,18 @@ def test_text_loses_a_marker_left_in():
 def test_what_is_shared_is_never_copied():
     held = Shared([1])
     assert copy.deepcopy(held) is held
+
+
+def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
+    whole, bare = "[[ ## answer ## ]]\na\n\n[[ ## completed ## ]]", "[[ ## answer ## ]]\na"
+    replies = [(whole, "stop"), (whole, "length"), (bare, "stop"), (bare, "length"), ("a", "stop"), (None, "stop")]
+    listener = _Listener()
+    listener.history = [
+        {
+            "outputs": [text if text is None else {"text": text} for text, _ in replies],
+            "response": SimpleNamespace(choices=[{"finish_reason": reason} for _, reason in replies]),
+        }
+    ]
+    assert len(listener.replies) == 6
+    with dspy.context(adapter=adapter()):
+        assert listener.spoilt(AnswerQuiz) == 3

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.lms import build_lm
+from keqa.metrics.parsing import Parsed, parse_failures
 from keqa.programs import KEQA, CertaintyGate, VoteGate
 from keqa.programs.draws import SharedDraws
 from keqa.programs.records import Cost, RoleCost
@@ -27,9 +30,9 @@ def together(request, monkeypatch):
     return request.param
 
 
-def program(api: OpenAIServer, **settings: Any) -> KEQA:
-    made = KEQA(None, decompose=False)
-    made.set_lm(build_lm("openai/scripted", api_base=api.api_base, api_key="any", num_retries=0, **settings))
+def program(api: OpenAIServer, *, cache: bool, **settings: Any) -> KEQA:
+    made = KEQA(None, decompose=False, **settings)
+    made.set_lm(build_lm("openai/scripted", api_base=api.api_base, api_key="any", num_retries=0, cache=cache))
     return made
 
 
@@ -69,6 +72,28 @@ def test_tries_that_no_reply_came_for_count(together):
     with OpenAIServer(reply=oslo, faults=drawn) as api:
         cost = program(api, cache=False)(QUIZ).record.cost
     assert (cost.samples, cost.lm_requests) == ((6, 3) if together else (6, 6))
+
+
+class OneOfFour:
+    """Of every four replies the last cannot be used, whatever requests they are drawn in."""
+
+    def __init__(self, spoilt: str) -> None:
+        self.spoilt, self.drawn, self.lock = spoilt, 0, threading.Lock()
+
+    def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        with self.lock:
+            first, self.drawn = self.drawn, self.drawn + n
+        return [self.spoilt if place % 4 == 3 else markers(answer="Oslo") for place in range(first, first + n)]
+
+
+@pytest.mark.parametrize("spoilt", ["no marker in sight", ""])
+def test_the_share_that_does_not_parse_is_the_same_however_tries_are_sent(together, spoilt):
+    with OpenAIServer(reply=OneOfFour(spoilt)) as api:
+        record = program(api, cache=False, tries=4, gate=CertaintyGate(Fraction(1, 10)))(QUIZ).record
+    assert parse_failures([record]) == (Parsed(2, 8) if together else Parsed(1, 4))
+    assert parse_failures([record]).share == Fraction(1, 4)
+    assert {note.cause for note in record.degradations} == {"AdapterParseError"}
+    assert [sample.text for sample in record.quizzes[0].samples].count("Oslo") == 3
 
 
 def test_records_of_a_version_that_did_not_count_them_have_one_for_each_request():
