@@ -78,7 +78,10 @@ def cost_line(cost: Cost) -> str:
         cost: Its cost by role.
     """
     roles = ", ".join(f"{name} {role.calls}" for name, role in cost.by_role.items() if role.calls)
-    parts = [_count(cost.calls, "LM call") + (f" ({roles})" if roles else "")]
+    asked = _count(cost.calls, "LM call")
+    if cost.samples > cost.lm_requests:
+        asked = f"{_count(cost.samples, 'LM call')} in {_count(cost.lm_requests, 'request')}"
+    parts = [asked + (f" ({roles})" if roles else "")]
     cached = sum(role.cached for role in cost.by_role.values())
     if cached:
         parts.append(f"{cached} from the cache")

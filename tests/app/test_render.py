@@ -101,6 +101,11 @@ RECORD = QuestionRecord(
 )
 
 
+def test_tries_that_went_out_together_are_lm_calls_each():
+    cost = Cost(by_role={"task": RoleCost(calls=1, samples=4), "utility": RoleCost(calls=1)}, seconds=1.0)
+    assert cost_line(cost) == "5 LM calls in 2 requests (task 1, utility 1), 0 retrievals, 1.0 s"
+
+
 def test_the_whole_story():
     assert shown(RECORD, width=160) == (
         "To whom is the mayor of Carmouth married?\n"
