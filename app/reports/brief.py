@@ -31,7 +31,7 @@ __all__ = ["ROLES", "Brief", "BriefRun", "Paid", "brief_of", "read_brief"]
 ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
 
-_QUIZZES = TypeAdapter(list[QuizRecord])
+_EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
 _BULK = {"passages", "evidence", "triples"}
 
 
@@ -82,7 +82,7 @@ class Brief:
         searched: Quizzes that were searched for.
         asked: Quizzes that were asked.
         told: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
-        packed: The examined quizzes.
+        packed: The examined quizzes with their gold answers.
     """
 
     id: str
@@ -107,7 +107,12 @@ class Brief:
     @property
     def quizzes(self) -> list[QuizRecord]:
         """The examined quizzes, without their passages; unpacked each time."""
-        return [] if self.packed is None else _QUIZZES.validate_json(zlib.decompress(self.packed))
+        return self.examined[0]
+
+    @property
+    def examined(self) -> tuple[list[QuizRecord], dict[str, list[str]]]:
+        """The same, and by resolved text the gold answers that the line tells of them."""
+        return ([], {}) if self.packed is None else _EXAMINED.validate_json(zlib.decompress(self.packed))
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def brief_of(line: RunLine) -> Brief:
         searched=sum(found),
         asked=len(found),
         told=_told(line.golds, quizzes),
-        packed=_packed(quizzes) if quizzes else None,
+        packed=_packed(quizzes, (line.golds or {}) | (line.quiz_golds or {})) if quizzes else None,
     )
 
 
@@ -188,5 +193,6 @@ def _told(golds: Mapping[str, list[str]] | None, quizzes: Sequence[QuizRecord]) 
     return sum(decided), len(decided)
 
 
-def _packed(quizzes: list[QuizRecord]) -> bytes:
-    return zlib.compress(_QUIZZES.dump_json(quizzes, exclude={"__all__": _BULK}, exclude_defaults=True))
+def _packed(quizzes: list[QuizRecord], golds: dict[str, list[str]]) -> bytes:
+    written = _EXAMINED.dump_json((quizzes, golds), exclude={0: {"__all__": _BULK}}, exclude_defaults=True)
+    return zlib.compress(written)

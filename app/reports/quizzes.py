@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keqa.metrics.answers import exact_match
@@ -53,7 +53,10 @@ class Checked:
 
 
 def golds_of_runs(entry: Entry) -> Golds | None:
-    """The gold answers of quizzes that are no questions themselves: the testbed tells them, benchmarks do not."""
+    """The gold answers of the testbed's quizzes, which it knows whatever question they are of; None of other data.
+
+    Of those each line tells its own; see `keqa.runs.lines.RunLine.quiz_golds`.
+    """
     if {dataset for dataset, _, _ in entry.expected} != {TESTBED}:
         return None
     from keqa.runs.golds import golds_of
@@ -71,7 +74,8 @@ def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | Non
     Args:
         entry: The row.
         group: Of these questions only.
-        golds: Gold answers of quizzes; a quiz that is the question itself has the question's.
+        golds: Gold answers of quizzes, in the place of those that the lines tell. A quiz that is the question itself
+            has the question's.
     """
     seen: set[str] = set()
     for line in entry.lines.values() if group is None else entry.within(group):
@@ -83,12 +87,16 @@ def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | Non
 
 
 def _checked(line: Brief, golds: Golds | None) -> Iterator[Checked]:
-    for quiz in line.quizzes:
+    quizzes, own = line.examined
+    for quiz in quizzes:
         if quiz.resolved is None or not quiz.samples:
             continue
         if plain(quiz.resolved) == plain(line.question):
             yield Checked(quiz, line.answers, line.answer_type, line.choices)
-        elif golds is not None:
-            known = golds(quiz.resolved) if callable(golds) else golds.get(plain(quiz.resolved))
+        else:
+            if golds is None:
+                known: Sequence[str] | None = own.get(quiz.resolved)
+            else:
+                known = golds(quiz.resolved) if callable(golds) else golds.get(plain(quiz.resolved))
             if known:
                 yield Checked(quiz, tuple(known), "short", ())

@@ -12,7 +12,7 @@ from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.redaction import record_without_secrets, without_secrets
-from keqa.runs.golds import telling
+from keqa.runs.golds import golds_within, telling
 from keqa.runs.lines import RunLine
 
 __all__ = ["ask", "scores_of"]
@@ -63,6 +63,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         seconds=seconds,
         choices=list(example.choices),
         golds=told.answers,
+        quiz_golds=golds_within(example, record),
     )
 
 

@@ -1,4 +1,4 @@
-"""Gold answers of quizzes for the oracle gate, however a program words its quizzes."""
+"""Gold answers of quizzes for the oracle gate and for reports, however a program words its quizzes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.data.example import Example, as_example
-from keqa.optimize.alignment import gold_answers
+from keqa.optimize.alignment import gold_answers, gold_quizzes
+from keqa.programs.records import QuestionRecord
 from keqa.programs.references import parse, plain, resolve
 
-__all__ = ["Told", "golds_of", "telling"]
+__all__ = ["Told", "golds_of", "golds_within", "telling"]
 
 
 @dataclass
@@ -54,6 +55,23 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
             if text is not None:
                 golds[plain(text)] = (answers[quiz.index],)
     return _Golds(golds)
+
+
+def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, list[str]] | None:
+    """The gold answers of a question's examined quizzes by resolved text, as the oracle gate finds them.
+
+    Args:
+        example: The question; only its own gold quizzes are looked at.
+        record: What became of it.
+
+    Returns:
+        Those that are known; None where none is.
+    """
+    if record is None or not gold_quizzes(example):
+        return None
+    texts = dict.fromkeys(quiz.resolved for quiz in record.quizzes if quiz.resolved is not None and quiz.samples)
+    found = ((text, gold_answers(text, example)) for text in texts)
+    return {text: list(golds) for text, golds in found if golds and any(golds)} or None
 
 
 class _Golds:

@@ -35,7 +35,7 @@ __all__ = [
 FORMAT = 1
 """Version of the layout of a run file."""
 
-_SELDOM = ("choices", "golds", "compiled", "demonstrations")
+_SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations")
 
 
 class _Written(BaseModel):
@@ -93,6 +93,8 @@ class RunLine(_Written):
         choices: The options of a choice.
         golds: By resolved text, the gold answers of those of its quizzes for which the oracle gate had any; None where
             that gate did not decide.
+        quiz_golds: By resolved text, the gold answers of its examined quizzes as far as the data have them, whatever
+            gate decided; None where they have none.
     """
 
     id: str
@@ -107,6 +109,7 @@ class RunLine(_Written):
     seconds: float = 0.0
     choices: list[str] = []
     golds: dict[str, list[str]] | None = None
+    quiz_golds: dict[str, list[str]] | None = None
 
     @property
     def failed(self) -> bool:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from keqa.programs.records import RoleCost
@@ -54,6 +56,31 @@ def test_the_testbed_knows_the_gold_answers_of_quizzes(run, line, quiz):
     assert golds(bridge.quizzes[0].upper()) == (bridge.quiz_answers[0],)
     assert golds("Who never lived?") is None
     assert golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="nq"))) is None
+
+
+def test_of_other_data_each_line_tells_the_gold_answers_of_its_quizzes(run, line, quiz):
+    from keqa.reports.quizzes import golds_of_runs
+
+    def entry(dataset, **told):
+        lines = [
+            line(n, 1.0, quizzes=[quiz(f"Quiz {n}?", ["a"] * (n + 1) + ["b"], [[*range(n + 1)], [n + 1]])])
+            for n in range(3)
+        ]
+        lines = [one.model_copy(update={name: golds[n] for name, golds in told.items()}) for n, one in enumerate(lines)]
+        return one(run("gate-votes", lines, gate="votes", dataset=dataset))
+
+    told = [{"Quiz 0?": ["b"]}, {"Quiz 1?": ["c", "a"]}, None]
+    mine = entry("musique", quiz_golds=told)
+    checked = {found.quiz.text: (found.golds, found.right(found.answer)) for found in checked_quizzes(mine)}
+    assert checked == {"Quiz 0?": (("b",), False), "Quiz 1?": (("c", "a"), True)}
+    # Of two quizzes the right one has the larger share of draws.
+    assert shown(gates([mine], golds_of_runs))[0][5:8] == ["2", ".500", "1.000"]
+    assert shown(discriminator([replace(mine, method="keqa")], golds_of_runs))[-1] == ["pairs", "2"]
+    # What an oracle was told stands in files of before.
+    assert len(list(checked_quizzes(entry("musique", golds=told)))) == 2
+    # The testbed's own answers stand in the place of those of its lines.
+    bed = entry("testbed", quiz_golds=told)
+    assert list(checked_quizzes(bed, golds=golds_of_runs(bed))) == []
 
 
 def gate_run(run, line, quiz, method, verdicts, **settings):

@@ -129,6 +129,13 @@ def test_other_gates_are_told_no_gold_answer(asking, tmp_path):
     assert b'"golds"' not in row.path.read_bytes()
 
 
+def test_the_lines_of_any_gate_tell_the_gold_answers_of_its_quizzes(asking):
+    run, _ = asking
+    told = [[line.quiz_golds for line in read_run(row.path).lines] for row in run("gate-votes", "keqa", "rag", count=2)]
+    golds = [{"Who governs Town0?": ["Mayor0"]}, {"Who governs Town1?": ["Mayor1"]}]
+    assert told == [golds, golds, [None, None]]
+
+
 def test_the_random_gate_retrieves_as_often_as_keqa_did(asking):
     run, _ = asking
     rows = run("gate-random", "keqa")

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from keqa.data.example import as_example
-from keqa.runs.golds import golds_of, telling
+from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
+from keqa.runs.golds import golds_of, golds_within, telling
 from keqa.runs.questions import of_testbed
 
 CHAIN = {
@@ -67,3 +68,31 @@ def test_what_is_told_of_nothing_is_not_the_same_as_not_being_asked():
         assert told.answers is None
         golds("Who governs Rome?")
         assert told.answers == {}
+
+
+def asked(*texts, drawn=True):
+    """A record with these quizzes."""
+    samples = [SampleRecord(text="Bob", abstained=False)] if drawn else []
+    quizzes = [
+        QuizRecord(index=number, text=str(text), resolved=text, tries=1, threshold=0.8, samples=samples)
+        for number, text in enumerate(texts, start=1)
+    ]
+    return QuestionRecord(question=CHAIN["question"], quizzes=quizzes)
+
+
+def test_a_record_has_the_gold_answers_of_the_quizzes_that_were_examined():
+    record = asked(
+        "Who is it that governs Oslo?", "To whom is Bob married?", "How big is Oslo?", None, CHAIN["question"]
+    )
+    assert golds_within(as_example(CHAIN), record) == {
+        "Who is it that governs Oslo?": ["Bob"],
+        "To whom is Bob married?": ["Ann Lee"],
+        CHAIN["question"]: ["Ann Lee", "A. Lee"],
+    }
+    assert golds_within(as_example(CHAIN), asked("Who governs Oslo?", drawn=False)) is None
+    assert golds_within(as_example(CHAIN), None) is None
+
+
+def test_data_without_a_gold_decomposition_tell_nothing_of_quizzes():
+    bare = as_example({key: CHAIN[key] for key in ("id", "question", "answer")})
+    assert golds_within(bare, asked(CHAIN["question"])) is None
