@@ -29,6 +29,7 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.failed import Failures
 from keqa.optimize.feedback import feedback_metric
 from keqa.optimize.journal import Journal
+from keqa.optimize.origins import Origins
 from keqa.optimize.own_calls import judges
 from keqa.optimize.quiet import each_once, quiet
 from keqa.optimize.reflection import as_reflecting, watched
@@ -114,6 +115,7 @@ def optimize(
     in_flight: int = 8,
     progress: Progress = silent,
     failures: Failures | None = None,
+    origins: Origins | None = None,
 ) -> Program:
     """Run one of DSPy's optimizers.
 
@@ -133,6 +135,7 @@ def optimize(
         progress: Told how many questions were asked, those of earlier runs included; how many there will be is known
             only where the budget is a number of them.
         failures: Where failed questions are counted.
+        origins: Where it is noted from which questions demonstrations come; none is shown to its own question.
 
     Returns:
         The optimized program, on the same language models by role.
@@ -145,7 +148,8 @@ def optimize(
     """
     reflection_lm = check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)
-    student = Student(program, journal, shown, _counted(name, budget, progress), (failures or Failures()).watch(name))
+    watch = (failures or Failures()).watch(name)
+    student = Student(program, journal, shown, _counted(name, budget, progress), watch, origins)
     with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), each_once():
         job = _Job(
             student,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from keqa.optimize.candidate import Candidate
@@ -26,7 +26,7 @@ class Origins:
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Remember where these come from."""
         for one in candidates:
-            self._demos.setdefault(one.root, set()).add(digest(dict(one.demo)))
+            self._demos.setdefault(one.root, set()).add(_named(one.demo))
 
     def without(self, program: P, root: str) -> P:
         """The program itself, or a copy without the demonstrations that come from a question.
@@ -38,7 +38,7 @@ class Origins:
         own = self._demos.get(root, set())
 
         def tells(demo: Any) -> bool:
-            return digest(dict(demo)) in own
+            return _named(demo) in own
 
         return without_demos(program, tells) if own else program
 
@@ -56,3 +56,8 @@ def without_demos(program: P, tells: Callable[[Any], bool]) -> P:
     for predictor in twin.predictors():
         predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
     return twin
+
+
+def _named(demo: Mapping[str, Any]) -> str:
+    # DSPy's optimizers mark those that they make.
+    return digest({name: value for name, value in dict(demo).items() if name != "augmented"})

@@ -182,6 +182,7 @@ class Steps:
             in_flight=options.in_flight,
             progress=self.progress,
             failures=self.failures,
+            origins=self.origins,
         )
         trial = self._score(candidate, options.optimizer)
         if trial.score <= own.score:

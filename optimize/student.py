@@ -13,10 +13,12 @@ from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.build import Roles
 from keqa.optimize.asking import ask
+from keqa.optimize.candidate import Candidate
 from keqa.optimize.described import digest
 from keqa.optimize.failed import Failures, StoppedError, Watch
 from keqa.optimize.identity import identity, key_of, lms_of
 from keqa.optimize.journal import Journal
+from keqa.optimize.origins import Origins
 from keqa.programs.calls import Shared
 from keqa.programs.program import Program
 from keqa.programs.records import AnswerType, QuestionRecord
@@ -50,6 +52,7 @@ class Student(dspy.Module):
     * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
     * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
       without a call, and `surfacing` raises the error in the end.
+    * A demonstration that a question's own calls became is not shown to that question.
     * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
     * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to draw
       anew, its temperature and rollout are taken over by the model of each role.
@@ -62,6 +65,7 @@ class Student(dspy.Module):
         predictors: Collection[str],
         asked: Callable[[], None] = lambda: None,
         watch: Watch | None = None,
+        origins: Origins | None = None,
     ) -> None:
         """Set up.
 
@@ -71,11 +75,13 @@ class Student(dspy.Module):
             predictors: Names of the predictors that the optimizer may change.
             asked: Called after each question.
             watch: Counts failed questions.
+            origins: Where it is noted which calls, that may become demonstrations, were made for which question.
         """
         super().__init__()
         self.program: Program = program.deepcopy()
         self._journal, self._asked = Shared(journal), Shared(asked)
         self._watch = Shared(watch or Failures().watch("optimizing"))
+        self._origins = Shared(origins or Origins())
         self._ended: Shared[list[Exception]] = Shared([])
         self._reached = Shared(Event())
         self._shown = frozenset(PREFIX + name for name in predictors)
@@ -105,6 +111,8 @@ class Student(dspy.Module):
             self._ended.value.append(error)
             raise
         self._asked.value()
+        made = [Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in kept["steps"]]
+        self._origins.value.add(made)
         self._replay(kept)
         record = None if kept["record"] is None else QuestionRecord.model_validate(kept["record"])
         answer = None if record is None else record.answer
@@ -143,14 +151,15 @@ class Student(dspy.Module):
     def _told(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Mapping[str, Any]:
         """What the journal keeps of a question, asked where it keeps nothing."""
         journal, watch = self._journal.value, self._watch.value
-        key = key_of(identity(self.program), question, answer_type, choices)
+        whom = self._origins.value.without(self.program, root)
+        key = key_of(identity(whom), question, answer_type, choices)
         if self._drawn:
             key += f":{self._drawn}"
         kept = journal.get(key)
         if kept is not None and "steps" in kept:
             watch.kept(failed="error" in kept)
             return kept
-        told = ask(self.program, root, question, answer_type, choices, steps=True)
+        told = ask(whom, root, question, answer_type, choices, steps=True)
         if told.lasting:
             journal.put(key, told.value)
         watch.add(told.record, told.error)
