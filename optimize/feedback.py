@@ -12,7 +12,8 @@ from typing import Any
 import dspy
 
 from keqa.data.example import Example
-from keqa.metrics.answers import is_abstention, normalize, same_answer, tokens
+from keqa.metrics.accuracy import contains_answer
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled, gold_quizzes, settled_quizzes
 from keqa.optimize.student import PREFIX
@@ -117,10 +118,13 @@ def _answer(example: Example, record: QuestionRecord, inputs: Mapping[str, Any],
     found = _on_form(answer, one)
     if found:
         return found
-    telling = [text for text in inputs.get("passages") or [] if _tells(str(text), one)]
-    if telling:
-        return f"{answer!r} is wrong, the answer is {one.golds[0]!r}, and this passage tells it: {telling[0]}"
-    return f"{answer!r} is wrong, the answer is {one.golds[0]!r}. No passage tells it, so it had to come from memory."
+    wrong = f"{answer!r} is wrong, the answer is {one.golds[0]!r}"
+    verdicts = {str(text): _tells(str(text), one) for text in inputs.get("passages") or []}
+    telling = next((text for text, tells in verdicts.items() if tells), None)
+    if telling is not None:
+        return f"{wrong}, and this passage tells it: {telling}"
+    known = None not in verdicts.values()
+    return f"{wrong}. No passage tells it, so it had to come from memory." if known else f"{wrong}."
 
 
 def _judge_consistency(
@@ -146,6 +150,8 @@ def _judge_utility(
     if one is None:
         return ""
     tells, said = _tells(str(inputs.get("passage", "")), one), bool(outputs.get("helpful"))
+    if tells is None:
+        return ""
     if tells == said:
         return f"Judging {said} fits: the answer is {one.golds[0]!r}, which the passage {_does(tells)} hold."
     if tells:
@@ -204,12 +210,9 @@ def _on_form(answer: str, one: Settled) -> str:
     return f"{answer!r} is right, but must be written {one.golds[0]!r}: this form is wanted in all answers of its kind."
 
 
-def _tells(passage: str, one: Settled) -> bool:
-    """Whether a passage holds all words of a gold answer."""
-    if one.answer_type == "yes/no":
-        return False
-    words = set(tokens(passage))
-    return any(normalize(gold) in normalize(passage) or set(tokens(gold)) <= words for gold in one.golds)
+def _tells(passage: str, one: Settled) -> bool | None:
+    """Whether a passage holds a gold answer; None for a yes, a no or a choice, which no single passage has to hold."""
+    return contains_answer(passage, one.golds) if one.answer_type == "short" else None
 
 
 def _refers_back(quiz: str) -> bool:

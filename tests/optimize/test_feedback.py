@@ -115,6 +115,46 @@ def test_a_yes_from_wrong_answers_is_not_praised():
     )
 
 
+def one_quiz(gold, answer_type="short", choices=()):
+    """A question that is its only quiz, answered wrong."""
+    asked = "Which is it?"
+    quiz = QuizRecord(index=1, text=asked, resolved=asked, answer="wrong")
+    record = QuestionRecord(question=asked, answer_type=answer_type, choices=list(choices), quizzes=[quiz])
+    return Example("o", asked, (gold,), answer_type, tuple(choices)), record
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer_type", "choices"), [("yes", "yes/no", ()), ("no", "yes/no", ()), ("B", "choice", ("Oslo", "Rome"))]
+)
+@pytest.mark.parametrize("helpful", [True, False])
+def test_nothing_is_said_of_a_passage_that_need_not_hold_the_answer(gold, answer_type, choices, helpful):
+    example, record = one_quiz(gold, answer_type, choices)
+    shown = {"quiz": "Which is it?", "passage": "No, yes: B, Rome or Oslo."}
+    assert feedback_on("picking.judge", example, record, shown, {"helpful": helpful}) == ""
+    asked = {"question": "Which is it?", "passages": ["No, yes: B, Rome or Oslo."]}
+    told = feedback_on("answering.answer", example, record, asked, {"answer": "wrong"})
+    assert told == f"'wrong' is wrong, the answer is {gold!r}."
+
+
+@pytest.mark.parametrize(
+    ("gold", "passage", "holds"),
+    [
+        ("5", "Built in 1950.", False),
+        ("5", "It has 5 floors.", True),
+        ("Rome", "A play by Romeo.", False),
+        ("New York City", "A city in York, not new.", False),
+        ("New York City", "She lives in New York City.", True),
+    ],
+)
+def test_a_passage_holds_whole_words_in_one_piece(gold, passage, holds):
+    example, record = one_quiz(gold)
+    told = feedback_on(
+        "picking.judge", example, record, {"quiz": "Which is it?", "passage": passage}, {"helpful": True}
+    )
+    assert told.startswith("Judging True fits") == holds
+    assert ("does not hold the answer" in told) != holds
+
+
 def test_broken_references_are_told_to_the_decomposition():
     broken = Degradation(stage="references", cause="x", message="refers to #4, which is not there", action="blocked")
     blocked = RECORD.model_copy(update={"degradations": [broken]})
