@@ -141,7 +141,7 @@ def load(
         retriever: Where passages come from.
         lms: A language model for each role; ``dspy.settings.lm`` where None.
         method: The method that it has to be, named as for ``keqa evaluate``; any where None.
-        embedder: The reference's, where it was one of your own.
+        embedder: The reference's, where it was one of your own, or a model that lies elsewhere now.
         **settings: Arguments of the program's class that take the place of what was saved, such as ``top_k=5``. A
             threshold takes the place of any gate.
 

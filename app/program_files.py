@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.embedding import HASHING, Embedder
+from keqa.programs.embedding import HASHING, Embedder, portable
 from keqa.programs.utility_reference import Entry, UtilityReference
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "OWNED", "PROGRAM", "as_json", "place_of", "read", "reference_in", "written"]
@@ -77,7 +77,7 @@ def reference_in(folder: Path, state: Mapping[str, Any], embedder: Embedder | No
     Args:
         folder: Of the program.
         state: What `read` gave.
-        embedder: The reference's, where it was one of the user's own.
+        embedder: The reference's, where it was one of the user's own, or a model that lies elsewhere now.
 
     Raises:
         ConfigurationError: A file is not the one that was saved, or the embedder is another one.
@@ -86,12 +86,12 @@ def reference_in(folder: Path, state: Mapping[str, Any], embedder: Embedder | No
         return None
     settings = dict(state["reference"])
     content = {name: _checked(folder / name, digest) for name, digest in state["files"].items()}
-    if embedder is not None and embedder.name != settings.get("embedder"):
-        raise ConfigurationError(f"{folder} was compiled with the embedder {settings.get('embedder')!r}, not this one")
-    reference = UtilityReference(**settings | ({} if embedder is None else {"embedder": embedder}))
-    entries = [Entry(**json.loads(line)) for line in content[_ENTRIES].splitlines()]
     vectors = np.load(io.BytesIO(content[_VECTORS]), allow_pickle=False) if _VECTORS in content else None
-    return reference.fit(entries, vectors)
+    entries = [Entry(**json.loads(line)) for line in content[_ENTRIES].splitlines()]
+    # What is saved was made by the embedder, so `fit` finds out by that whether this is the one, whatever its name.
+    if embedder is not None and vectors is None and portable(embedder.name) != settings.get("embedder"):
+        raise ConfigurationError(f"{folder} was compiled with the embedder {settings.get('embedder')!r}, not this one")
+    return _set_up(folder, settings, embedder).fit(entries, vectors)
 
 
 def written(reference: UtilityReference | None) -> dict[str, bytes]:
@@ -110,6 +110,19 @@ def as_json(value: Any, indent: int | None = None) -> bytes:
     """A value as a line of JSON."""
     # A language model may reply with half a surrogate pair; escaped, it is the same character in JSON.
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
+
+
+def _set_up(folder: Path, settings: Mapping[str, Any], embedder: Embedder | None) -> UtilityReference:
+    if embedder is not None:
+        return UtilityReference(**{**settings, "embedder": embedder})
+    try:
+        return UtilityReference(**settings)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{folder} was compiled with the embedder {settings.get('embedder')!r}, which is not found here: {error}. "
+            "A model in a folder of that name is found where it lies in the working directory, or given as embedder= "
+            "to keqa.load, opened by keqa.programs.embedding.open_embedder"
+        ) from error
 
 
 def _checked(path: Path, digest: str) -> bytes:

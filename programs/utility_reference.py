@@ -14,7 +14,7 @@ import dspy
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
-from keqa.programs.embedding import HASHING, Embedder, Remembering, Vectors, open_embedder
+from keqa.programs.embedding import HASHING, Embedder, Remembering, Vectors, open_embedder, portable
 from keqa.programs.reference_index import Entry, ReferenceIndex, joined
 
 __all__ = ["Entry", "EntryLike", "UtilityReference", "Variant", "leaving_out"]
@@ -165,12 +165,16 @@ class UtilityReference(Parameter):
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""
 
     def settings(self) -> dict[str, Any]:
-        """What was set rather than fitted."""
-        return {"embedder": self._embedder.name, "k": self.k, "least": self.least, "variant": self.variant}
+        """What was set rather than fitted; no place on this machine is in it."""
+        return {"embedder": portable(self._embedder.name), "k": self.k, "least": self.least, "variant": self.variant}
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """Settings and entries. The vectors are left out, as they can be made again."""
-        return {**self.settings(), "entries": [asdict(entry) for entry in self.entries]}
+        return {
+            **self.settings(),
+            "embedder": self._embedder.name,
+            "entries": [asdict(entry) for entry in self.entries],
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> UtilityReference:
         """Become what was saved.

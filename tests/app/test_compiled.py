@@ -179,10 +179,53 @@ def test_embeddings_of_a_model_are_saved(program, tmp_path):
     assert vectors.shape == (12, 2048)
     reference = keqa.load(tmp_path / "program", None, embedder=Embedder()).picking.reference
     assert np.array_equal(reference.vectors(), vectors)
-    with pytest.raises(ConfigurationError, match="'own/embedder', not this one"):
-        keqa.load(tmp_path / "program", None, embedder=HashingEmbedder())
+    # By another name, the same.
+    assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
     with pytest.raises(ConfigurationError, match="the vectors are not those"):
         keqa.load(tmp_path / "program", None, embedder=Embedder(512))
+
+
+def test_the_length_of_hashed_vectors_comes_back(program, tmp_path):
+    program.picking.reference = UtilityReference(HashingEmbedder(16)).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    reference = keqa.load(tmp_path / "program", None).picking.reference
+    assert (reference.embedder.name, reference.embedder.dimension) == ("hashing-16", 16)
+    asked = ("To whom is person 3 married?", "Person 3: married Ann 3.")
+    assert reference(*asked) == program.picking.reference(*asked)
+
+
+def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved):
+    with pytest.raises(ConfigurationError, match="'hashing', not this one"):
+        keqa.load(saved, None, embedder=HashingEmbedder(16))
+
+
+class Lying(HashingEmbedder):
+    """A model in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return str(self.folder)
+
+
+def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, monkeypatch):
+    program.picking.reference = UtilityReference(Lying(tmp_path / "here" / "minilm")).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    assert json.loads((tmp_path / "program" / "program.json").read_text())["reference"]["embedder"] == "minilm"
+    assert str(tmp_path).encode() not in b"".join(path.read_bytes() for path in (tmp_path / "program").iterdir())
+    elsewhere = Lying(tmp_path / "there" / "minilm")
+    loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere)
+    assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
+    monkeypatch.setattr("keqa.programs.embedding.open_model", absent)
+    with pytest.raises(ConfigurationError, match=r"'minilm', which is not found here: .*embedder= to keqa\.load"):
+        keqa.load(tmp_path / "program", None)
+
+
+def absent(name: str) -> Any:
+    raise ConfigurationError(f"the embedding model {name!r} cannot be opened")
 
 
 # A fresh process, other language models.
