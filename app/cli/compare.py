@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.run_options import RunOptions, with_run_options
+from keqa.cli.run_options import RunOptions, flags_of, with_run_options
 from keqa.errors import InputError
 
 __all__ = ["compare"]
@@ -24,7 +24,7 @@ def compare(
         typer.Argument(
             metavar="METHOD...",
             help="keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5. Or run files "
-            "and folders of them, which are compared without asking anything.",
+            "and folders of them, which are compared without asking anything; --out is their only option.",
             show_default=False,
         ),
     ],
@@ -68,8 +68,8 @@ def compare(
             typer.echo(json.dumps(figures(rows), indent=2))
         else:
             results().print(run_table(rows))
-    elif options.testbed or options.questions is not None or options.lm is not None or options.as_json:
-        raise InputError("run files are compared as they are: leave out --testbed, --questions, --lm and --json")
+    elif flags := [flag for flag in flags_of(options) if flag != "--out"]:
+        raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
     from keqa.reports import table, write
 
     runs = [read_brief(file) for file in files]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-__all__ = ["RunOptions", "with_run_options"]
+__all__ = ["RunOptions", "flags_of", "with_run_options"]
 
 _LMS, _METHOD, _DATA, _RUN = "Language models", "Method", "Questions", "Run"
 
@@ -112,6 +112,12 @@ class RunOptions:
     utility_api_base: Annotated[
         str | None, typer.Option(help="Address of the server of --utility-lm.", rich_help_panel=_LMS)
     ] = None
+
+
+def flags_of(options: RunOptions) -> list[str]:
+    """The options that are not what they are by default, as they are written."""
+    names = [field.name for field in fields(options) if getattr(options, field.name) != field.default]
+    return ["--json" if name == "as_json" else f"--{name.replace('_', '-')}" for name in names]
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:

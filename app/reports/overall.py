@@ -187,8 +187,7 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
     elif keqa not in ranked:
         yield "KEQA itself is not comparable, or was not asked all questions: the table has no verdict on it."
     else:
-        behind = [told for score in scores if (told := _behind(score, entries, ranked, keqa))]
-        yield f"KEQA is not the best in {'; '.join(behind)}." if behind else "KEQA is the best in every column."
+        yield _verdict(scores, entries, ranked, keqa)
 
 
 def _demonstrations(entries: Sequence[Entry]) -> Iterator[str]:
@@ -205,6 +204,21 @@ def _demonstrations(entries: Sequence[Entry]) -> Iterator[str]:
     if titles[None]:
         told += f" The run files do not tell of: {titles[None]}."
     yield told
+
+
+def _verdict(scores: Sequence[_Score], entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:
+    """Where others are ahead of KEQA, or as good."""
+    others = [row for row in ranked if row != keqa]
+    if not others:
+        return "No other row is comparable and was asked all questions: there is nothing to compare KEQA with."
+    behind = [told for score in scores if (told := _behind(score, entries, ranked, keqa))]
+    if behind:
+        return f"KEQA is not the best in {'; '.join(behind)}."
+    shared = [(score, [entries[row].title for row in others if not score.ahead(keqa, row)]) for score in scores]
+    as_good = [f"{score.column.full} ({', '.join(titles)})" for score, titles in shared if titles]
+    if as_good:
+        return f"Nobody is ahead of KEQA in any column; as good are, in {'; '.join(as_good)}."
+    return "KEQA is the best in every column."
 
 
 def _behind(score: _Score, entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:

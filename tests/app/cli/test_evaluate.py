@@ -244,7 +244,10 @@ def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
         (["runs", "keqa"], "give run files only, or methods only"),
         (["runs", "none.jsonl"], "none.jsonl is not there"),
         (["empty"], "holds no run file"),
-        (["runs", "--testbed"], "run files are compared as they are"),
+        (["runs", "--testbed", "--json"], "and nothing is asked: leave out --testbed, --json"),
+        (["runs", "--retry-failed"], "leave out --retry-failed"),
+        (["runs", "--program", "p", "--top-k", 3, "--split", "dev"], "leave out --split, --program, --top-k"),
+        (["runs", "--no-cache", "--in-flight", 2, "--api-base", "x"], "leave out --no-cache, --in-flight, --api-base"),
     ],
 )
 def test_run_files_that_cannot_be_compared(keqa_command, tmp_path, monkeypatch, names, message):

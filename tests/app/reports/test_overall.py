@@ -111,6 +111,14 @@ def test_where_keqa_is_not_the_best_the_table_says_so(scored):
     assert rows["Always retrieve"]["KEQA's lead in F1 mean"].text == "-.625"
 
 
+def test_where_others_are_as_good_nobody_is_ahead_and_they_are_named(scored):
+    all_alike = [scored(method, (1, 0)) for method in ("keqa", "rag", "closed-book")]
+    told = "Nobody is ahead of KEQA in any column; as good are, in F1 ({0}); EM ({0})."
+    assert overall(entries_of(all_alike)).notes[-1] == told.format("Always retrieve, Closed book")
+    some = [scored("keqa", (1, 0)), scored("rag", (1, 0)), scored("closed-book", (0, 0))]
+    assert overall(entries_of(some)).notes[-1] == told.format("Always retrieve")
+
+
 def test_an_ablation_that_is_ahead_is_named_too(scored):
     grid = overall(entries_of([scored("keqa", (1, 0)), scored("keqa-no-ukp", (1, 1))]))
     assert "KEQA w/o UKP 1.000, KEQA .500, p = .500" in grid.notes[-1]
@@ -145,7 +153,7 @@ def test_an_unfinished_run_is_shown_and_not_ranked(scored, run, line):
     assert rows["Always retrieve"]["remarks"].text == "1 of 2 asked"
     assert (rows["Always retrieve"]["F1"].text, rows["Always retrieve"]["F1"].bold) == ("1.000", False)
     assert rows["Always retrieve"]["p t-test"].value is None
-    assert grid.notes[-1] == "KEQA is the best in every column."
+    assert grid.notes[-1].startswith("No other row is comparable and was asked all questions")
 
 
 def test_without_keqa_nothing_is_compared(scored):
