@@ -82,7 +82,11 @@ def compile_command(
         str, typer.Option(help="bootstrap, gepa, mipro, simba or none.", rich_help_panel=_LEARNING)
     ] = "bootstrap",
     budget: Annotated[
-        str, typer.Option(help="Of gepa, mipro and simba: light, medium, heavy.", rich_help_panel=_LEARNING)
+        str,
+        typer.Option(
+            help="Of gepa, mipro and simba: light, medium, heavy; or a number, of questions, trials or steps.",
+            rich_help_panel=_LEARNING,
+        ),
     ] = "light",
     demos: Annotated[int, typer.Option(min=0, help="Demonstrations of a predictor.", rich_help_panel=_LEARNING)] = 4,
     judge_demos: Annotated[
@@ -166,13 +170,14 @@ def compile_command(
     trainset, valset, problems, own = questions_of(train, val, limit, val_limit)
     place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
-        from keqa.compiled import check_place
+        from keqa.compiled import check_apart, check_place
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
         from keqa.retrievers import CachingRetriever
         from keqa.runs.making import Parts, make, own_of
 
         check_place(out)
+        check_apart(out, place)
         retriever = open_retriever(index, lm)
         roles: Roles = build_roles(
             lm or "keqa/tiny",
@@ -191,7 +196,7 @@ def compile_command(
                 progress=bars.tell,
                 optimizer=optimizer,
                 reflection_lm=None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base),
-                budget=budget,
+                budget=int(budget) if budget.isdecimal() else budget,
                 demos=demos,
                 judge_demos=judge_demos,
                 sets=sets,

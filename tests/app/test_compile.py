@@ -112,6 +112,15 @@ def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_pa
     assert report["tuning_curve"] == []
 
 
+def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
+    train, val = pairs("train.jsonl", TOWNS[:5]), pairs("val.jsonl", TOWNS[5:])
+    reflection = ["--optimizer", "gepa", "--reflection-lm", "openai/scripted", "--reflection-api-base", served[-1]]
+    parts = ["--no-tuning", "--no-reference", "--budget", 3, "--json", "--out", tmp_path / "program"]
+    ended = keqa_command("compile", train, "--val", val, *served, *FEW, *reflection, *parts)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["optimizer"] == "gepa"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -133,7 +142,8 @@ def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_pa
         (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
         (["train.jsonl", "--reflection-lm", "openai/x"], "--optimizer bootstrap asks none"),
         (["train.jsonl", "--embedder", "/nowhere/model"], "/nowhere/model"),
-        (["train.jsonl", "--optimizer", "mipro", "--reflection-lm", "openai/x", "--budget", "big"], "budget"),
+        (["train.jsonl", "--optimizer", "mipro", "--reflection-lm", "openai/x", "--budget", "big"], "not 'big'"),
+        (["train.jsonl", "--optimizer", "gepa", "--reflection-lm", "openai/x", "--budget", "0"], "above 0, not 0"),
     ],
 )
 def test_what_cannot_work_is_told_before_any_call(
@@ -158,6 +168,16 @@ def test_a_place_that_cannot_be_written_is_told_before_any_call(keqa_command, se
     ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--out", tmp_path / taken)
     assert (ended.code, server.count) == (2, 0)
     assert str(tmp_path / "f") in ended.err
+
+
+@pytest.mark.parametrize("work", ["program", "program/work", "other/../program"])
+def test_finished_work_is_never_kept_where_the_program_shall_be(keqa_command, served, pairs, server, tmp_path, work):
+    (tmp_path / "other").mkdir()
+    parts = ["--work", tmp_path / work, "--out", tmp_path / "program"]
+    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, *parts)
+    assert (ended.code, server.count) == (2, 0)
+    assert "where finished work is kept, is or lies in" in " ".join(ended.err.split())
+    assert not (tmp_path / "program").exists()
 
 
 def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server, tmp_path):
