@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from keqa.programs.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = ["FORMAT_VERSION", "about", "check_place", "check_savable", "load", "save"]
+__all__ = ["FORMAT_VERSION", "about", "check_apart", "check_place", "check_savable", "load", "save"]
 
 
 def save(program: Program, folder: str | Path, **about: Any) -> None:
@@ -99,6 +99,23 @@ def check_place(folder: str | Path) -> None:
         Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=there)).rmdir()
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error}") from error
+
+
+def check_apart(folder: str | Path, work: str | Path) -> None:
+    """Refuse to keep finished work where a program is saved: a program's folder holds nothing else.
+
+    Args:
+        folder: Of the program.
+        work: Of the finished work.
+
+    Raises:
+        InputError: One is the other, or the work lies in it.
+    """
+    if Path(work).resolve().is_relative_to(Path(folder).resolve()):
+        raise InputError(
+            f"{work}, where finished work is kept, is or lies in {folder}, which shall hold the program and nothing "
+            "else: name another folder for one of them"
+        )
 
 
 @overload

@@ -47,11 +47,13 @@ class Compiled(Generic[P]):
         program: Ready to ask, on the same language models and retriever.
         report: What was learned.
         reflection_lm: The language model that reflected, whose key must not be saved.
+        folder: Where finished work is kept; None where it was a temporary one.
     """
 
     program: P
     report: Report
     reflection_lm: Any = field(default=None, repr=False)
+    folder: Path | None = None
 
     def save(self, folder: str | Path, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it.
@@ -61,11 +63,13 @@ class Compiled(Generic[P]):
             **about: What else to keep, such as the command. Of paths in problems the last component stays.
 
         Raises:
-            InputError: The folder holds something else.
+            InputError: The folder holds something else, or the finished work.
         """
-        from keqa.compiled import save
+        from keqa.compiled import check_apart, save
         from keqa.redaction import without_folders, without_secrets
 
+        if self.folder is not None:
+            check_apart(folder, self.folder)
         told = {**self.report.about(), **about}
         told["problems"] = [without_folders(problem) for problem in told["problems"]]
         save(self.program, folder, **without_secrets(told, [self.reflection_lm]))
@@ -154,7 +158,7 @@ def compile_program(
         chosen=steps.chosen,
         failed=steps.failures.found,
     )
-    return Compiled(compiled, report, chosen.reflection_lm)
+    return Compiled(compiled, report, chosen.reflection_lm, None if folder is None else Path(folder))
 
 
 # Under this name the package exports it.

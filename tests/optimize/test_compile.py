@@ -320,3 +320,12 @@ def test_an_embedder_is_chosen_where_the_programs_reference_has_none_of_its_own(
     assert (reference.embedder.name, reference.k) == ("own", 4)
     with pytest.raises(ConfigurationError, match="the program's reference has the embedder 'own', not 'hashing'"):
         compiled(setting(reference=UtilityReference(Own())), folder="other", embedder="hashing")
+
+
+def test_a_program_is_not_saved_where_finished_work_is_kept(setting, compiled, tmp_path):
+    found = compiled(setting(), sets=0, tuning=False, reference=False)
+    for folder in (tmp_path / "work", tmp_path):
+        with pytest.raises(InputError, match="work, where finished work is kept, is or lies in"):
+            found.save(folder)
+    found.save(tmp_path / "program")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program", "work"]
