@@ -33,14 +33,14 @@ def freshqa(record: Mapping[str, Any]) -> Example:
 
 
 def freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:
-    """The rows of FreshQA's table, of one split (``test`` or ``dev``) or of both.
+    """The rows of one split of FreshQA's table, ``test`` by default; the questions of ``dev`` are for development.
 
     Raises:
         InputError: The file cannot be read or is no such table.
     """
-    wanted = split and pick_split(split, ("test", "dev"), "FreshQA")
+    wanted = pick_split(split, ("test", "dev"), "FreshQA")
     for row in table(path, look_for=("id", "split", "question", "answer_0")):
-        if not wanted or not isinstance(row.value, Mapping) or row.value["split"].strip().lower() == wanted:
+        if not isinstance(row.value, Mapping) or row.value["split"].strip().lower() == wanted:
             yield row
 
 

@@ -25,7 +25,7 @@ class Loaded:
     Attributes:
         examples: Those that can be used: in the order of the file, or of the sample.
         problems: Records that cannot be used, and why.
-        left_out: How many sound records were not taken, by reason (``unanswerable``, ``another split``).
+        left_out: How many sound records were not taken, by reason, such as ``unanswerable``.
     """
 
     examples: list[Example]

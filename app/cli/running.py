@@ -113,7 +113,7 @@ def questions_of(options: RunOptions) -> Questions:
             seed=options.seed,
             limit=options.limit,
         )
-        _tell(found.problems)
+        _tell(found.problems, found.left_out)
         return found
     own = {"index": options.index, "data": options.data, "sample": options.sample, "seed": options.seed or None}
     for flag, value in own.items():
@@ -202,11 +202,14 @@ def standing(tally: Tally) -> str:
     return ", ".join(parts)
 
 
-def _tell(problems: Sequence[str]) -> None:
-    """Name what of the data is passed over, the first few in full."""
+def _tell(problems: Sequence[str], left_out: Mapping[str, int]) -> None:
+    """Name what of the data is passed over, the first few in full, and count what is sound and not asked."""
     from keqa.cli.console import status
 
     for problem in problems[:_TOLD]:
         status().print(f"passed over: {problem}", style="yellow", markup=False, soft_wrap=True)
     if len(problems) > _TOLD:
         status().print(f"passed over: {len(problems) - _TOLD} more", style="yellow", markup=False)
+    if left_out:
+        counts = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        status().print(f"left out: {counts}", style="yellow", markup=False)

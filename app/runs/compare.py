@@ -130,6 +130,7 @@ def compare(
             configuration=configuration,
             command=command,
             compiled=served_by(spec.method, parts.program),
+            left_out=questions.left_out,
             in_flight=in_flight,
             retry_failed=retry_failed,
             cache=cache,

@@ -35,7 +35,7 @@ __all__ = [
 FORMAT = 1
 """Version of the layout of a run file."""
 
-_SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations")
+_SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations", "left_out")
 
 
 class _Written(BaseModel):
@@ -59,6 +59,7 @@ class RunHeader(_Written):
         command: How to run it again, without addresses.
         compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
         demonstrations: How many each predictor is shown, by its name; None in files that do not tell.
+        left_out: How many sound questions of the data were not asked, by reason, such as ``unanswerable``.
     """
 
     format: int = FORMAT
@@ -73,6 +74,7 @@ class RunHeader(_Written):
     command: str = ""
     compiled: str = ""
     demonstrations: dict[str, int] | None = None
+    left_out: dict[str, int] = {}
 
 
 class RunLine(_Written):

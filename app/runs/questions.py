@@ -44,6 +44,7 @@ class Questions:
         problems: What of the data cannot be used, and why.
         settings: By a method's name, the arguments that it is given for these questions unless others are asked for;
             see `keqa.runs.making.Parts`. They are told in the run's header.
+        left_out: How many sound questions of the data are not asked, by reason; told in the run's header.
     """
 
     dataset: str
@@ -52,6 +53,7 @@ class Questions:
     examples: Iterable[Any]
     problems: list[str] = field(default_factory=list)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def of_testbed(split: str = "test", limit: int | None = None) -> Questions:
@@ -106,7 +108,7 @@ def of_name(
     told = [str(problem) for problem in loaded.problems]
     known = BENCHMARKS.get(benchmark.strip().lower())
     settings = _CHINESE if known is not None and known.language == "zh" else {}
-    return Questions(title, split or "", seed, loaded.examples[:limit], told, settings)
+    return Questions(title, split or "", seed, loaded.examples[:limit], told, settings, loaded.left_out)
 
 
 class _First:

@@ -46,6 +46,7 @@ def evaluate(
     configuration: Mapping[str, Any] | None = None,
     command: str = "",
     compiled: str = "",
+    left_out: Mapping[str, int] | None = None,
     in_flight: int = 8,
     retry_failed: bool = False,
     cache: CallCache | None = None,
@@ -72,6 +73,7 @@ def evaluate(
         configuration: What the answers depend on beyond `keqa.runs.configuration.describe`, as JSON.
         command: How to run it again, without addresses.
         compiled: The method whose compiled program the program was made from, for the header.
+        left_out: How many questions of the data are not among the examples, by reason, for the header.
         in_flight: How many questions are in work at once; their calls share the program's bound.
         retry_failed: Ask the failed questions of an earlier run again, and those that were answered although something
             failed that may pass (`RunLine.impairments`), and only those and what is left. No cache answers the failed
@@ -106,6 +108,7 @@ def evaluate(
         command=command,
         compiled=compiled,
         demonstrations=demonstrations_of(program),
+        left_out=dict(left_out or {}),
     )
     tally = Tally(len(asked))
     with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:

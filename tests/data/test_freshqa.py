@@ -19,12 +19,16 @@ def table(write_json):
 def test_the_table(table):
     assert BENCHMARKS["freshqa"].load(table).examples == [
         Example("1", "Who directs, now?", ("Ann", "Ann Lee")),
-        Example("2", "Is it over?", ("No", "No, it is not."), "yes/no"),
         Example("3", "Has a vaccine done it?", ("No vaccine has done it.", "No")),
+    ]
+    assert BENCHMARKS["freshqa"].load(table, split="dev").examples == [
+        Example("2", "Is it over?", ("No", "No, it is not."), "yes/no"),
     ]
 
 
-@pytest.mark.parametrize(("split", "ids"), [("test", ["1", "3"]), ("dev", ["2"]), ("validation", ["2"])])
+@pytest.mark.parametrize(
+    ("split", "ids"), [(None, ["1", "3"]), ("test", ["1", "3"]), ("dev", ["2"]), ("validation", ["2"])]
+)
 def test_a_split_of_it(table, split, ids):
     assert BENCHMARKS["freshqa"].load(table, split=split).ids == ids
     assert BENCHMARKS["freshqa"].load(table.parent, split=split).ids == ids
@@ -32,7 +36,7 @@ def test_a_split_of_it(table, split, ids):
 
 def test_notes_before_the_header_are_passed_over(write_json):
     path = write_json("freshqa.csv", "WARNING: the answers change,,,,,\nlast checked,today,,,,\n" + HEADER + ROWS)
-    assert BENCHMARKS["freshqa"].load(path).ids == ["1", "2", "3"]
+    assert BENCHMARKS["freshqa"].load(path).ids == ["1", "3"]
 
 
 def test_what_is_wrong_is_named_by_line(write_json):

@@ -217,7 +217,7 @@ FILES = [
     (
         "freshqa:freshqa/freshqa.csv",
         None,
-        400,
+        339,
         0,
         {},
         Example(

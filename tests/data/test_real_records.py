@@ -28,7 +28,7 @@ def test_the_records_that_cannot_be_used(shared_data, spec, problem):
         ("hotpotqa-fullwiki:hotpotqa/hotpot_dev_fullwiki_v1.json", 7),
         ("2wikimultihopqa:2wikimultihopqa/train.json", 96),
         ("strategyqa:strategyqa/strategyqa_train.json", 500),
-        ("freshqa:freshqa/freshqa.csv", 12),
+        ("freshqa:freshqa/freshqa.csv", 10),
     ],
 )
 def test_yes_no_questions(shared_data, spec, polar):
