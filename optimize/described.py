@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -14,9 +15,10 @@ from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.dense.manifest import DenseManifest
 from keqa.retrievers.hybrid import HybridRetriever
 
-__all__ = ["digest", "function_of", "model_of", "retriever_of"]
+__all__ = ["digest", "function_of", "gate_of", "model_of", "retriever_of"]
 
 _OURS = "keqa."
+_PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
 _DECODING = ("temperature", "top_p", "max_tokens")
 
 
@@ -65,6 +67,20 @@ def retriever_of(retriever: Any) -> dict[str, Any] | None:
     return found
 
 
+def gate_of(gate: Any) -> str:
+    """A gate by its class and values; one that does not come with the package by the code of its class as well."""
+    kind = type(gate)
+    if _name(kind).startswith(_OURS):
+        return repr(gate)
+    slots = [name for one in kind.__mro__ for name in getattr(one, "__slots__", ()) if hasattr(gate, name)]
+    values = {name: getattr(gate, name) for name in slots} | getattr(gate, "__dict__", {})
+    # What Python writes into a class, such as the methods of a dataclass, tells nothing that the values do not.
+    named = {name: part for one in reversed(kind.__mro__[:-1]) for name, part in vars(one).items() if name[:2] != "__"}
+    parts = {name: getattr(part, "fget", None) or getattr(part, "__func__", part) for name, part in named.items()}
+    code = {name: function_of(part) if hasattr(part, "__code__") else _value(part) for name, part in parts.items()}
+    return f"{_name(kind)} {digest([_value(values), code])}"
+
+
 def function_of(function: Callable[..., Any]) -> str:
     """A function by its name; one that does not come with the package by what it does as well.
 
@@ -106,4 +122,4 @@ def _value(value: Any) -> Any:
         # What this one holds in turn is left out: functions may hold each other.
         return [_name(value), _code(code)]
     own = any("__repr__" in vars(kind) for kind in type(value).__mro__[:-1])
-    return repr(value) if own else _name(type(value))
+    return _PLACE.sub("", repr(value)) if own else _name(type(value))

@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from keqa.optimize.described import digest, function_of
+from keqa.optimize.described import digest, function_of, gate_of
 from keqa.programs.baselines.settings import settings_of as settings_of_baseline
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -56,7 +56,7 @@ def _set_up(program: Program) -> dict[str, Any]:
     settings = _that_matter(settings_of(program))
     if settings["similarity"] == OWN:
         settings["similarity"] = function_of(program.selection._similarity.value)
-    return {"settings": settings, "gate": repr(program.examination.gate)}
+    return {"settings": settings, "gate": gate_of(program.examination.gate)}
 
 
 def _that_matter(settings: dict[str, Any]) -> dict[str, Any]:

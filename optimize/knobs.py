@@ -13,7 +13,7 @@ from keqa.optimize.points import Grid, Settings
 from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
 
-__all__ = ["Knobs"]
+__all__ = ["Knobs", "turns"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Knobs:
         examination = program.examination
         gate: Any = examination.gate
         own = Settings(
-            None if gate.threshold is None else _written(gate.threshold),
+            _written(Fraction(str(gate.threshold))) if turns(gate) else None,
             examination.tries,
             program.top_k,
             examination.temperature,
@@ -56,7 +56,7 @@ class Knobs:
         retrieves = program._retriever.value is not None
         found = cls(
             own,
-            _values(own.threshold, map(_exact, grid.thresholds if examined else ())),
+            _values(own.threshold, map(_exact, grid.thresholds if examined and own.threshold else ())),
             _values(own.tries, grid.tries if examined else ()),
             _values(own.top_k, grid.top_ks if retrieves else ()),
             _values(own.temperature, grid.temperatures if examined else ()),
@@ -67,8 +67,20 @@ class Knobs:
         if not all(top_p is None or 0 < top_p <= 1 for top_p in found.top_ps):
             raise ConfigurationError("the top_ps of tries must be above 0 and at most 1, or None")
         for threshold in found.thresholds[1:]:
-            dataclasses.replace(gate, threshold=Fraction(str(threshold)))
+            try:
+                dataclasses.replace(gate, threshold=Fraction(str(threshold)))
+            except (TypeError, ValueError) as error:
+                raise ConfigurationError(
+                    f"the gate {gate.name!r} cannot be given the threshold {threshold} ({error}): give Grid(thresholds="
+                    "()), which leaves its threshold alone"
+                ) from error
         return found
+
+
+def turns(gate: Any) -> bool:
+    """Whether a gate can be made again with another threshold: a dataclass that has it as a field."""
+    fields = dataclasses.fields(gate) if dataclasses.is_dataclass(gate) else ()
+    return gate.threshold is not None and any(field.name == "threshold" and field.init for field in fields)
 
 
 def _values(own: Any, others: Iterable[Any]) -> list[Any]:

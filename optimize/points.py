@@ -31,7 +31,7 @@ class Settings:
     """One choice of the knobs.
 
     Attributes:
-        threshold: α, exactly, such as ``"4/5"``; None where the gate has none.
+        threshold: α, exactly, such as ``"4/5"``; None where the gate has none, or only its own.
         tries: N_c.
         top_k: Passages to search for.
         temperature: Of the tries.

@@ -15,6 +15,7 @@ from keqa.optimize.described import digest
 from keqa.optimize.dspy_optimizers import optimize
 from keqa.optimize.failed import Failures
 from keqa.optimize.journal import Journal
+from keqa.optimize.knobs import turns
 from keqa.optimize.options import UNREFLECTING, Options
 from keqa.optimize.origins import Origins
 from keqa.optimize.points import Point
@@ -243,6 +244,12 @@ class Steps:
             failures=self.failures,
             origins=self.origins,
         )
+        gate = program.examination.gate
+        if program.examine and gate.threshold is not None and not turns(gate):
+            self.problems.append(
+                f"the threshold of the gate {gate.name!r} was left alone: only a dataclass with that field can be "
+                "made again with another"
+            )
         self.curve = found.curve
         self.trials.append(Trial("tuned settings", found.best.score, found.best.scores))
         self._keep(self.trials[-1])

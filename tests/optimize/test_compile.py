@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import dspy
 import pytest
@@ -17,6 +18,7 @@ from keqa.optimize.failed import StoppedError
 from keqa.optimize.points import Grid
 from keqa.programs import KEQA
 from keqa.programs.embedding import HashingEmbedder
+from keqa.programs.gates import VoteGate
 from keqa.programs.utility_reference import UtilityReference
 
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
@@ -329,3 +331,29 @@ def test_a_program_is_not_saved_where_finished_work_is_kept(setting, compiled, t
             found.save(folder)
     found.save(tmp_path / "program")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program", "work"]
+
+
+class Plain:
+    """A gate that is no dataclass."""
+
+    name, needs_all_draws, threshold = "plain", False, Fraction(1, 2)
+
+    def __init__(self):
+        self.inner = VoteGate()
+
+    def decide(self, votes):
+        return self.inner.decide(votes)
+
+    def wave(self, votes):
+        return self.inner.wave(votes)
+
+    def measure(self, votes):
+        return None
+
+
+def test_a_gate_of_ones_own_is_compiled_with_and_gone_on_with(setting, compiled):
+    first = compiled(setting(gate=Plain()), reference=False)
+    assert any("the threshold of the gate 'plain' was left alone" in problem for problem in first.report.problems)
+    world = setting(gate=Plain())
+    assert compiled(world, reference=False).report.trials == first.report.trials
+    assert world.engine.calls == []

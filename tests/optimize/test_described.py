@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 
 from keqa.metrics.answers import f1
-from keqa.optimize.described import function_of, model_of, retriever_of
+from keqa.optimize.described import function_of, gate_of, model_of, retriever_of
 from keqa.programs.extraction import KeySentences
+from keqa.programs.gates import VoteGate
 from keqa.retrievers import (
     CachingRetriever,
     DenseManifest,
@@ -95,3 +100,54 @@ def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path)
     assert hybrids[0] == hybrids[2] != hybrids[1]
     assert retriever_of(HybridRetriever([index, Dense("ask: ")], constant=1)) != hybrids[1]
     assert hybrids[0]["parts"][0] == retriever_of(index)
+
+
+def test_a_gate_of_ones_own_is_told_by_its_values_and_by_what_it_does():
+    def gate(least, most=5):
+        class Own:
+            def __init__(self, share):
+                self.share, self.lock, self.other = share, threading.Lock(), object()
+
+            @property
+            def threshold(self):
+                return least
+
+            def decide(self, votes):
+                return votes > most
+
+        return Own
+
+    made = [gate(1)(2), gate(1)(3), gate(1, 6)(2), gate(2)(2)]
+    assert len({gate_of(one) for one in made}) == 4
+    assert gate_of(gate(1)(2)) == gate_of(made[0])
+    assert gate_of(VoteGate()) == repr(VoteGate())
+
+
+def test_a_gate_with_slots_is_told_by_their_values():
+    @dataclass(frozen=True, slots=True)
+    class Slotted:
+        threshold: int = 1
+
+    assert gate_of(Slotted(1)) == gate_of(Slotted()) != gate_of(Slotted(2))
+
+
+def test_a_class_in_a_fresh_process_is_told_alike(tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    told = [
+        subprocess.run([sys.executable, "own.py"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert told[0] == told[1] != ""
+
+
+OWN = """
+from keqa.optimize.described import gate_of
+
+class Own:
+    name, kinds, inner = "own", {"a", "b", "c"}, object()
+
+    def decide(self, votes):
+        return votes in {"x", "y", "z"}
+
+print(gate_of(Own()))
+"""

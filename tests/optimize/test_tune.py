@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import dspy
@@ -18,7 +19,7 @@ from keqa.optimize.origins import Origins
 from keqa.optimize.points import Grid, Settings
 from keqa.optimize.tune import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
-from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate
+from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
 from keqa.programs.utility_reference import UtilityReference
 
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
@@ -120,6 +121,49 @@ def test_a_certainty_gate_is_tuned_too(setting, tuned):
     found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
     assert [point.settings.threshold for point in found.curve] == ["4/5", "1/2"]
     assert isinstance(found.program.examination.gate, CertaintyGate)
+
+
+class Plain:
+    """A gate that is no dataclass."""
+
+    name, needs_all_draws = "plain", False
+
+    def __init__(self):
+        self.threshold = 0.8
+        self.inner = VoteGate()
+
+    def decide(self, votes):
+        return self.inner.decide(votes)
+
+    def wave(self, votes):
+        return self.inner.wave(votes)
+
+    def measure(self, votes):
+        return None
+
+
+@dataclass(frozen=True)
+class Strict(VoteGate):
+    """A gate that takes no threshold but its own."""
+
+    def __post_init__(self):
+        if self.threshold != Fraction(4, 5):
+            raise ValueError("it is 4/5")
+
+
+def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned):
+    world = setting(gate=Plain())
+    found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
+    assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
+    assert found.program.examination.gate is world.program.examination.gate
+
+
+def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
+    world = setting(gate=Strict())
+    with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
+        tuned(world, grid=Grid(thresholds=("0.5",)))
+    assert world.engine.calls == []
+    assert tuned(world, grid=NOTHING).best.settings.threshold == "4/5"
 
 
 ALPHAS = Grid(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
