@@ -31,7 +31,7 @@ class Parts:
 
     Attributes:
         retriever: The passages that all search.
-        lms: The language models that all ask.
+        lms: The language models that all ask; those of `dspy.settings` where None.
         settings: Arguments for every method that has them; what is absent is the method's own default.
         program: Folder of a compiled program, or of several; see `keqa.runs.programs.program_of`.
         draws: Shared by the gates.
@@ -41,7 +41,7 @@ class Parts:
     """
 
     retriever: Retriever | None
-    lms: RoleLMs
+    lms: RoleLMs | None
     settings: Mapping[str, Any] = field(default_factory=dict)
     program: Folders = None
     draws: SharedDraws | None = None
