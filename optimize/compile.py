@@ -170,15 +170,18 @@ def _ready(program: Program, options: Options) -> Options:
     from keqa.compiled import check_savable
 
     check_savable(program)
-    if not isinstance(program, KEQA):
-        if options.cost_per_retrieval:
-            raise ConfigurationError(
-                "cost_per_retrieval weighs searches where settings are tuned, and only those of a KEQA are, not of a "
-                f"{type(program).__name__}: leave it out"
-            )
-        return options
-    if options.tuning:
+    tuned = isinstance(program, KEQA)
+    if options.cost_per_retrieval and not (tuned and options.tuning):
+        which = "that is left out" if tuned else f"only those of a KEQA are, not of a {type(program).__name__}"
+        raise ConfigurationError(
+            f"cost_per_retrieval weighs searches where settings are tuned, and {which}: leave it out"
+        )
+    if isinstance(program, KEQA) and options.tuning:
         Knobs.of(program, options.grid)
     if builds_reference(program, options):
         return replace(options, embedder=empty_reference(program, options).embedder)
+    if options.embedder is not None:
+        raise ConfigurationError(
+            "embedder finds like passages in the utility reference, and none is built: leave it out"
+        )
     return options

@@ -62,6 +62,13 @@ class Options:
                 f"reflection_lm is asked by {', '.join(OPTIMIZERS)}; {self.optimizer} asks none. Name one "
                 "of them as the optimizer, or leave reflection_lm out"
             )
+        elif self.budget != "light":
+            raise ConfigurationError(
+                f"budget is that of {', '.join(OPTIMIZERS)}; {self.optimizer} has none. Name one of them as the "
+                "optimizer, or leave budget out"
+            )
+        if not isinstance(self.grid, Grid):
+            raise ConfigurationError(f"grid must be a keqa.optimize.points.Grid, not {self.grid!r}")
         if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:
             raise ConfigurationError(
                 "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"

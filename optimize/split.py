@@ -73,6 +73,8 @@ def split(trainset: Questions, valset: Questions | None, seed: int) -> Split:
 
 
 def _read(source: Questions, what: str) -> tuple[list[Example], list[str]]:
+    if not isinstance(source, Iterable | Path):
+        raise InputError(f"the {what} questions must be examples, or a file of them, not {source!r}")
     reading = read_examples(source) if isinstance(source, str | Path) else sort_examples(source)
     if not reading.examples:
         told = "".join(f"\n  {problem}" for problem in reading.problems[:5])

@@ -142,7 +142,7 @@ def compile_command(
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.cli.bars import Bars
-    from keqa.cli.compile_given import method_of, questions_of
+    from keqa.cli.compile_given import method_of, questions_of, retrieves
     from keqa.cli.console import results
     from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
 
@@ -159,6 +159,11 @@ def compile_command(
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     if testbed == (train is not None):
         raise InputError("give either a file of question-answer pairs or --testbed")
+    if train is not None and index is None and lm is not None and retrieves(spec):
+        raise InputError(
+            "name with --index the passages that TRAIN's questions are about: without it the testbed's fictional "
+            f"encyclopedia is searched, for which {lm} would be asked in vain"
+        )
     if testbed and index is not None:
         raise InputError("--testbed has an index of its own: leave out --index")
     if val_limit is not None and val is None and not testbed:

@@ -11,7 +11,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.runs.methods import Spec
 
-__all__ = ["method_of", "questions_of"]
+__all__ = ["method_of", "questions_of", "retrieves"]
 
 
 def method_of(method: str, settings: Mapping[str, Any]) -> Spec:
@@ -38,6 +38,13 @@ def method_of(method: str, settings: Mapping[str, Any]) -> Spec:
             flag = f"no-{setting}" if setting in ("decompose", "examine", "pick") else setting.replace("_", "-")
             raise InputError(f"--{flag} means nothing to {name}: leave it out")
     return spec
+
+
+def retrieves(spec: Spec) -> bool:
+    """Whether a method searches for passages."""
+    from keqa.runs.methods import arguments_of, load_class
+
+    return "retriever" in arguments_of(load_class(spec.method.target))
 
 
 def questions_of(

@@ -104,11 +104,10 @@ def test_searches_are_kept_in_the_folder_of_finished_work(keqa_command, served, 
 
 def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_path):
     train = pairs("train.jsonl", TOWNS)
-    parts = ["--no-tuning", "--no-reference", "--cost-per-retrieval", 0.1, "--limit", 4, "--json"]
+    parts = ["--no-tuning", "--no-reference", "--limit", 4, "--json"]
     ended = keqa_command("compile", train, *served, *FEW, *parts, "--out", tmp_path / "program")
     report = json.loads(ended.out)
     assert report["questions"] == {"train": 4, "validation": 4}
-    assert report["cost_per_retrieval"] == 0.1
     assert report["tuning_curve"] == []
 
 
@@ -138,6 +137,13 @@ def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
         (["train.jsonl", "--method", "rag", "--no-decompose"], "--no-decompose means nothing to rag"),
         (["train.jsonl", "--method", "rag:tries=3"], "rag has no tries"),
         (["train.jsonl", "--method", "rag", "--cost-per-retrieval", "0.1"], "cost_per_retrieval weighs searches"),
+        (
+            ["train.jsonl", "--no-tuning", "--cost-per-retrieval", "0.3"],
+            "are tuned, and that is left out: leave it out",
+        ),
+        (["train.jsonl", "--budget", "heavy"], "budget is that of gepa, mipro, simba; bootstrap has none"),
+        (["train.jsonl", "--no-reference", "--embedder", "hashing"], "utility reference, and none is built"),
+        (["train.jsonl", "--method", "rag", "--embedder", "hashing"], "utility reference, and none is built"),
         (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
         (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
         (["train.jsonl", "--reflection-lm", "openai/x"], "--optimizer bootstrap asks none"),
@@ -158,6 +164,17 @@ def test_what_cannot_work_is_told_before_any_call(
     assert message in " ".join(ended.err.split())
     assert server.count == 0
     assert not (tmp_path / "program").exists()
+
+
+def test_the_users_questions_are_not_asked_about_the_fictional_encyclopedia(
+    keqa_command, served, pairs, server, tmp_path
+):
+    command = ["compile", pairs("train.jsonl", TOWNS), *served[2:], "--sets", 0, "--out", tmp_path / "program"]
+    ended = keqa_command(*command)
+    assert (ended.code, server.count) == (2, 0)
+    assert "name with --index the passages that TRAIN's questions are about" in " ".join(ended.err.split())
+    # Nothing is searched.
+    assert keqa_command(*command, "--method", "closed-book").code == 0
 
 
 @pytest.mark.parametrize("taken", ["file", "folder", "file/below"])

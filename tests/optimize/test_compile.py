@@ -125,6 +125,15 @@ def test_what_cannot_be_used_is_named(setting, compiled):
     assert any("is a training question as well" in problem for problem in problems)
 
 
+@pytest.mark.parametrize("trainset", [None, 5])
+def test_what_are_no_questions_is_refused(setting, trainset):
+    world = setting()
+    with pytest.raises(InputError, match=f"the train questions must be examples, or a file of them, not {trainset}"):
+        compile_program(world.program, trainset)
+    with pytest.raises(InputError, match="the validation questions must be examples"):
+        compile_program(world.program, world.train, 5)
+
+
 @pytest.mark.parametrize("trainset", [[], [{"question": "Who?"}], [{"question": "Who?", "answer": " "}]])
 def test_nothing_usable_is_refused_before_any_call(setting, trainset):
     world = setting()
@@ -135,7 +144,11 @@ def test_nothing_usable_is_refused_before_any_call(setting, trainset):
 
 def test_options_that_cannot_work_are_refused_before_any_call(setting):
     world = setting()
-    for options in ({"optimizer": "magic"}, {"demo": 3}, {"in_flight": 0}, {"cost_per_retrieval": -1.0}):
+    wrong = [{"optimizer": "magic"}, {"demo": 3}, {"in_flight": 0}, {"cost_per_retrieval": -1.0}]
+    # What would be passed over in silence.
+    wrong += [{"tuning": False, "cost_per_retrieval": 0.3}, {"reference": False, "embedder": "hashing"}]
+    wrong += [{"budget": "heavy"}, {"grid": {"tries": [3]}}]
+    for options in wrong:
         with pytest.raises(ConfigurationError):
             compile_program(world.program, world.train, world.val, **options)
     assert world.engine.calls == []
