@@ -128,10 +128,12 @@ def estimate(
 
 
 def counter(model: str) -> Callable[[str], int]:
-    """Counts tokens as a model does, as far as LiteLLM knows its tokenizer here; otherwise as gpt-3.5-turbo does."""
+    """Counts tokens as a model does, as far as LiteLLM brings its tokenizer; otherwise as gpt-3.5-turbo does."""
     from keqa.lms.build import quiet_litellm
 
     litellm = quiet_litellm()
+    # That of Llama it would fetch from the hub, and without a network try that anew for every text.
+    litellm.disable_hf_tokenizer_download = True
     return lambda words: int(litellm.token_counter(model=model, text=words))
 
 

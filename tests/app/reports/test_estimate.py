@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.data.example import as_examples
-from keqa.reports.estimate import Bounds, Estimate, Spent, estimate, price
+from keqa.reports.estimate import Bounds, Estimate, Spent, counter, estimate, price
 from keqa.reports.estimate_table import estimates
 from keqa.reports.rehearsal import stand_in
 from keqa.runs.making import Parts
@@ -85,6 +85,14 @@ def test_every_existing_method_can_be_rehearsed(rehearse, name):
 def test_no_language_model_is_asked(rehearse, monkeypatch):
     monkeypatch.setattr("litellm.completion", lambda *arguments, **settings: pytest.fail("asked"))
     rehearse("rag")
+
+
+def test_no_tokenizer_is_fetched(monkeypatch):
+    import litellm.utils
+
+    monkeypatch.setattr(litellm, "disable_hf_tokenizer_download", None)
+    monkeypatch.setattr(litellm.utils, "_return_huggingface_tokenizer", lambda model: pytest.fail("fetched"))
+    assert counter("hosted_vllm/meta-llama/Llama-2-7b-chat-hf")("Who governs Carmouth?") > 3
 
 
 def test_prices_are_those_of_the_map_that_comes_with_litellm():
