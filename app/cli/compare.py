@@ -41,6 +41,8 @@ def compare(
     probabilities: name it from the beginning, for gates that were asked without it in OUT are not asked again with it.
 
     On the testbed ircot collects 8 passages at most, as many as the language model that ships was trained to read.
+    rowen compares answers in English and Chinese, as in its paper, or in another language with rowen:language=German;
+    the language model that ships speaks English only, and rephrased questions are all that is compared.
 
     A method whose language model gives no token probabilities, though it needs them, is told and left out. Exit code: 0
     where every method was asked, 1 where one was left out, 2 something to put right first.
