@@ -16,7 +16,7 @@ from dspy.utils.callback import BaseCallback
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
 from keqa.lms.build import build_lm
 from keqa.optimize.failed import Failures, StoppedError, Watch
-from keqa.programs.calls import CallError, _typed
+from keqa.programs.calls import CallError, typed_error
 from keqa.programs.failures import may_pass
 
 __all__ = ["as_reflecting", "ask_once", "watched"]
@@ -97,7 +97,7 @@ class _Watching(BaseCallback):
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
         """Count the request, and end the optimizer where it is of no use to go on."""
-        failure = _typed(exception) if isinstance(exception, Exception) else None
+        failure = typed_error(exception) if isinstance(exception, Exception) else None
         if failure is not None and not isinstance(failure, CallError):
             raise _Ended(_told(exception)) from exception
         cause = None if failure is None else failure.cause
@@ -109,7 +109,7 @@ class _Watching(BaseCallback):
 
 def _told(error: Exception) -> KeqaError:
     """The error as the project's own, which names the language model's role."""
-    found = _typed(error)
+    found = typed_error(error)
     if isinstance(found, MissingExtraError):
         return found
     kind = StoppedError if isinstance(found, CallError) and may_pass(found.cause) else ConfigurationError

@@ -37,7 +37,7 @@ from keqa.programs.records import Degradation
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 
-__all__ = ["Bound", "Branch", "CallError", "Meter", "Session", "Shared", "run_blocking", "text_of"]
+__all__ = ["Bound", "Branch", "CallError", "Meter", "Session", "Shared", "run_blocking", "text_of", "typed_error"]
 
 T = TypeVar("T")
 
@@ -247,7 +247,7 @@ class Session:
             listener.refuse_truncated()
         except Exception as error:
             event.failed = True
-            known = _typed(error)
+            known = typed_error(error)
             if isinstance(known, CallError) and known.unusable and len(listener.replies) > 1:
                 known.spoilt = listener.spoilt(predictor.signature)
             raise known from error
@@ -283,7 +283,7 @@ class Session:
             return await (self.bound.in_thread(called) if self.blocking else awaited())
         except Exception as error:
             event.failed = True
-            raise _typed(error) from error
+            raise typed_error(error) from error
         finally:
             self._passed(event)
 
@@ -325,7 +325,7 @@ def text_of(value: object) -> str:
     return _MARKER.sub("", str(value or "")).strip()
 
 
-def _typed(error: Exception) -> Exception:
+def typed_error(error: Exception) -> Exception:
     """The error as the program treats it: one that surfaces, or a `CallError`."""
     if isinstance(error, CallError):
         return error

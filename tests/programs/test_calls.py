@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMServerError
 
 from keqa.errors import ConfigurationError
 from keqa.lms.adapter import adapter
-from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _Listener, _typed, run_blocking, text_of
+from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _Listener, run_blocking, text_of, typed_error
 from keqa.programs.extraction import KeySentences
 from keqa.programs.ledger import Event, Ledger
 from keqa.programs.records import CriticalPath, RoleCost
@@ -129,7 +129,7 @@ def test_a_joined_branch_may_be_joined_again():
     ],
 )
 def test_overflow_is_told_by_type_or_message(error, overflow):
-    typed = _typed(error)
+    typed = typed_error(error)
     assert isinstance(typed, CallError)
     assert (typed.cause, typed.overflow) == (type(error).__name__, overflow)
 
