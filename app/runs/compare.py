@@ -145,9 +145,11 @@ def compare(
                 programs[spec.label] = make(spec, replace(parts, share=_ratio(ended, places)))
             row = run(spec, programs[spec.label])
         except ConfigurationError as error:
-            if left_out is None or not (_tells_no_probabilities(error) or isinstance(error, _NoRatioError)):
+            if not (_tells_no_probabilities(error) or isinstance(error, _NoRatioError)):
                 raise
             forget_unasked(places[spec.label])
+            if left_out is None:
+                raise
             left_out(spec, error)
             if spec.method.gate == _PROBABLE:
                 parts = replace(parts, draws=own.draws or SharedDraws(store=cache.draws()))

@@ -219,6 +219,7 @@ def test_a_method_without_token_probabilities_is_left_out_and_the_others_go_on(a
     assert not (tmp_path / "flare.jsonl").exists()
     with pytest.raises(ConfigurationError, match="no token probabilities"):
         run("flare")
+    assert not (tmp_path / "flare.jsonl").exists()
 
 
 def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, tmp_path):
