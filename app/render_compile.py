@@ -111,7 +111,7 @@ def _reference(report: Report) -> str:
 def _cost(report: Report) -> str:
     told = _spent(report.spent)
     if report.spent_earlier.calls:
-        told += f"; earlier runs in the same folder: {_spent(report.spent_earlier)}"
+        told += f"; earlier runs in the same folder: at least {_spent(report.spent_earlier)}"
     return told
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from pydantic import Field
+
 from keqa.programs.records import Cost, Record
 
 __all__ = ["Basis", "Labelled", "Spent", "UtilityEntries", "UtilityEntry"]
@@ -72,6 +74,7 @@ class Labelled(Record):
         entries: Passages of utility 1 and -1, best first; first for the whole question, then for each quiz.
         of_no_consequence: How many passages had utility 0; they are no entries.
         left_out: How many passages have no label because a call failed.
+        lost: The same by the name of the error.
         problems: Why there is less than there could be, such as that no passage was found.
         passing: What a call failed with that another attempt may not meet; empty where none did. The question is then
             not kept as finished, and a later run asks it again.
@@ -82,6 +85,7 @@ class Labelled(Record):
     entries: tuple[UtilityEntry, ...] = ()
     of_no_consequence: int = 0
     left_out: int = 0
+    lost: dict[str, int] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()
     passing: str = ""
     spent: Spent = Spent()
@@ -112,6 +116,15 @@ class UtilityEntries(list[UtilityEntry]):
     def left_out(self) -> int:
         """Passages without a label because a call failed."""
         return sum(question.left_out for question in self.questions)
+
+    @property
+    def lost(self) -> dict[str, dict[str, int]]:
+        """By the error that calls failed with, the training questions and how many passages of each have no label."""
+        found: dict[str, dict[str, int]] = {}
+        for question in self.questions:
+            for cause, count in question.lost.items():
+                found.setdefault(cause, {})[question.root] = count
+        return found
 
     @property
     def spent(self) -> Spent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,14 +33,14 @@ class _Labels:
 
     found: list[tuple[Passage, float, Utility]] = field(default_factory=list)
     errors: list[CallError] = field(default_factory=list)
-    left_out: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
     problem: str | None = None
 
     def add(self, passage: Passage, score: float | CallError, without: float) -> bool:
         """Label a passage by the equation, or count it as left out, and tell whether it helped."""
         if isinstance(score, CallError):
             self.errors.append(score)
-            self.left_out += 1
+            self.lost[score.cause] += 1
             return False
         label = utility(score, without)
         self.found.append((passage, gain(score, without), label))
@@ -104,6 +105,7 @@ class Labeller:
             return Labelled(root=example.id, problems=(str(error),))
         program = self.shown(example)
         labels = await session.gather([self._label(session, target, program) for target in targets])
+        lost = sum((one.lost for one in labels), Counter[str]())
         return Labelled(
             root=example.id,
             entries=tuple(
@@ -121,7 +123,8 @@ class Labeller:
                 if label != 0
             ),
             of_no_consequence=sum(label == 0 for one in labels for _, _, label in one.found),
-            left_out=sum(one.left_out for one in labels),
+            left_out=lost.total(),
+            lost=dict(lost),
             problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
             passing=next((str(error) for one in labels for error in one.errors if may_pass(error.cause)), ""),
             spent=Spent.of(session.ledger.cost()),
@@ -149,7 +152,7 @@ class Labeller:
         without = await self._correctness(session, target, program, [])
         if isinstance(without, CallError):
             message = f"{target.name}: there is no answer without passages to compare with ({without})"
-            return _Labels(errors=[without], left_out=len(candidates), problem=message)
+            return _Labels(errors=[without], lost=Counter({without.cause: len(candidates)}), problem=message)
         if target.growing:
             helpful: list[Passage] = []
             for candidate in candidates:
@@ -162,7 +165,7 @@ class Labeller:
             scores = await session.gather(each)
             for candidate, score in zip(candidates, scores, strict=True):
                 labels.add(candidate, score, without)
-        if labels.left_out == len(candidates):
+        if labels.lost.total() == len(candidates):
             labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
         return labels
 

@@ -15,13 +15,16 @@ from keqa.optimize.report import Spending
 __all__ = ["Meter"]
 
 _KEY = "spent"
+_EVERY = 50
+"""So many requests at most are unknown to the next run where this one is killed."""
 
 
 class Meter(UsageTracker):
     """Counts every request that reaches a language model while it is DSPy's usage tracker, and tells the one before it.
 
     Attributes:
-        earlier: What earlier runs had kept; what they spent after their last step is not in it.
+        earlier: What earlier runs had kept, so at least what they spent: the last few requests of one that was killed
+            are not in it.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -32,7 +35,7 @@ class Meter(UsageTracker):
         """
         super().__init__()
         self._parent: UsageTracker | None = dspy.settings.usage_tracker
-        self._journal, self._lock = journal, threading.Lock()
+        self._journal, self._lock, self._keeping = journal, threading.Lock(), threading.Lock()
         self.earlier = Spending(**(journal.get(_KEY) or {}))
         self._calls = self._read = self._written = 0
 
@@ -46,6 +49,9 @@ class Meter(UsageTracker):
             self._calls += 1
             self._read += usage_entry.get("prompt_tokens") or 0
             self._written += usage_entry.get("completion_tokens") or 0
+            due = self._calls % _EVERY == 0
+        if due:
+            self.keep()
         if self._parent is not None:
             self._parent.add_usage(lm, usage_entry)
 
@@ -57,5 +63,7 @@ class Meter(UsageTracker):
 
     def keep(self) -> None:
         """Write the count down, so that a later run in the same folder knows of it."""
-        if self.spent.calls:
-            self._journal.put(_KEY, asdict(self.earlier + self.spent))
+        # One at a time, so that no smaller count is written after a greater one.
+        with self._keeping:
+            if self.spent.calls:
+                self._journal.put(_KEY, asdict(self.earlier + self.spent))

@@ -82,7 +82,8 @@ class Report:
         before: Scores on the validation split, one a question, of the program as it was.
         after: The same of the compiled program.
         spent: What this run cost.
-        spent_earlier: What earlier runs in the same folder had cost, as far as they had kept count.
+        spent_earlier: What earlier runs in the same folder had cost at least: of one that was killed the last few
+            requests are not counted.
         problems: What was left out, and why.
         chosen: The names of the trials that a step went on with; the others were left out.
         failed: Questions without an answer, by step; each scored 0.

@@ -32,6 +32,8 @@ from keqa.programs.utility_reference import UtilityReference
 
 __all__ = ["Steps", "builds_reference", "empty_reference"]
 
+_NAMED = 5
+
 
 def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
     """Whether a compilation of a program builds a utility reference: where it is wanted and would be used."""
@@ -215,8 +217,11 @@ class Steps:
             )
         told = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
         self.problems += told
-        if entries.left_out:
-            self.problems.append(f"{entries.left_out} passages have no label, since a call failed")
+        self.problems += [
+            f"{sum(of.values())} passages have no label, since a call failed with {cause}: of training questions "
+            f"{', '.join([*of][:_NAMED])}{f' and {len(of) - _NAMED} more' if len(of) > _NAMED else ''}"
+            for cause, of in entries.lost.items()
+        ]
         if not entries:
             self.problems.append("no passage made an answer better or worse, so there is no utility reference")
             return program

@@ -370,3 +370,18 @@ def test_a_gate_of_ones_own_is_compiled_with_and_gone_on_with(setting, compiled)
     world = setting(gate=Plain())
     assert compiled(world, reference=False).report.trials == first.report.trials
     assert world.engine.calls == []
+
+
+def test_passages_without_a_label_are_told_by_cause_and_question(setting, compiled):
+    world = setting(train=7)
+    reply = world.engine.reply
+
+    def refusing(name, inputs, config):
+        if name == "ReasonWithKnowledge" and "sail" in inputs["passages"]:
+            raise InvalidRequestError("no such thing")
+        return reply(name, inputs, config)
+
+    world.engine.reply = refusing
+    (problem,) = [one for one in compiled(world, tuning=False).report.problems if "no label" in one]
+    told = "7 passages have no label, since a call failed with LMInvalidRequestError: of training questions "
+    assert problem == f"{told}t0, t1, t2, t3, t4 and 2 more"

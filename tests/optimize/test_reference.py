@@ -251,6 +251,8 @@ def test_a_call_that_fails_leaves_out_its_passage(program, rule, error):
     entries = build_reference(built, [WHO], rule=rule)
     assert [(entry.passage, entry.helpful) for entry in entries if entry.passage != "bad too"] == [("good", True)]
     assert entries.left_out == 1
+    named = {ServerError: "LMServerError", ContextLengthError: "ContextWindowExceededError"}
+    assert entries.lost == {named.get(type(error), "EmptyAnswerError"): {"who": 1}}
     assert entries.problems == {}
     assert entries.questions[0].complete == (not isinstance(error, ServerError))
 

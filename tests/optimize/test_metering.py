@@ -1,0 +1,43 @@
+"""What a compilation costs is known to the next run, however this one ended."""
+
+from __future__ import annotations
+
+import threading
+
+from keqa.optimize.journal import Journal
+from keqa.optimize.metering import Meter
+from keqa.optimize.report import Spending
+
+USED = {"prompt_tokens": 10, "completion_tokens": 3}
+
+
+def test_a_kill_loses_no_more_than_the_last_requests(tmp_path):
+    with Journal.open(tmp_path / "j", {}) as journal:
+        meter = Meter(journal)
+        for _ in range(120):
+            meter.add_usage("lm", USED)
+        assert meter.spent == Spending(120, 1200, 360)
+    # Nothing was kept at the end, as where the process is killed.
+    with Journal.open(tmp_path / "j", {}) as journal:
+        again = Meter(journal)
+        assert again.earlier == Spending(100, 1000, 300)
+        again.add_usage("lm", USED)
+        again.keep()
+        assert Meter(journal).earlier == Spending(101, 1010, 303)
+
+
+def test_requests_of_many_threads_are_all_counted(tmp_path):
+    with Journal.open(tmp_path / "j", {}) as journal:
+        meter = Meter(journal)
+        threads = [threading.Thread(target=lambda: [meter.add_usage("lm", USED) for _ in range(75)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert Meter(journal).earlier == meter.spent == Spending(300, 3000, 900)
+
+
+def test_a_run_that_asked_nothing_keeps_nothing(tmp_path):
+    with Journal.open(tmp_path / "j", {}) as journal:
+        Meter(journal).keep()
+        assert len(journal) == 0
