@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 __all__ = ["each_once", "quiet"]
@@ -17,17 +18,19 @@ __all__ = ["each_once", "quiet"]
 def quiet() -> Iterator[None]:
     """Keep the optimizers' own bars and logs from the terminal: progress and results are shown by the caller."""
     engine: Any = importlib.import_module("gepa.core.engine")
+    bootstrapping: Any = importlib.import_module("dspy.teleprompt.bootstrap")
 
     logger = logging.getLogger("dspy")
-    level, bar = logger.level, engine.tqdm
+    level, bar, bars = logger.level, engine.tqdm, bootstrapping.tqdm
     logger.setLevel(logging.ERROR)
     engine.tqdm = functools.partial(bar, disable=True)
+    bootstrapping.tqdm = SimpleNamespace(tqdm=functools.partial(bars.tqdm, disable=True))
     try:
         with redirect_stdout(StringIO()):
             yield
     finally:
         logger.setLevel(level)
-        engine.tqdm = bar
+        engine.tqdm, bootstrapping.tqdm = bar, bars
 
 
 @contextmanager

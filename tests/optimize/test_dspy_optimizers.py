@@ -196,7 +196,7 @@ def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection
 
 @pytest.mark.parametrize(("name", "budget"), [("gepa", 60), ("mipro", 6), ("simba", 1)])
 def test_questions_side_by_side_reach_the_program_and_what_they_cost_is_counted(
-    setting, town, drawing, reflection, name, budget
+    setting, town, drawing, reflection, capsys, name, budget
 ):
     world = drawing(setting(town(advised=ADVICE)))
     asked = []
@@ -205,6 +205,7 @@ def test_questions_side_by_side_reach_the_program_and_what_they_cost_is_counted(
     assert reflection.engine.prompts
     assert found.report.spent.calls == len(world.engine.calls) + len(reflection.engine.prompts)
     assert found.report.problems == []
+    assert capsys.readouterr() == ("", "")
     assert found.program(question=world.val[0].question).answer == "Ann Spouse6"
 
 
