@@ -17,7 +17,7 @@ from keqa.programs.settings import settings_of
 from keqa.programs.stage import Stage
 from keqa.programs.utility_reference import UtilityReference
 from keqa.prompts import whole_prompt
-from keqa.redaction import without_secrets
+from keqa.redaction import without_folders, without_secrets
 from keqa.runs.methods import arguments_of
 
 if TYPE_CHECKING:
@@ -135,6 +135,11 @@ def _index(retriever: Any) -> dict[str, Any] | None:
     if manifest is not None:
         names = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
         found |= {name: _plain(getattr(manifest, name)) for name in names if hasattr(manifest, name)}
+        if "encoder" in found:
+            # A model may be a folder, whose place is of this machine only.
+            found["encoder"] = {
+                name: without_folders(own) if isinstance(own, str) else own for name, own in found["encoder"].items()
+            }
     parts = getattr(retriever, "retrievers", None)
     return found if parts is None else {**found, "parts": [_index(part) for part in parts]}
 

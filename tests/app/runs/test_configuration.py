@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.utility_reference import Entry, UtilityReference
 from keqa.reports.facets import facets_of
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
+from keqa.retrievers.dense.encoding import EncoderSettings
 from keqa.runs.configuration import demonstrations_of, describe
 from keqa.runs.lines import RunHeader
 
@@ -45,6 +47,16 @@ def test_the_parts_of_a_hybrid_are_told(index):
         100,
     )
     assert told["parts"] == [own, own]
+
+
+def test_where_the_folder_of_an_encoder_lies_is_not_told():
+    encoder = EncoderSettings("/home/me/models/mini", "/home/me/models/asks", "", "query: ", " ", "cosine", 384)
+
+    class Dense:
+        manifest = SimpleNamespace(name="d", passages=1, source_hash="x", encoder=encoder)
+
+    told = describe(AlwaysRetrieve(Dense()))["index"]["encoder"]
+    assert (told["model"], told["query_model"], told["query_prefix"]) == ("mini", "asks", "query: ")
 
 
 @pytest.mark.parametrize(
