@@ -25,9 +25,9 @@ def written(data, vectors, settings):
     ("count", "limit", "expected"),
     [
         (100_000, 100_000, VectorSettings("flat")),
-        (100_001, 100_000, VectorSettings("ivf-sq8", 256, 16)),
-        (1_000_000, 100_000, VectorSettings("ivf-sq8", 1024, 64)),
-        (21_015_324, 100_000, VectorSettings("ivf-sq8", 4096, 256)),
+        (100_001, 100_000, VectorSettings("ivf-sq8", 256, 32)),
+        (1_000_000, 100_000, VectorSettings("ivf-sq8", 1024, 128)),
+        (21_015_324, 100_000, VectorSettings("ivf-sq8", 4096, 512)),
         (4, 0, VectorSettings("ivf-sq8", 2, 2)),
         (1, 0, VectorSettings("ivf-sq8", 1, 1)),
     ],
