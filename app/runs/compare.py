@@ -101,10 +101,7 @@ def compare(
         InputError: Two methods have one label, or a run file is that of another run.
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
     """
-    labels = [spec.label for spec in specs]
-    if len(set(labels)) < len(labels):
-        raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
-    places = {spec.label: run_path(folder, spec.label) for spec in specs}
+    places = _places(specs, folder)
     own, parts = parts, _shared(specs, questions, parts, cache)
     later = [spec for spec in specs if _waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
@@ -159,6 +156,14 @@ def compare(
             continue
         ended.append(spec)
         yield row
+
+
+def _places(specs: Sequence[Spec], folder: Path) -> dict[str, Path]:
+    """The run files by label."""
+    labels = [spec.label for spec in specs]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
+    return {label: run_path(folder, label) for label in labels}
 
 
 class _NoRatioError(ConfigurationError):
