@@ -29,7 +29,7 @@ from keqa.programs.keqa import KEQA
 from keqa.render_compile import report_parts
 from keqa.retrievers import build_index, open_index, read_corpus
 
-IN_FLIGHT = 8
+IN_FLIGHT = 16
 """Questions in work at once: what they ask at the same time, the LM reads and writes together."""
 
 
