@@ -45,7 +45,10 @@ def demo(
         style="dim",
         markup=False,
     )
-    console.print('One question in full: keqa ask "To whom is the mayor of Carmouth married?"', markup=False)
+    console.print(
+        'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
+        markup=False,
+    )
 
 
 class _Advance:
