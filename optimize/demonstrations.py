@@ -11,6 +11,7 @@ same                 DESIGN.md, rule 9: both tries right are the same, exactly o
 construct            the answer drawn from the evidence that the triples found is right
 ===================  ==========================================================================================
 
+Where no quiz, answer or judgement came out right, gold answers alone make them (`keqa.optimize.labelled`).
 The utility judge has none here: its demonstrations come from the utility reference alone.
 """
 
@@ -22,6 +23,7 @@ from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import agrees, best_gold, settled_quizzes
 from keqa.optimize.candidate import Candidate, complete
+from keqa.optimize.labelled import labelled
 from keqa.optimize.quiz_demonstrations import ClosedBook, answers, judgements, tries, triples
 from keqa.optimize.traces import Trace
 from keqa.programs.keqa import KEQA
@@ -66,6 +68,8 @@ def candidates(
     found["answering.answer"] = list(answers(program, settled, metric, closed_book))
     if program.select:
         found["selection.construct"] = list(triples(settled))
+    for name, made in labelled(program, [trace.example for trace in traces]).items():
+        found[name] = found[name] or made
     predictors = dict(program.named_predictors())
     return {
         name: [Candidate(complete(predictors[name].signature, one.demo), one.kind, one.root) for one in some]
