@@ -68,8 +68,11 @@ def candidates(
     found["answering.answer"] = list(answers(program, settled, metric, closed_book))
     if program.select:
         found["selection.construct"] = list(triples(settled))
-    for name, made in labelled(program, [trace.example for trace in traces]).items():
-        found[name] = found[name] or made
+    wanting = {name for name, some in found.items() if not some}
+    if any(one.quiz.source == "passages" and one.agrees(one.quiz.answer or "") for _, one in settled):
+        # Answers that are right and teach nothing, since memory has them too, are no reason to show gold ones.
+        wanting.discard("answering.answer")
+    found |= labelled(program, [trace.example for trace in traces], wanting)
     predictors = dict(program.named_predictors())
     return {
         name: [Candidate(complete(predictors[name].signature, one.demo), one.kind, one.root) for one in some]

@@ -13,7 +13,7 @@ same    the gold answer beside an alias of it, and beside the gold answer of ano
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from keqa.data.example import Answered
@@ -51,22 +51,24 @@ class _Known:
         return kind_of(self.golds[0], self.answer_type)
 
 
-def labelled(program: KEQA, examples: Sequence[Answered]) -> dict[str, list[Candidate]]:
+def labelled(program: KEQA, examples: Sequence[Answered], wanting: Collection[str]) -> dict[str, list[Candidate]]:
     """Make all possible demonstrations.
 
     Args:
         program: The program that is compiled; its retriever is searched.
         examples: Training questions.
+        wanting: Names of the predictors that have none; of these, those are served that gold answers can serve.
 
     Returns:
-        Candidates by the name of the predictor, of those predictors that gold answers can serve.
+        Candidates by the name of the predictor.
     """
     known = [one for example in examples for one in _known(program, example)]
-    found = {"answering.answer": list(_answers(program, known))}
-    if program.examine:
-        found["examination.quiz"] = [Candidate({"quiz": one.text, **one.asked}, one.kind, one.root) for one in known]
-        found["examination.same"] = list(_judgements(known))
-    return found
+    makers: dict[str, Callable[[], list[Candidate]]] = {
+        "answering.answer": lambda: list(_answers(program, known)),
+        "examination.quiz": lambda: [Candidate({"quiz": one.text, **one.asked}, one.kind, one.root) for one in known],
+        "examination.same": lambda: list(_judgements(known)),
+    }
+    return {name: make() for name, make in makers.items() if name in wanting}
 
 
 def _known(program: KEQA, example: Answered) -> Iterator[_Known]:

@@ -81,8 +81,18 @@ def test_what_came_out_right_goes_before_gold_answers():
         clusters=[ClusterRecord(answer="Torman", size=1, members=[0])],
     )
     right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), None, 1.0)
-    found = pools(KEQA(Pages(), decompose=False), right, failed(KELFORD))
+    pages = Pages()
+    found = pools(KEQA(pages, decompose=False), right, failed(KELFORD))
     assert [one["quiz"] for one in found["examination.quiz"]] == ["Who governs Marton?"]
+    assert pages.asked == ["Who governs Marton?", "Who governs Kelford?"]
+
+
+def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
+    quiz = QuizRecord(index=1, text=MARTON.question, resolved=MARTON.question, answer="Torman", source="passages")
+    right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), None, 1.0)
+    pages = Pages()
+    known = candidates(KEQA(pages, decompose=False), [right], metric=f1, threshold=0.5, closed_book=lambda *_: 1.0)
+    assert (known["answering.answer"], pages.asked) == ([], [])
 
 
 def test_a_program_that_decomposes_takes_gold_quizzes_only():
