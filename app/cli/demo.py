@@ -48,6 +48,7 @@ def demo(
     console.print(
         'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
         markup=False,
+        soft_wrap=True,
     )
 
 
