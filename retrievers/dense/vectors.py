@@ -50,8 +50,8 @@ class VectorSettings:
 def settings_for(count: int, flat_limit: int) -> VectorSettings:
     """What suits so many vectors: about √n lists, an eighth of them searched (1024 and 128 at a million).
 
-    Of the ten passages nearest to a real question, 36,733 real ones in 256 lists, an eighth of the lists held .93, a
-    sixteenth .87; made vectors, which fall into clusters, flatter a sixteenth.
+    Of the ten passages nearest to a question, of 20,000 real ones in 128 lists, an eighth of the lists held .91, a
+    sixteenth .80 (`benchmarks/scale.py --part encoding`). Made vectors, which fall into clusters, flatter a sixteenth.
     """
     if count <= flat_limit:
         return VectorSettings(FLAT)
