@@ -113,7 +113,9 @@ def bootstrap(
     )
     if isinstance(program, KEQA):
         closed_book = _ClosedBook(program, journal, metric, failures)
-        pools = candidates(program, traces, metric=metric, threshold=threshold, closed_book=closed_book)
+        pools = candidates(
+            program, traces, metric=metric, threshold=threshold, closed_book=closed_book, failures=failures
+        )
         judging = JUDGES
     else:
         pools, judging = calls(program, traces, threshold=threshold), judges(program)

@@ -23,6 +23,7 @@ from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import agrees, best_gold, settled_quizzes
 from keqa.optimize.candidate import Candidate, complete
+from keqa.optimize.failed import Failures
 from keqa.optimize.labelled import labelled
 from keqa.optimize.quiz_demonstrations import ClosedBook, answers, judgements, tries, triples
 from keqa.optimize.traces import Trace
@@ -43,6 +44,7 @@ def candidates(
     metric: Correctness,
     threshold: float,
     closed_book: ClosedBook,
+    failures: Failures | None = None,
 ) -> dict[str, list[Candidate]]:
     """Find all possible demonstrations.
 
@@ -52,9 +54,13 @@ def candidates(
         metric: Correctness of an answer.
         threshold: The final score that decomposition and summary take.
         closed_book: Asked for quizzes that were answered from passages without being examined.
+        failures: Where searches that failed are counted.
 
     Returns:
         Candidates by the name of the predictor; predictors that are switched off have none.
+
+    Raises:
+        StoppedError: Many searches in succession failed.
     """
     right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}
@@ -72,7 +78,8 @@ def candidates(
     if any(one.quiz.source == "passages" and one.agrees(one.quiz.answer or "") for _, one in settled):
         # Answers that are right and teach nothing, since memory has them too, are no reason to show gold ones.
         wanting.discard("answering.answer")
-    found |= labelled(program, [trace.example for trace in traces], wanting)
+    watch = (failures or Failures()).watch("searching for what tells gold answers")
+    found |= labelled(program, [trace.example for trace in traces], wanting, watch)
     predictors = dict(program.named_predictors())
     return {
         name: [Candidate(complete(predictors[name].signature, one.demo), one.kind, one.root) for one in some]

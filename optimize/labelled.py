@@ -22,6 +22,7 @@ from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import same_answer
 from keqa.optimize.alignment import agrees, gold_quizzes
 from keqa.optimize.candidate import Candidate
+from keqa.optimize.failed import Watch
 from keqa.optimize.quiz_demonstrations import kind_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import AnswerType
@@ -51,20 +52,26 @@ class _Known:
         return kind_of(self.golds[0], self.answer_type)
 
 
-def labelled(program: KEQA, examples: Sequence[Answered], wanting: Collection[str]) -> dict[str, list[Candidate]]:
+def labelled(
+    program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: Watch
+) -> dict[str, list[Candidate]]:
     """Make all possible demonstrations.
 
     Args:
         program: The program that is compiled; its retriever is searched.
         examples: Training questions.
         wanting: Names of the predictors that have none; of these, those are served that gold answers can serve.
+        watch: Counts the searches, and stops them where a retriever stays away.
 
     Returns:
         Candidates by the name of the predictor.
+
+    Raises:
+        StoppedError: Many searches in succession failed.
     """
     known = [one for example in examples for one in _known(program, example)]
     makers: dict[str, Callable[[], list[Candidate]]] = {
-        "answering.answer": lambda: list(_answers(program, known)),
+        "answering.answer": lambda: list(_answers(program, known, watch)),
         "examination.quiz": lambda: [Candidate({"quiz": one.text, **one.asked}, one.kind, one.root) for one in known],
         "examination.same": lambda: list(_judgements(known)),
     }
@@ -79,15 +86,17 @@ def _known(program: KEQA, example: Answered) -> Iterator[_Known]:
         yield _Known(example.question, tuple(example.answers), example.answer_type, tuple(example.choices), example.id)
 
 
-def _answers(program: KEQA, known: Sequence[_Known]) -> Iterator[Candidate]:
+def _answers(program: KEQA, known: Sequence[_Known], watch: Watch) -> Iterator[Candidate]:
     retriever = program._retriever.value
     if retriever is None:
         return
     for one in [one for one in known if one.answer_type == "short"][:_ENOUGH]:
         try:
             passages = [hit.passage for hit in retriever.search(one.text, program.top_k)]
-        except RetrievalError:
+        except RetrievalError as error:
+            watch.outcome(type(error).__name__, str(error))
             continue
+        watch.outcome(None, None)
         # A title names what a passage is about; its text tells.
         telling = next((passage for passage in passages if contains_answer(passage.text, list(one.golds))), None)
         if telling is not None:

@@ -57,6 +57,8 @@ _OVERFLOW = re.compile(
     r"|prompt is too long|input is too long|exceeds? the (?:model|context)",
     re.IGNORECASE,
 )
+# Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
+_WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
 _MARKER = re.compile(r"\s*\[\[ ##.*", re.DOTALL)
 _COMPLETED = "[[ ## completed ## ]]"
 
@@ -76,11 +78,18 @@ class CallError(Exception):
 
     def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
         self.cause = cause
-        self.message = message if len(message) <= 500 else message[:497] + "..."
+        self.message = _shortened(message)
         self.overflow = overflow
         self.unusable = unusable
         self.spoilt = int(unusable)
         super().__init__(f"{cause}: {self.message}")
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= 500:
+        return message
+    whole = _WHOLE_WORDS.match(message)
+    return (whole.group() if whole else "") + "..."
 
 
 class Shared(Generic[T]):

@@ -8,6 +8,7 @@ from keqa.data.example import Example
 from keqa.errors import RetrievalError
 from keqa.metrics.answers import f1
 from keqa.optimize.demonstrations import candidates
+from keqa.optimize.failed import Failed, Failures, StoppedError
 from keqa.optimize.traces import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
@@ -108,6 +109,21 @@ def test_a_program_that_decomposes_takes_gold_quizzes_only():
         ("Who governs Marton?", "Robert Torman"),
         ("When was Robert Torman born?", "1926"),
     ]
+
+
+def test_searches_that_fail_are_told_and_end_what_cannot_succeed():
+    lost = [Example(str(number), f"Who is number {number}?", ("Dan",)) for number in range(8)]
+    failures = Failures()
+
+    def search(examples):
+        traces = [failed(one) for one in examples]
+        program = KEQA(Pages(), decompose=False)
+        return candidates(program, traces, metric=f1, threshold=0.5, closed_book=lambda *_: 0.0, failures=failures)
+
+    assert len(search([lost[0], MARTON, lost[1]])["answering.answer"]) == 1
+    assert failures.found == [Failed("searching for what tells gold answers", 3, 2, "RetrievalError")]
+    with pytest.raises(StoppedError, match="the index is gone"):
+        search(lost)
 
 
 @pytest.mark.parametrize("retriever", [None, Pages()])

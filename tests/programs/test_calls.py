@@ -135,7 +135,16 @@ def test_overflow_is_told_by_type_or_message(error, overflow):
 
 
 def test_long_messages_are_shortened():
-    assert len(CallError("X", "y" * 5000).message) == 500
+    assert CallError("X", "no such page; " * 50).message == "no such page; " * 35 + "no such..."
+    assert CallError("X", "y" * 500).message == "y" * 500
+
+
+def test_a_secret_is_never_cut_in_two():
+    secret = "sk-abc+def/012.345_678=="
+    for before in range(440, 500):
+        told = CallError("X", " " * before + f"'{secret}' is no key" + " of ours" * 9).message
+        assert len(told) <= 500
+        assert secret in told or "sk" not in told
 
 
 def test_text_loses_a_marker_left_in():
