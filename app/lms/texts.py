@@ -1,0 +1,133 @@
+"""Between requests and tokens: prompts as a tokenizer's template writes them, and texts as they come out."""
+
+import bisect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dspy import lm15
+
+__all__ = ["Texts", "check_request", "messages_of"]
+
+PLAIN_STOP = "\n\nUser:"
+
+
+class Texts:
+    """A tokenizer, for many threads.
+
+    Attributes:
+        tokenizer: That of the model.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Take over a tokenizer.
+
+        Args:
+            tokenizer: One of transformers.
+        """
+        self.tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._pieces: dict[int, str] = {}
+
+    def stops(self, request: lm15.Request) -> tuple[str, ...]:
+        """What ends a text: the request's own strings, and the next turn where there is no chat template."""
+        return (*request.config.stop, *(() if self.tokenizer.chat_template else (PLAIN_STOP,)))
+
+    def encode(self, request: lm15.Request) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The prompt's tokens, and where in them the system message and the messages before the last one end."""
+        messages = messages_of(request)
+        text = self.render(messages)
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            with self._lock:
+                return tuple(self.tokenizer.encode(text, add_special_tokens=False)), ()
+        encoding = backend.encode(text, add_special_tokens=False)
+        ends = [end for _, end in encoding.offsets]
+        first, last = messages[0]["content"], messages[-1]["content"]
+        borders = []
+        if len(messages) > 1 and (at := text.find(first)) >= 0:
+            borders.append(at + len(first))
+        if len(messages) > 2 and (at := text.rfind(last)) >= 0:
+            borders.append(at)
+        return tuple(encoding.ids), tuple(sorted({bisect.bisect_right(ends, border) for border in borders}))
+
+    def render(self, messages: list[dict[str, str]]) -> str:
+        """The prompt, by the tokenizer's template or in plain turns where it has none."""
+        if not self.tokenizer.chat_template:
+            turns = [f"{message['role'].capitalize()}: {message['content']}" for message in messages]
+            return (self.tokenizer.bos_token or "") + "\n\n".join([*turns, "Assistant:"])
+        from jinja2 import TemplateError
+
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        except TemplateError:
+            if len(messages) < 2 or messages[0]["role"] != "system":
+                raise
+            # Some templates know no system message; it then opens the first turn.
+            joined = {**messages[1], "content": f"{messages[0]['content']}\n\n{messages[1]['content']}"}
+            return self.render([joined, *messages[2:]])
+
+    def ended(self, stops: tuple[str, ...]) -> Callable[[list[int]], bool]:
+        """Whether tokens hold a stop string; looks closer only after a token that can end one."""
+        if not stops:
+            return lambda drawn: False
+        finals = {stop[-1] for stop in stops} | {"\N{REPLACEMENT CHARACTER}"}
+        reach = max(len(stop.encode()) for stop in stops) + 1
+
+        def ended(drawn: list[int]) -> bool:
+            if finals.isdisjoint(self.piece(drawn[-1])):
+                return False
+            tail = self.decode(drawn[-reach:])
+            return any(stop in tail for stop in stops)
+
+        return ended
+
+    def piece(self, token: int) -> str:
+        """The text of one token."""
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = self._pieces[token] = self.decode([token], special=True)
+        return piece
+
+    def decode(self, tokens: list[int], *, special: bool = False) -> str:
+        """The text of tokens, with or without the special ones."""
+        with self._lock:
+            return str(self.tokenizer.decode(tokens, skip_special_tokens=not special))
+
+
+def check_request(request: lm15.Request) -> None:
+    """Refuse what a local model cannot do, rather than ignore it.
+
+    Raises:
+        lm15.UnsupportedFeatureError: The request asks for it.
+    """
+    config = request.config
+    asked = {
+        "tools": bool(request.tools),
+        "response_format": config.response_format is not None,
+        "frequency_penalty": bool(config.frequency_penalty),
+        "presence_penalty": bool(config.presence_penalty),
+        "probabilities": config.probabilities is not None,
+        **{name: True for name in config.extensions or {}},
+    }
+    refused = sorted(name for name, wanted in asked.items() if wanted)
+    if refused:
+        raise lm15.UnsupportedFeatureError(f"a local LM does not support {', '.join(refused)}")
+
+
+def messages_of(request: lm15.Request) -> list[dict[str, str]]:
+    """The messages of a request as a chat template takes them.
+
+    Raises:
+        lm15.UnsupportedFeatureError: One holds more than text.
+    """
+    system = request.system
+    if system is not None and not isinstance(system, str):
+        system = "".join(getattr(part, "text", "") for part in system)
+    messages = [{"role": "system", "content": system}] if system else []
+    for message in request.messages:
+        if any(part.type != "text" for part in message.parts):
+            raise lm15.UnsupportedFeatureError("a local LM reads text only")
+        role = "system" if message.role == "developer" else message.role
+        messages.append({"role": role, "content": "".join(part.text for part in message.parts)})
+    return messages
