@@ -22,7 +22,9 @@ from keqa.optimize.origins import Origins
 from keqa.optimize.own_calls import calls, judges
 from keqa.optimize.traces import Progress, Trace, run_traces, silent
 from keqa.optimize.trials import Trial, Validation
-from keqa.programs.calls import CallError, Session, run_blocking
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import run_blocking
 from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program

@@ -34,7 +34,7 @@ def model_of(lm: Any) -> dict[str, Any]:
     found = {"model": getattr(lm, "model", None), **{name: settings.get(name) for name in _DECODING}}
     path = getattr(getattr(lm, "engine", None), "path", None)
     if isinstance(path, str):
-        from keqa.lms.build import fingerprint
+        from keqa.lms.weights import fingerprint
 
         found["weights"] = fingerprint(path)
     return found

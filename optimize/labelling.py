@@ -17,7 +17,8 @@ from keqa.optimize.entries import Labelled, Spent, UtilityEntry
 from keqa.optimize.identity import lms_asked
 from keqa.optimize.origins import Origins, without_demos
 from keqa.optimize.targets import Reason, Rule, Target, question_target, quiz_targets
-from keqa.programs.calls import CallError, Session, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
 from keqa.programs.failures import may_pass
 from keqa.programs.keqa import KEQA
 from keqa.redaction import without_secrets

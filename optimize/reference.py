@@ -21,7 +21,8 @@ from keqa.optimize.journal import Journal
 from keqa.optimize.labelling import Labeller
 from keqa.optimize.origins import Origins
 from keqa.optimize.targets import Reason, Rule
-from keqa.programs.calls import Branch, Session, run_blocking
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Branch, run_blocking
 from keqa.programs.keqa import KEQA
 
 __all__ = ["Progress", "UtilityEntries", "UtilityEntry", "build_reference", "reference_fingerprint"]

@@ -16,7 +16,7 @@ from dspy.utils.callback import BaseCallback
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
 from keqa.lms.build import build_lm
 from keqa.optimize.failed import Failures, StoppedError, Watch
-from keqa.programs.calls import CallError, typed_error
+from keqa.programs.call_errors import CallError, typed_error
 from keqa.programs.failures import may_pass
 
 __all__ = ["as_reflecting", "ask_once", "watched"]

@@ -13,7 +13,9 @@ import dspy
 
 from keqa.optimize.described import digest
 from keqa.optimize.journal import Journal
-from keqa.programs.calls import Bound, CallError, Session
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound
 from keqa.programs.failures import may_pass
 from keqa.programs.ledger import Event
 from keqa.redaction import without_secrets

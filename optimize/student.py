@@ -19,7 +19,7 @@ from keqa.optimize.failed import Failures, StoppedError, Watch
 from keqa.optimize.identity import identity, key_of, lms_of
 from keqa.optimize.journal import Journal
 from keqa.optimize.origins import Origins
-from keqa.programs.calls import Shared
+from keqa.programs.concurrency import Shared
 from keqa.programs.program import Program
 from keqa.programs.records import AnswerType, QuestionRecord
 

@@ -24,7 +24,7 @@ from keqa.optimize.points import Grid, Point, Settings
 from keqa.optimize.shared import SharedSession
 from keqa.optimize.traces import Progress, asked_as, silent
 from keqa.programs.batch import answer_many
-from keqa.programs.calls import Shared, run_blocking
+from keqa.programs.concurrency import Shared, run_blocking
 from keqa.programs.draws import SharedDraws
 from keqa.programs.gates import asks
 from keqa.programs.inputs import Asked

@@ -7,7 +7,9 @@ from typing import ClassVar
 
 import dspy
 
-from keqa.programs.calls import Bound, CallError, Session, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Bound
 from keqa.programs.records import AnswerType
 from keqa.programs.stage import Stage
 from keqa.signatures import AnswerWithKnowledge

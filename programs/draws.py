@@ -24,12 +24,14 @@ from typing import Any, Protocol
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.programs.calls import Meter, Session, Shared
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Shared
 from keqa.programs.examination import Assessment, Draw, Examination
 from keqa.programs.failures import may_pass
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.ledger import Event
+from keqa.programs.listening import Meter
 from keqa.programs.records import Degradation
 from keqa.prompts import whole_prompt
 from keqa.redaction import without_secrets

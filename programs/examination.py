@@ -10,7 +10,9 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.assessment import Assessment, Draw, draw_identity
-from keqa.programs.calls import Bound, CallError, Session, Shared, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Bound, Shared
 from keqa.programs.confidence import StatedConfidence
 from keqa.programs.gates import Gate, VoteGate, asks, leader_is_fixed
 from keqa.programs.probabilities import LOGPROBS, probabilities_of
@@ -144,7 +146,7 @@ class Examination(Stage):
 
     def _takes_many(self) -> bool:
         """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
-        from keqa.lms.build import supports_n
+        from keqa.lms.served import supports_n
 
         return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
 

@@ -10,7 +10,9 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.programs.answering import Answering
-from keqa.programs.calls import Branch, CallError, Session, Shared
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Branch, Shared
 from keqa.programs.decomposition import Decomposition
 from keqa.programs.examination import Examination
 from keqa.programs.extraction import KeySentences

@@ -12,7 +12,8 @@ from typing import Any
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.programs.calls import Session, run_blocking
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import run_blocking
 from keqa.programs.draws import SharedDraws, SharedExamination
 from keqa.programs.examination import Examination
 from keqa.programs.gates import AlwaysRetrieveGate, Gate, Votes, asks, score_of

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.programs.calls import Bound, CallError, Session
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stage import Stage
 from keqa.retrievers.base import Hit

@@ -11,7 +11,9 @@ import dspy
 
 from keqa.errors import StageError
 from keqa.programs.batch import Outcome, answer_many
-from keqa.programs.calls import Bound, CallError, Session, Shared, run_blocking
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound, Shared, run_blocking
 from keqa.programs.inputs import Asked
 from keqa.programs.records import (
     AnswerSource,

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from keqa.metrics.answers import is_abstention
 from keqa.programs.answering import Answering
-from keqa.programs.calls import CallError, Session
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
 from keqa.programs.examination import Assessment, Examination
 from keqa.programs.picking import Picking, unjudged, with_kept
 from keqa.programs.records import (

@@ -11,7 +11,9 @@ from typing import ClassVar
 import dspy
 
 from keqa.metrics.answers import tokens
-from keqa.programs.calls import Bound, CallError, Session, Shared
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound, Shared
 from keqa.programs.stage import Stage
 from keqa.signatures import ConstructTriples
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 import dspy
 
-from keqa.programs.calls import Bound, Session, run_blocking
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound, run_blocking
 
 __all__ = ["RoleLMs", "Stage"]
 

@@ -1,8 +1,9 @@
 """Language models: from model strings, in this process or served, and what this machine offers."""
 
 from keqa.lms.adapter import PatientChatAdapter, adapter
-from keqa.lms.build import Roles, ServedLM, address_for, build_lm, build_roles, check_model, supports_n
+from keqa.lms.build import Roles, address_for, build_lm, build_roles, check_model
 from keqa.lms.discover import Suggestion, suggestions
+from keqa.lms.served import ServedLM, supports_n
 
 __all__ = [
     "PatientChatAdapter",

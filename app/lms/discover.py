@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from keqa.lms.build import SMOLLM2_INSTALL
+from keqa.lms.weights import SMOLLM2_INSTALL
 
 PROBE_SECONDS = 0.3
 OLLAMA = "http://127.0.0.1:11434"

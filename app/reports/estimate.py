@@ -129,7 +129,7 @@ def estimate(
 
 def counter(model: str) -> Callable[[str], int]:
     """Counts tokens as a model does, as far as LiteLLM brings its tokenizer; otherwise as gpt-3.5-turbo does."""
-    from keqa.lms.build import quiet_litellm
+    from keqa.lms.served import quiet_litellm
 
     litellm = quiet_litellm()
     # That of Llama it would fetch from the hub, and without a network try that anew for every text.
@@ -139,7 +139,7 @@ def counter(model: str) -> Callable[[str], int]:
 
 def price(model: str, spent: Spent) -> float | None:
     """US dollars by the price map that comes with LiteLLM; None where it does not know the model."""
-    from keqa.lms.build import quiet_litellm
+    from keqa.lms.served import quiet_litellm
 
     try:
         known = quiet_litellm().get_model_info(model)

@@ -9,7 +9,8 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines.reading import answer_from, search_or_note
-from keqa.programs.calls import Session, Shared
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story
 from keqa.programs.stage import RoleLMs

@@ -8,7 +8,8 @@ from typing import ClassVar
 import dspy
 
 from keqa.programs.baselines.reading import asked_inputs, conclude
-from keqa.programs.calls import CallError, Session
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.stage import RoleLMs

@@ -20,7 +20,9 @@ from keqa.programs.baselines.reading import (
     search_record,
     verdicts,
 )
-from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
 from keqa.programs.program import Program, Story

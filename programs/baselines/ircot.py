@@ -18,7 +18,9 @@ from keqa.programs.baselines.reading import (
     search_or_note,
     search_record,
 )
-from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story
 from keqa.programs.stage import RoleLMs

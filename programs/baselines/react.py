@@ -11,7 +11,9 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
-from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import QuizRecord

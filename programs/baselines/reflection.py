@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.programs.calls import Bound, CallError, Session
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound
 from keqa.programs.stage import Stage
 from keqa.signatures import JudgeRelevance, JudgeSupport, RateUsefulness
 

@@ -9,7 +9,8 @@ from typing import Any
 import dspy
 
 from keqa.programs.baselines.reading import asked_inputs, predict_from
-from keqa.programs.calls import CallError, Session, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
 from keqa.programs.inputs import Asked
 from keqa.programs.picking import unjudged
 from keqa.programs.records import PassageVerdict, QuizRecord

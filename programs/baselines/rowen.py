@@ -13,7 +13,9 @@ from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.baselines.reading import search_or_note, verdicts
 from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
-from keqa.programs.calls import CallError, Session, Shared, text_of
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.stage import RoleLMs

@@ -12,7 +12,9 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.answering import Answering
 from keqa.programs.baselines.reading import Collected, answer_from, search_or_note, search_record
-from keqa.programs.calls import CallError, Session, Shared
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import QuizRecord

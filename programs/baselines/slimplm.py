@@ -11,7 +11,9 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines.reading import Collected, search_or_note, verdicts
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
-from keqa.programs.calls import CallError, Session, Shared
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked, clean
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import PassageVerdict

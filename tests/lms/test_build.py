@@ -8,7 +8,7 @@ from openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
 from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n
-from keqa.lms.build import fingerprint
+from keqa.lms.weights import fingerprint
 from keqa.signatures import AnswerQuiz
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "HOSTED_VLLM_API_BASE")

@@ -1,23 +1,19 @@
-"""The layer of calls: the bound, cost, waits, and errors by kind."""
+"""The layer of calls: cost and waits."""
 
 from __future__ import annotations
 
 import asyncio
-import copy
-from types import SimpleNamespace
 
 import dspy
 import pytest
-from dspy.utils.exceptions import LMInvalidRequestError, LMServerError
 
 from keqa.errors import ConfigurationError
-from keqa.lms.adapter import adapter
-from keqa.programs.calls import Bound, Branch, CallError, Session, Shared, _Listener, run_blocking, text_of, typed_error
+from keqa.programs.calls import Session, text_of
+from keqa.programs.concurrency import Bound, run_blocking
 from keqa.programs.extraction import KeySentences
 from keqa.programs.ledger import Event, Ledger
 from keqa.programs.records import CriticalPath, RoleCost
 from keqa.retrievers.caching import Kept
-from keqa.signatures import AnswerQuiz
 
 
 def finished(ledger: Ledger, role: str, after: set[int], seconds: float) -> int:
@@ -106,67 +102,6 @@ def test_one_failing_branch_stops_the_others():
     assert stopped == [True]
 
 
-def test_a_joined_branch_may_be_joined_again():
-    async def one() -> int:
-        return 1
-
-    async def main() -> int:
-        branch = Branch(one())
-        return await branch.join() + await branch.join()
-
-    assert run_blocking(main) == 2
-
-
-@pytest.mark.parametrize(
-    ("error", "overflow"),
-    [
-        (LMInvalidRequestError("This model's maximum context length is 4096 tokens"), True),
-        (LMInvalidRequestError("prompt is too long: 9000 tokens"), True),
-        (dspy.ContextWindowExceededError(model="m"), True),
-        (LMInvalidRequestError("temperature must be positive"), False),
-        (LMServerError("context length exceeded"), False),
-        (ValueError("odd"), False),
-    ],
-)
-def test_overflow_is_told_by_type_or_message(error, overflow):
-    typed = typed_error(error)
-    assert isinstance(typed, CallError)
-    assert (typed.cause, typed.overflow) == (type(error).__name__, overflow)
-
-
-def test_long_messages_are_shortened():
-    assert CallError("X", "no such page; " * 50).message == "no such page; " * 35 + "no such..."
-    assert CallError("X", "y" * 500).message == "y" * 500
-
-
-def test_a_secret_is_never_cut_in_two():
-    secret = "sk-abc+def/012.345_678=="
-    for before in range(440, 500):
-        told = CallError("X", " " * before + f"'{secret}' is no key" + " of ours" * 9).message
-        assert len(told) <= 500
-        assert secret in told or "sk" not in told
-
-
 def test_text_loses_a_marker_left_in():
     assert text_of(" Paris [[ ## completed ## ]]\n") == "Paris"
     assert text_of(None) == ""
-
-
-def test_what_is_shared_is_never_copied():
-    held = Shared([1])
-    assert copy.deepcopy(held) is held
-
-
-def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
-    whole, bare = "[[ ## answer ## ]]\na\n\n[[ ## completed ## ]]", "[[ ## answer ## ]]\na"
-    replies = [(whole, "stop"), (whole, "length"), (bare, "stop"), (bare, "length"), ("a", "stop"), (None, "stop")]
-    listener = _Listener()
-    listener.history = [
-        {
-            "outputs": [text if text is None else {"text": text} for text, _ in replies],
-            "response": SimpleNamespace(choices=[{"finish_reason": reason} for _, reason in replies]),
-        }
-    ]
-    assert len(listener.replies) == 6
-    with dspy.context(adapter=adapter()):
-        assert listener.spoilt(AnswerQuiz) == 3

@@ -14,7 +14,8 @@ from dspy.lm15 import InvalidRequestError, ServerError
 from keqa.errors import ConfigurationError
 from keqa.optimize.journal import Journal
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
-from keqa.programs.calls import Bound, Session
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound
 from keqa.programs.draws import SharedDraws
 from keqa.programs.examination import Assessment, Draw
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.metrics.answers import is_abstention
-from keqa.programs.calls import Bound, Session
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound
 from keqa.programs.examination import Assessment, Draw, Examination, draw_identity
 from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 

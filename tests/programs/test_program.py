@@ -13,7 +13,7 @@ import pytest
 from keqa.errors import InputError, RetrievalError, StageError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls import Bound
+from keqa.programs.concurrency import Bound
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.inputs import Asked, clean
 

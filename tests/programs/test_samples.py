@@ -26,7 +26,7 @@ def oslo(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[s
 def together(request, monkeypatch):
     """Whether the provider takes several tries in one request."""
     if not request.param:
-        monkeypatch.setattr("keqa.lms.build.supports_n", lambda lm: False)
+        monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: False)
     return request.param
 
 

@@ -66,7 +66,7 @@ def test_it_lasts_longer_than_the_process(roles, numbered, tmp_path):
 @pytest.mark.parametrize("together", [True, False], ids=["one request", "a request each"])
 def test_it_never_makes_draws_equal(roles, cache, numbered, tmp_path, monkeypatch, together):
     if not together:
-        monkeypatch.setattr("keqa.lms.build.supports_n", lambda lm: False)
+        monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: False)
     program = KEQA(None, lms=roles, decompose=False, tries=4)
     evaluate(program, TOWNS, out=tmp_path / "first.jsonl", cache=cache)
     first = drawn(tmp_path / "first.jsonl")

@@ -11,7 +11,9 @@ from dspy.lm15 import ContextLengthError
 
 from keqa.programs.baselines import Rowen, SelfRAG, SlimPLM
 from keqa.programs.baselines.replies import Reply, from_memory, from_passages
-from keqa.programs.calls import Bound, CallError, Session
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Bound
 from keqa.programs.inputs import Asked
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 

@@ -1,0 +1,171 @@
+"""Models behind a server, through LiteLLM: provider, address and key are checked before any work starts."""
+
+import functools
+import hashlib
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+import dspy
+
+from keqa.errors import ConfigurationError
+
+__all__ = ["EXAMPLES", "ServedLM", "provider_of", "quiet_litellm", "served", "supports_n"]
+
+EXAMPLES = (
+    "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
+    "hosted_vllm/<served name> with an api_base such as http://127.0.0.1:8000/v1, transformers/<folder>, "
+    "local/smollm2, keqa/tiny"
+)
+KEYLESS = "no-key-needed"
+
+
+class ServedLM(dspy.LM):
+    """`dspy.LM` through LiteLLM, whose saved state holds neither addresses nor headers, so no secret in them."""
+
+    def dump_state(self) -> dict[str, Any]:
+        """The state that a program saves with this LM, loadable as a plain `dspy.LM`."""
+        state = dict(super().dump_state())
+        for name in ("api_key", "api_base", "base_url", "headers", "extra_headers", "azure_ad_token_provider"):
+            state.pop(name, None)
+        own, plain = (f"{cls.__module__}.{cls.__qualname__}" for cls in (type(self), dspy.LM))
+        return {key: plain if value == own else value for key, value in state.items()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+
+def quiet_litellm() -> Any:
+    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def supports_n(lm: dspy.LM) -> bool:
+    """Whether one request can carry several samples.
+
+    Args:
+        lm: Any LM.
+
+    Returns:
+        True for providers that take ``n`` through LiteLLM. False for models in this process, which read an identical
+        prompt once anyway, and for providers without it: there the samples are concurrent requests.
+    """
+    if getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
+        return False
+    return "n" in _supported(lm.model)
+
+
+@functools.lru_cache(maxsize=256)
+def _supported(model: str) -> frozenset[str]:
+    litellm = quiet_litellm()
+    try:
+        name, provider, _, _ = litellm.get_llm_provider(model)
+        return frozenset(litellm.get_supported_openai_params(name, custom_llm_provider=provider) or ())
+    except Exception:
+        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
+        return frozenset()
+
+
+def served(
+    model: str,
+    *,
+    api_base: str | None,
+    api_key: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    **kwargs: Any,
+) -> dspy.LM:
+    """The LM of a LiteLLM string; see `keqa.lms.build.build_lm`.
+
+    Raises:
+        ConfigurationError: The string names nothing usable, an address is none, or a key is missing.
+    """
+    api_base = _checked_address(api_base)
+    provider = provider_of(model, api_base)
+    api_key = _checked_key(model, provider, api_base, api_key)
+    for name, value in (("api_base", api_base), ("api_key", api_key)):
+        if value is not None:
+            kwargs[name] = value
+    served_from = api_base or _address_in_environment(provider)
+    if served_from:
+        # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
+        kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
+    if "seed" not in _supported(model):
+        kwargs.setdefault("additional_drop_params", ["seed"])
+    try:
+        return ServedLM(model, engine="litellm", temperature=temperature, max_tokens=max_tokens or 1024, **kwargs)
+    except dspy.LMConfigurationError:
+        if max_tokens is not None:
+            raise
+        # OpenAI's reasoning models choose both themselves and refuse to be told.
+        return ServedLM(model, engine="litellm", temperature=None, max_tokens=None, **kwargs)
+
+
+def _checked_address(api_base: str | None) -> str | None:
+    if not api_base:
+        return None
+    parts = urlsplit(api_base)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(f"api_base must be an address such as http://127.0.0.1:8000/v1, not {api_base!r}")
+    if parts.username or parts.password:
+        raise ConfigurationError("api_base holds a name or password; give the secret as api_key instead")
+    return api_base
+
+
+def provider_of(model: str, api_base: str | None) -> str:
+    """The provider that LiteLLM knows a model string by.
+
+    Args:
+        model: The string.
+        api_base: The address that it was given with, for the advice in an error.
+
+    Raises:
+        ConfigurationError: It names no provider, or no model.
+    """
+    litellm = quiet_litellm()
+    try:
+        name, provider, _, _ = litellm.get_llm_provider(model)
+    except Exception as error:
+        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
+        hint = f" For the server at {api_base} write hosted_vllm/{model} or openai/{model}." if api_base else ""
+        raise ConfigurationError(
+            f"{model!r} names no provider that LiteLLM knows. A model string is provider/model.{hint} "
+            f"Examples: {EXAMPLES}"
+        ) from error
+    if not name:
+        raise ConfigurationError(f"{model!r} names a provider but no model. Examples: {EXAMPLES}")
+    return str(provider)
+
+
+def _checked_key(model: str, provider: str, api_base: str | None, api_key: str | None) -> str | None:
+    """The key to pass on; complains where the provider's is missing."""
+    if provider == "hosted_vllm" and not (api_base or _address_in_environment(provider)):
+        raise ConfigurationError(
+            f"{model} needs the server's address: api_base (--api-base), such as http://127.0.0.1:8000/v1"
+        )
+    if api_key:
+        return api_key
+    missing = [
+        name
+        for name in quiet_litellm().validate_environment(model).get("missing_keys", [])
+        if name.endswith("_API_KEY")
+    ]
+    if not missing:
+        return None
+    if api_base:
+        # A server of one's own mostly wants no key, but the client library insists on one.
+        return KEYLESS
+    alternatives = " or ".join(missing) if provider == "gemini" else " and ".join(missing)
+    raise ConfigurationError(
+        f"{model} needs a key: set {alternatives} in the environment, or give api_key. "
+        "For a server of your own give its address as api_base (--api-base)."
+    )
+
+
+def _address_in_environment(provider: str) -> str | None:
+    names = [f"{provider.upper()}_{ending}" for ending in ("API_BASE", "BASE_URL")]
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)

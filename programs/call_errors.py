@@ -1,0 +1,80 @@
+"""How one call to a language model or retriever fails: an error that the user must see, or one to degrade around."""
+
+from __future__ import annotations
+
+import re
+
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+    LMUnsupportedModelError,
+)
+
+from keqa.errors import ConfigurationError, MissingExtraError
+
+__all__ = ["CallError", "typed_error"]
+
+# Errors that no other question of a batch would escape: they always reach the user.
+_SURFACING = (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMUnsupportedModelError,
+    LMUnsupportedFeatureError,
+    ConfigurationError,
+    MissingExtraError,
+)
+# The native engines of vLLM and Ollama report an overflow as an invalid request and only the message tells.
+_OVERFLOW = re.compile(
+    r"context[ _](?:length|window|size)|maximum (?:context|sequence|input|prompt)|max_model_len|too many tokens"
+    r"|prompt is too long|input is too long|exceeds? the (?:model|context)",
+    re.IGNORECASE,
+)
+# Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
+_WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
+
+
+class CallError(Exception):
+    """One leaf call failed in a way that the program can degrade around.
+
+    Attributes:
+        cause: Class name of the error.
+        message: Its message, shortened.
+        overflow: Whether the prompt exceeded the context window.
+        unusable: Whether there was a reply, which could not be used.
+        spoilt: How many such replies there were; more than one only of a request for several.
+    """
+
+    def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
+        self.cause = cause
+        self.message = _shortened(message)
+        self.overflow = overflow
+        self.unusable = unusable
+        self.spoilt = int(unusable)
+        super().__init__(f"{cause}: {self.message}")
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= 500:
+        return message
+    whole = _WHOLE_WORDS.match(message)
+    return (whole.group() if whole else "") + "..."
+
+
+def typed_error(error: Exception) -> Exception:
+    """The error as the program treats it: one that surfaces, or a `CallError`."""
+    if isinstance(error, CallError):
+        return error
+    if isinstance(error, _SURFACING):
+        known = isinstance(error, (ConfigurationError, MissingExtraError))
+        return error if known else ConfigurationError(f"{type(error).__name__}: {error}")
+    message = str(error)
+    overflow = isinstance(error, ContextWindowExceededError) or (
+        isinstance(error, LMInvalidRequestError) and bool(_OVERFLOW.search(message))
+    )
+    return CallError(type(error).__name__, message, overflow=overflow, unusable=isinstance(error, AdapterParseError))

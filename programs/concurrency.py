@@ -1,0 +1,133 @@
+"""How many calls are in flight, and which of them wait for which.
+
+Stages are written once, as coroutines. Driven by `run_blocking`, their leaf calls run in a bounded pool of threads;
+driven by a caller's own event loop, they are awaited under a semaphore of the same size. Only leaf calls occupy the
+bound, so a question with any number of quizzes finishes with a bound of 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from keqa.errors import ConfigurationError
+
+__all__ = ["Bound", "Branch", "Shared", "reached", "run_blocking"]
+
+T = TypeVar("T")
+
+reached: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar("keqa_reached", default=frozenset())
+"""The calls that what runs now has waited for last, by their numbers."""
+
+
+class Shared(Generic[T]):
+    """Holds what copies of a program have in common: a retriever, a gate, language models."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Shared[T]:
+        return self
+
+
+class Bound:
+    """How many leaf calls may be in flight: shared by all questions of a program, by its copies and by its stages.
+
+    It is never copied with a program; unpickled, it starts afresh.
+    """
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise ConfigurationError(f"workers must be at least 1, not {workers}")
+        self.workers = workers
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._semaphores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
+        self._semaphores = weakref.WeakKeyDictionary()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Bound:
+        return self
+
+    def __reduce__(self) -> tuple[type[Bound], tuple[int]]:
+        return (Bound, (self.workers,))
+
+    @property
+    def pool(self) -> ThreadPoolExecutor:
+        """The threads in which blocking leaf calls run."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="keqa-call")
+            return self._pool
+
+    def semaphore(self) -> asyncio.Semaphore:
+        """The bound for the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            return self._semaphores.setdefault(loop, asyncio.Semaphore(self.workers))
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        """Run a blocking call in the pool, in a copy of the current context (settings, trace, usage, callbacks)."""
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self.pool, context.run, function)
+
+
+class Branch(Generic[T]):
+    """A coroutine that runs beside the current one and remembers which calls its result waited for.
+
+    Attributes:
+        task: Runs it.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._reached: frozenset[int] = frozenset()
+        self.task = asyncio.ensure_future(self._follow(coroutine))
+
+    async def _follow(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        result = await coroutine
+        self._reached = reached.get()
+        return result
+
+    async def join(self) -> T:
+        """Wait for the result; what follows then counts as having waited for this branch's calls."""
+        result = await self.task
+        reached.set(reached.get() | self._reached)
+        return result
+
+    def cancel(self) -> None:
+        """Stop it where it has not finished."""
+        if not self.task.cancel() and not self.task.cancelled():
+            # An error that nobody joins is news of the one that was raised; asyncio would report it as lost.
+            self.task.exception()
+
+
+def run_blocking(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end from blocking code, in a private event loop.
+
+    Where this thread already runs a loop (a notebook), the private one runs in a thread of its own, in the same
+    context.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _in_private_loop(main)
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1, thread_name_prefix="keqa-loop") as own:
+        return own.submit(context.run, _in_private_loop, main).result()
+
+
+def _in_private_loop(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main())
+    finally:
+        leftovers = asyncio.all_tasks(loop)
+        for task in leftovers:
+            task.cancel()
+        if leftovers:
+            loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
+        loop.close()
