@@ -72,12 +72,14 @@ def compare(
             results().print(run_table(rows))
     elif flags := [flag for flag in flags_of(options) if flag != "--out"]:
         raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
-    from keqa.reports import table, write
+    from keqa.reports import effect_table, table, write
 
     runs = [read_brief(file) for file in files]
     write(options.out / "report", runs)
     if not options.as_json:
         results().print(table(runs))
+        if (effect := effect_table(runs)) is not None:
+            results().print(effect)
         results().print(f"Tables and figures: {options.out / 'report'}", markup=False, soft_wrap=True)
     if left_out:
         raise typer.Exit(LEFT_OUT)

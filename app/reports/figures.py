@@ -1,4 +1,4 @@
-"""The figures of the KEQA paper and those of gates, as data."""
+"""The figures of the KEQA paper and those of gates, as data, and all figures there are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from keqa.reports.curves import Figure, Panel, Series
 from keqa.reports.entries import KEQA, Entry, Group, groups_of
 from keqa.reports.gates import gate_rows, ranked
 from keqa.reports.measures import measure
+from keqa.reports.retrieval_effect_table import effect_figure
 from keqa.reports.sweeps import sweep
 
 __all__ = ["figures_of", "gate_figure", "probabilities", "risk", "scores_over_alpha", "scores_over_top_k"]
@@ -34,6 +35,7 @@ def figures_of(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None])
         scores_over_top_k(entries),
         gate_figure(entries),
         risk(entries, golds),
+        effect_figure(entries, golds),
     )
     return [figure for figure in found if figure is not None]
 

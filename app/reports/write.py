@@ -20,11 +20,12 @@ from keqa.reports.overall import overall
 from keqa.reports.plots import can_draw, draw
 from keqa.reports.quizzes import golds_of_runs
 from keqa.reports.render import Rendered
+from keqa.reports.retrieval_effect_table import retrieval_effect
 from keqa.reports.sweeps import main_rows
 from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role
 from keqa.runs.lines import Run
 
-__all__ = ["figures", "table", "tables", "write"]
+__all__ = ["effect_table", "figures", "table", "tables", "write"]
 
 
 def table(runs: Sequence[Run | BriefRun]) -> Rendered:
@@ -39,8 +40,24 @@ def table(runs: Sequence[Run | BriefRun]) -> Rendered:
     return Rendered(overall(main_rows(_entries(runs))))
 
 
+def effect_table(runs: Sequence[Run | BriefRun]) -> Rendered | None:
+    """What retrieval does to quizzes by what the LM knows, for a rich console; see `keqa.reports.retrieval_effect`.
+
+    Args:
+        runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them.
+
+    Returns:
+        None where ``gate-never`` and ``gate-always`` are not among them, or nothing can be compared.
+
+    Raises:
+        InputError: There is no run, two have one label, or two hold different questions under one id.
+    """
+    grid = retrieval_effect(_entries(runs), _golds())
+    return None if grid is None else Rendered(grid)
+
+
 def tables(runs: Sequence[Run | BriefRun]) -> list[Grid]:
-    """The tables of the KEQA paper, and that of gates, as far as the runs have their rows.
+    """The tables of the KEQA paper, and those of gates and of what retrieval does, as far as the runs have their rows.
 
     Args:
         runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them.
@@ -58,12 +75,13 @@ def tables(runs: Sequence[Run | BriefRun]) -> list[Grid]:
         costs(rows),
         costs_by_role(rows),
         gates(entries, golds),
+        retrieval_effect(entries, golds),
     )
     return [grid for grid in found if grid is not None]
 
 
 def figures(runs: Sequence[Run | BriefRun]) -> list[Figure]:
-    """Figures 3 to 5 of the KEQA paper, and those of gates, as far as the runs have their points.
+    """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have the points.
 
     Args:
         runs: As `keqa.runs.reading.read_run` or `keqa.reports.brief.read_brief` reads them.
