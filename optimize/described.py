@@ -11,11 +11,13 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from keqa.programs.selection import Similarity
+from keqa.programs.sentence_embeddings import EmbeddingSimilarity
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.dense.manifest import DenseManifest
 from keqa.retrievers.hybrid import HybridRetriever
 
-__all__ = ["digest", "function_of", "gate_of", "model_of", "retriever_of"]
+__all__ = ["digest", "function_of", "gate_of", "model_of", "retriever_of", "similarity_of"]
 
 _OURS = "keqa."
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -62,7 +64,7 @@ def retriever_of(retriever: Any) -> dict[str, Any] | None:
     if behind is not None:
         found["keep"] = getattr(retriever, "keep", None)
         similarity = getattr(retriever, "_similarity", None)
-        found["similarity"] = None if similarity is None else function_of(similarity)
+        found["similarity"] = None if similarity is None else similarity_of(similarity)
         found["behind"] = retriever_of(behind)
     return found
 
@@ -98,6 +100,11 @@ def function_of(function: Callable[..., Any]) -> str:
     defaults = _value([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
     state = None if plain else _value(getattr(function, "__dict__", None))
     return f"{name} {digest([code and _code(code), cells, defaults, state])}"
+
+
+def similarity_of(similarity: Similarity) -> str:
+    """What compares sentences: the name of an embedder, or a function."""
+    return similarity.name if isinstance(similarity, EmbeddingSimilarity) else function_of(similarity)
 
 
 def _name(thing: Any) -> str:

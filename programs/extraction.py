@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from keqa.programs.selection import Similarity, lexical_similarity, sentences
-from keqa.retrievers.base import Hit, Retriever
+import dspy
+
+from keqa.programs.selection import Similarity, closest, lexical_similarity, sentences
+from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.caching import Kept
 
-__all__ = ["KeySentences"]
+__all__ = ["KeyDemonstrations", "KeySentences"]
+
+_LONGEST_TITLE = 100
 
 
 class KeySentences:
     """A retriever whose passages are cut down to the sentences closest to the query.
 
     Whatever reads passages then reads the same short ones: the judge, the answer, the record, and a utility reference
-    built with it.
+    built with it. What one built without it shows is cut by `KeyDemonstrations`.
     """
 
     def __init__(self, retriever: Retriever, keep: int, similarity: Similarity | None = None) -> None:
@@ -42,10 +47,55 @@ class KeySentences:
         return [[self._shortened(query, hit) for hit in hits] for query, hits in zip(queries, found, strict=True)]
 
     def _shortened(self, query: str, hit: Hit) -> Hit:
-        parts = sentences(hit.passage.text)
-        if len(parts) <= self.keep:
-            return hit
-        scores = self._similarity([query], parts)
-        closest = sorted(range(len(parts)), key=lambda position: -scores[position])[: self.keep]
-        text = " ".join(parts[position] for position in sorted(closest))
-        return replace(hit, passage=replace(hit.passage, text=text))
+        passage = _cut(query, hit.passage, self.keep, self._similarity)
+        return hit if passage is hit.passage else replace(hit, passage=passage)
+
+
+class KeyDemonstrations:
+    """Demonstrations whose passages are cut down to the sentences closest to their own quiz, as those found are.
+
+    A utility reference that was built on whole passages would show the judge other ones than it is asked about. Each
+    demonstration is cut when it is first shown, and its short form kept: there are never more than the reference has.
+    Safe to call from many threads at once.
+    """
+
+    def __init__(self, keep: int, similarity: Similarity | None = None) -> None:
+        """Set up.
+
+        Args:
+            keep: How many sentences of each passage to keep.
+            similarity: Compares the quiz with sentences; by words where None.
+        """
+        self.keep = keep
+        self._similarity = similarity or lexical_similarity
+        self._short: dict[tuple[str, str], str] = {}
+
+    def __call__(self, demos: Sequence[Any]) -> list[dspy.Example]:
+        """The same demonstrations with short passages.
+
+        Args:
+            demos: Each with `quiz` and `passage`, as `keqa.signatures.JudgeUtility` takes them.
+        """
+        return [dspy.Example(**{**demo, "passage": self._passage(demo["quiz"], demo["passage"])}) for demo in demos]
+
+    def _passage(self, quiz: str, rendered: str) -> str:
+        found = self._short.get((quiz, rendered))
+        if found is None:
+            found = _cut(quiz, _as_passage(rendered), self.keep, self._similarity).rendered
+            self._short[quiz, rendered] = found
+        return found
+
+
+def _cut(query: str, passage: Passage, keep: int, similarity: Similarity) -> Passage:
+    """A passage with the sentences closest to a query alone; one that has no more is the same."""
+    parts = sentences(passage.text)
+    if len(parts) <= keep:
+        return passage
+    return replace(passage, text=" ".join(closest([query], parts, keep, similarity)))
+
+
+def _as_passage(rendered: str) -> Passage:
+    """A passage from what a language model reads, in which its title is not told from a first sentence with a colon."""
+    title, colon, text = rendered.partition(": ")
+    named = bool(colon) and len(title) <= _LONGEST_TITLE
+    return Passage("", title if named else "", text if named else rendered)

@@ -15,7 +15,7 @@ from keqa.programs.calls import Session
 from keqa.programs.concurrency import Branch, Shared
 from keqa.programs.decomposition import Decomposition
 from keqa.programs.examination import Examination
-from keqa.programs.extraction import KeySentences
+from keqa.programs.extraction import KeyDemonstrations, KeySentences
 from keqa.programs.gates import Gate, VoteGate, as_fraction
 from keqa.programs.inputs import Asked
 from keqa.programs.picking import Picking, Reference
@@ -23,7 +23,7 @@ from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.quiz_flow import OnNothingHelpful, QuizFlow, Select
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.references import Quiz, check, resolvable, resolve
-from keqa.programs.selection import Selection, Similarity
+from keqa.programs.selection import Selection, Similarity, similarity_of
 from keqa.programs.stage import RoleLMs
 from keqa.programs.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
@@ -59,7 +59,7 @@ class KEQA(Program):
         gate: Gate | None = None,
         select: bool | Select = False,
         evidence_sentences: int = 2,
-        similarity: Similarity | None = None,
+        similarity: Similarity | str | None = None,
         reference: Reference | None = None,
         extract_sentences: int | None = None,
         on_nothing_helpful: OnNothingHelpful = "largest_cluster",
@@ -85,9 +85,12 @@ class KEQA(Program):
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.
             evidence_sentences: How many sentences to select.
-            similarity: Compares triples, or with `extract_sentences` the quiz, with sentences.
+            similarity: Compares triples, or with `extract_sentences` the quiz, with sentences: by words where None, by
+                the embeddings of KS-LLM's equations 2 and 3 where it is the name of an embedder, such as
+                ``local/minilm`` (see `keqa.programs.embedding.open_embedder`), or a function of your own.
             reference: The utility reference: from a quiz and a passage to demonstrations.
-            extract_sentences: Cut each passage down to so many sentences closest to the quiz (the paper's KEQA w SE).
+            extract_sentences: Cut each passage down to so many sentences closest to the quiz (the paper's KEQA w SE),
+                those that the utility reference shows included.
             on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
                 answer, or the top passage. Without a cluster it is a closed-book answer.
             max_quizzes: Further quizzes of a decomposition are left out.
@@ -113,12 +116,14 @@ class KEQA(Program):
         self.decomposition = Decomposition(max_quizzes, bound)
         chosen = gate or VoteGate(as_fraction(threshold))
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
-        self.picking = Picking(reference, bound)
-        self.selection = Selection(evidence_sentences, similarity, bound)
+        compares = similarity_of(similarity)
+        extracts = extract_sentences is not None
+        self.picking = Picking(reference, bound, KeyDemonstrations(kept, compares) if extracts else None)
+        self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
-        if retriever is not None and extract_sentences is not None:
-            retriever = KeySentences(retriever, extract_sentences, similarity)
+        if retriever is not None and extracts:
+            retriever = KeySentences(retriever, kept, compares)
         self._retriever, self.extract_sentences = Shared(retriever), extract_sentences
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick

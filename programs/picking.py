@@ -11,16 +11,19 @@ import dspy
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
-from keqa.programs.concurrency import Bound
+from keqa.programs.concurrency import Bound, Shared
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeUtility
 
-__all__ = ["Picking", "Reference", "unjudged", "with_kept"]
+__all__ = ["Picking", "Reference", "Shorten", "unjudged", "with_kept"]
 
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
+
+Shorten = Callable[[Sequence[Any]], Sequence[Any]]
+"""From demonstrations to the same with shorter passages."""
 
 _WHY = {"helpful": "judged helpful", "not helpful": "judged not helpful", "failed": "could not be judged"}
 
@@ -62,16 +65,21 @@ class Picking(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
 
-    def __init__(self, reference: Reference | None = None, bound: Bound | None = None) -> None:
+    def __init__(
+        self, reference: Reference | None = None, bound: Bound | None = None, shorten: Shorten | None = None
+    ) -> None:
         """Set up.
 
         Args:
             reference: See above.
             bound: How many calls may be in flight.
+            shorten: Cuts the passages that the reference shows as those are cut that are judged; None where they are
+                whole.
         """
         super().__init__(bound)
         self.judge = dspy.Predict(JudgeUtility)
         self.reference = reference
+        self._shorten = Shared(shorten)
 
     async def run(
         self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None = None
@@ -118,7 +126,7 @@ class Picking(Stage):
     async def _judge(self, session: Session, quiz: str, hit: Hit, number: int | None) -> Verdict:
         text = hit.passage.rendered
         reference = self.reference
-        demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
+        demos = None if reference is None else lambda: self._shown(reference(quiz, text)) or self.judge.demos
         try:
             prediction = await session.predict(self.judge, "utility", demos=demos, quiz=quiz, passage=text)
         except CallError as error:
@@ -126,3 +134,7 @@ class Picking(Stage):
             session.note("judge_utility", error.cause, message, "left the passage out", number)
             return "failed"
         return "helpful" if prediction.helpful else "not helpful"
+
+    def _shown(self, found: Sequence[Any]) -> Sequence[Any]:
+        shorten = self._shorten.value
+        return found if shorten is None else shorten(found)

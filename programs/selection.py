@@ -14,10 +14,11 @@ from keqa.metrics.answers import tokens
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound, Shared
+from keqa.programs.sentence_embeddings import EmbeddingSimilarity
 from keqa.programs.stage import Stage
 from keqa.signatures import ConstructTriples
 
-__all__ = ["Selection", "Similarity", "lexical_similarity", "sentences"]
+__all__ = ["Selection", "Similarity", "closest", "lexical_similarity", "sentences", "similarity_of"]
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""
@@ -33,7 +34,8 @@ def sentences(text: str) -> list[str]:
 def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
     """Cosine of word counts, rare words among the candidates weighing more.
 
-    KS-LLM measures the distance of BERT embeddings; this needs no model, and an embedding function can take its place.
+    KS-LLM measures the distance of BERT embeddings; this needs no model. `EmbeddingSimilarity` measures as the paper
+    does.
     """
     bags = [Counter(tokens(candidate)) for candidate in candidates]
     spread = Counter(word for bag in bags for word in bag)
@@ -50,23 +52,56 @@ def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> lis
     return scores
 
 
+def similarity_of(given: Similarity | str | None) -> Similarity:
+    """What compares triples with sentences.
+
+    Args:
+        given: A function; the name of an embedder for `keqa.programs.embedding.open_embedder`, whose vectors are
+            compared; or None for words.
+
+    Raises:
+        ConfigurationError: There is no such embedder.
+        MissingExtraError: A package is missing that it needs.
+    """
+    return EmbeddingSimilarity(given) if isinstance(given, str) else given or lexical_similarity
+
+
+def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similarity: Similarity) -> list[str]:
+    """The sentences closest to what is wanted, in the order of the text (KS-LLM, equation 3).
+
+    Args:
+        wanted: Triples, or a quiz.
+        candidates: Sentences.
+        keep: How many to select, the paper's k.
+        similarity: Compares them.
+    """
+    scores = similarity(wanted, candidates)
+    chosen = sorted(range(len(candidates)), key=lambda position: -scores[position])[:keep]
+    return [candidates[position] for position in sorted(chosen)]
+
+
 class Selection(Stage):
     """Constructs triples for a quiz and selects the sentences closest to them."""
 
     roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
 
-    def __init__(self, keep: int = 2, similarity: Similarity | None = None, bound: Bound | None = None) -> None:
+    def __init__(self, keep: int = 2, similarity: Similarity | str | None = None, bound: Bound | None = None) -> None:
         """Set up.
 
         Args:
             keep: How many sentences to select; 2 in the paper.
-            similarity: Compares triples with sentences; by words where None.
+            similarity: Compares triples with sentences; see `similarity_of`.
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
         self.construct = dspy.Predict(ConstructTriples)
         self.keep = keep
-        self._similarity = Shared[Similarity](similarity or lexical_similarity)
+        self._similarity = Shared(similarity_of(similarity))
+
+    @property
+    def similarity(self) -> Similarity:
+        """Compares triples with sentences."""
+        return self._similarity.value
 
     async def run(
         self, session: Session, question: str, passages: Sequence[str], number: int | None = None
@@ -85,12 +120,22 @@ class Selection(Stage):
         try:
             prediction = await session.predict(self.construct, "task", question=question)
         except CallError as error:
-            session.note("select", error.cause, error.message, "answered from whole passages", number)
+            action = "answered from whole passages" if passages else "answered without triples"
+            session.note("select", error.cause, error.message, action, number)
             return [], []
         triples = [str(triple) for triple in prediction.triples or []]
+        return triples, await self.evidence(session, triples, passages)
+
+    async def evidence(self, session: Session, wanted: Sequence[str], passages: Sequence[str]) -> list[str]:
+        """The sentences of the passages that are closest to triples, or to a question.
+
+        Args:
+            session: The calls of the question.
+            wanted: What they are to be close to.
+            passages: As the language model reads them.
+        """
         candidates = list(dict.fromkeys(sentence for passage in passages for sentence in sentences(passage)))
-        if not triples or not candidates:
-            return triples, []
-        scores = self._similarity.value(triples, candidates)
-        closest = sorted(range(len(candidates)), key=lambda position: -scores[position])[: self.keep]
-        return triples, [candidates[position] for position in sorted(closest)]
+        if not wanted or not candidates:
+            return []
+        # An embedding model takes its time, in which other questions' calls shall not wait.
+        return await session.bound.in_thread(lambda: closest(wanted, candidates, self.keep, self.similarity))

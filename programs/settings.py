@@ -22,7 +22,8 @@ from keqa.programs.gates import (
     as_fraction,
 )
 from keqa.programs.keqa import KEQA
-from keqa.programs.selection import lexical_similarity
+from keqa.programs.selection import Similarity, lexical_similarity
+from keqa.programs.sentence_embeddings import EmbeddingSimilarity
 
 __all__ = ["OWN", "arguments", "settings_of"]
 
@@ -76,8 +77,7 @@ def settings_of(program: KEQA) -> dict[str, Any]:
     plain = isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold)
     settings["threshold"] = _written(gate.threshold) if plain else None
     settings["gate"] = None if plain else _gate(gate)
-    similarity = program.selection._similarity.value
-    settings["similarity"] = None if similarity is lexical_similarity else OWN
+    settings["similarity"] = _similarity(program.selection.similarity)
     return settings
 
 
@@ -105,6 +105,12 @@ def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     if found.get("threshold") is None:
         found.pop("threshold", None)
     return found
+
+
+def _similarity(similarity: Similarity) -> str | None:
+    if isinstance(similarity, EmbeddingSimilarity):
+        return similarity.name
+    return None if similarity is lexical_similarity else OWN
 
 
 def _gate(gate: Gate) -> Any:

@@ -104,6 +104,14 @@ def ask(
     no_pick: Annotated[
         bool, typer.Option("--no-pick", help="Keep every passage retrieved.", rich_help_panel=_METHOD)
     ] = False,
+    select: Annotated[
+        bool,
+        typer.Option(
+            "--select",
+            help="Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
+            rich_help_panel=_METHOD,
+        ),
+    ] = False,
     no_decompose: Annotated[
         bool, typer.Option("--no-decompose", help="Take the question as its only quiz.", rich_help_panel=_METHOD)
     ] = False,
@@ -124,6 +132,7 @@ def ask(
         no_decompose=no_decompose,
         no_examine=no_examine,
         no_pick=no_pick,
+        select=select,
     )
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):

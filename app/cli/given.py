@@ -36,6 +36,7 @@ def settings_of(
     no_decompose: bool,
     no_examine: bool,
     no_pick: bool,
+    select: bool = False,
 ) -> dict[str, Any]:
     """The settings of KEQA that were given, by the names that its constructor and `keqa.load` take.
 
@@ -50,6 +51,7 @@ def settings_of(
         "decompose": False if no_decompose else None,
         "examine": False if no_examine else None,
         "pick": False if no_pick else None,
+        "select": True if select else None,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -58,6 +58,8 @@ def describe(program: Program) -> dict[str, Any]:
     }
     if isinstance(reference, UtilityReference):
         described["reference"] = {**reference.settings(), "entries": reference.signature_of_entries()}
+        if isinstance(program, KEQA) and program.extract_sentences is not None:
+            described["demonstrations"] = "passages cut to key sentences"
     cleaned: dict[str, Any] = without_secrets(described, [predictor.lm for predictor in program.predictors()])
     return cleaned
 
@@ -99,6 +101,9 @@ def _settings(program: Program) -> dict[str, Any]:
     else:
         # A baseline keeps what it was set up with under the names of its constructor's arguments.
         found = {name: getattr(program, name, UNTOLD) for name in arguments_of(type(program))}
+    if isinstance(found.get("similarity"), str):
+        # A model may be a folder, whose place is of this machine only.
+        found["similarity"] = without_folders(found["similarity"])
     return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER}
 
 

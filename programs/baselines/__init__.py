@@ -4,10 +4,22 @@ from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
 from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.flare import FLARE
 from keqa.programs.baselines.ircot import IRCoT
+from keqa.programs.baselines.ks_llm import KSLLM
 from keqa.programs.baselines.react import ReAct
 from keqa.programs.baselines.rowen import Rowen
 from keqa.programs.baselines.searchain import SearChain
 from keqa.programs.baselines.self_rag import SelfRAG
 from keqa.programs.baselines.slimplm import SlimPLM
 
-__all__ = ["FLARE", "AlwaysRetrieve", "ClosedBook", "IRCoT", "ReAct", "Rowen", "SearChain", "SelfRAG", "SlimPLM"]
+__all__ = [
+    "FLARE",
+    "KSLLM",
+    "AlwaysRetrieve",
+    "ClosedBook",
+    "IRCoT",
+    "ReAct",
+    "Rowen",
+    "SearChain",
+    "SelfRAG",
+    "SlimPLM",
+]

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from servers.openai_server import FaultPlan, OpenAIServer
+from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers import Passage, build_index
@@ -62,6 +62,21 @@ def test_parts_switch_off(keqa_command, server, served, own_index):
     assert (quiz.text, quiz.known, quiz.samples) == (QUESTION, None, [])
     assert {passage.verdict for passage in quiz.passages} == {"unjudged"}
     assert server.count == 1
+
+
+def test_sentences_are_selected_by_triples(keqa_command, served, own_index, server):
+    def reply(messages, n, body, own=server.reply):
+        asked_for = messages[-1]["content"].rpartition("Respond with")[2]
+        triples = [markers(triples='["Carmouth | mayor | ?"]')] * n
+        return triples if "triples" in asked_for else own(messages, n, body)
+
+    server.reply = reply
+    off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
+    for option in (["--select"], []):
+        ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off, *option)
+        (quiz,) = QuestionRecord.model_validate_json(ended.out).quizzes
+        assert quiz.triples == ["Carmouth | mayor | ?"] * bool(option)
+        assert bool(quiz.evidence) is bool(option)
 
 
 def test_tries_and_threshold_are_exact(keqa_command, served, own_index):

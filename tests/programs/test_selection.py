@@ -28,6 +28,17 @@ def test_the_closest_are_selected_in_the_order_of_the_text(scripted):
     )
 
 
+def test_sentences_by_the_name_of_an_embedder(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"triples": '["Carmouth | mayors | ?"]'})
+    found = []
+    for similarity in ("hashing", None):
+        stage = Selection(keep=1, similarity=similarity)
+        stage.set_lm(lm)
+        found.append(stage("q", ["Fish is sold. The mayor is Ann."])[1])
+    # No word is shared, so by words the first sentence is as good as any.
+    assert found == [["The mayor is Ann."], ["Fish is sold."]]
+
+
 def test_without_triples_there_is_no_evidence(scripted):
     lm, _ = scripted(lambda name, inputs, config: "garbage")
     stage = Selection()

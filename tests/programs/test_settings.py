@@ -9,6 +9,7 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
+from keqa.programs.sentence_embeddings import EmbeddingSimilarity
 from keqa.programs.settings import OWN, arguments, settings_of
 
 EVERY = {
@@ -109,6 +110,15 @@ def test_own_code_has_to_be_given_again():
     with pytest.raises(ConfigurationError, match="similarity of your own"):
         there_and_back(program, gate=OwnGate())
     assert there_and_back(program, gate=OwnGate(), similarity=similarity).examination.gate == OwnGate()
+
+
+def test_a_similarity_by_embeddings_is_its_name():
+    program = KEQA(None, similarity="hashing-64", extract_sentences=2)
+    assert settings_of(program)["similarity"] == "hashing-64"
+    again = there_and_back(program)
+    assert isinstance(again.selection.similarity, EmbeddingSimilarity)
+    assert settings_of(again) == settings_of(program)
+    assert settings_of(there_and_back(program, similarity=None))["similarity"] is None
 
 
 def test_gold_answers_are_not_written_down():

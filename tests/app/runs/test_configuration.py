@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs import sentence_embeddings
+from keqa.programs.baselines import KSLLM, AlwaysRetrieve
+from keqa.programs.embedding import HashingEmbedder
 from keqa.programs.keqa import KEQA
 from keqa.programs.utility_reference import Entry, UtilityReference
 from keqa.reports.facets import facets_of
@@ -28,6 +30,22 @@ def test_a_cache_makes_no_difference_to_a_run(index, tmp_path):
         for program in (AlwaysRetrieve, KEQA):
             assert describe(program(cached))["index"] == describe(program(index))["index"]
         assert describe(KEQA(cached, extract_sentences=2))["index"]["source_hash"] == index.manifest.source_hash
+
+
+def test_that_demonstrations_are_cut_is_told_where_they_are():
+    reference = UtilityReference().fit([Entry("r", "q", "One. Two. Three.", True)])
+    whole, cut = (describe(KEQA(None, reference=reference, extract_sentences=n)) for n in (None, 2))
+    assert whole["reference"] == cut["reference"]
+    assert "demonstrations" not in whole
+    assert cut["demonstrations"] == "passages cut to key sentences"
+    assert "demonstrations" not in describe(KEQA(None, extract_sentences=2))
+
+
+@pytest.mark.parametrize("method", [KEQA, KSLLM])
+def test_what_compares_sentences_is_told_by_name(method, monkeypatch):
+    monkeypatch.setattr(sentence_embeddings, "open_embedder", lambda name: HashingEmbedder())
+    programs = [method(None, similarity=name) for name in (None, "hashing", "/a/b/mini")]
+    assert [describe(program)["settings"]["similarity"] for program in programs] == [None, "hashing", "mini"]
 
 
 def test_the_parts_of_a_hybrid_are_told(index):

@@ -6,12 +6,13 @@ from fractions import Fraction
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
 from keqa.programs.draws import SharedDraws, SharedExamination
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.utility_reference import Entry, UtilityReference
+from keqa.reports.joining import title_of
 from keqa.runs.making import Parts, make, own_of
 from keqa.runs.methods import METHODS, load_class, parse_spec, takes
 
@@ -113,6 +114,36 @@ def test_the_ablations(parts):
     assert settings("keqa-no-ukp") == (True, False, None, True)
     assert settings("keqa-key-sentences") == (True, True, 2, True)
     assert settings("keqa-full") == (False, False, None, True)
+
+
+def test_ks_llm_and_the_baselines_that_take_a_part_of_it_away(parts):
+    made = {name: make(parse_spec(name), parts) for name in ("ks-llm", "ks-q", "ks-t", "ks-s")}
+    assert [program.form for program in made.values()] == ["KS-LLM", "KS-Q", "KS-T", "KS-S"]
+    spec = parse_spec("ks-llm:evidence_sentences=3,similarity=hashing-64")
+    program = make(spec, parts)
+    assert isinstance(program, KSLLM)
+    assert (program.selection.keep, program.selection.similarity.name) == (3, "hashing-64")
+    assert title_of("ks-llm", spec.label, {}) == "KS-LLM (evidence_sentences=3-similarity=hashing-64)"
+    assert parse_spec("ks-llm:similarity=local/minilm").label == "ks-llm-similarity=local_minilm"
+    keqa = make(parse_spec("keqa-key-sentences:similarity=hashing"), parts)
+    assert (keqa.selection.similarity.name, keqa.extract_sentences) == ("hashing", 2)
+
+
+def test_what_a_compiled_program_shows_is_cut_where_its_passages_are(parts, scripted, tmp_path):
+    from keqa.compiled import save
+
+    long = "Rome: Rome is old. Ann lives in Rome. It rains."
+    reference = UtilityReference().fit([Entry("r", "Who lives in Rome?", long, True)])
+    save(KEQA(None, decompose=False, examine=False, reference=reference), tmp_path / "program")
+    shown = {}
+    for name in ("keqa", "keqa-key-sentences"):
+        program = make(parse_spec(name), replace(parts, program=tmp_path / "program"))
+        lm, engine = scripted(lambda name, inputs, config: {"helpful": True, "answer": "Ann"})
+        program.set_lm(lm)
+        program("Who?")
+        shown[name] = next(p for (asked, _, _), p in zip(engine.calls, engine.prompts, strict=True) if "Judge" in asked)
+    assert long in shown["keqa"]
+    assert "Rome: Rome is old. Ann lives in Rome.\n" in shown["keqa-key-sentences"]
 
 
 def test_the_ablations_of_the_reference_change_what_it_shows(compiled):

@@ -1,0 +1,121 @@
+"""KS-LLM: triples select sentences of the passages, and both are answered from (Zheng et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, get_args
+
+from keqa.errors import ConfigurationError
+from keqa.programs.answering import Answering
+from keqa.programs.baselines.reading import search_or_note, verdicts
+from keqa.programs.baselines.replies import examined
+from keqa.programs.call_errors import CallError
+from keqa.programs.calls import Session
+from keqa.programs.concurrency import Shared
+from keqa.programs.inputs import Asked
+from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.selection import Selection
+from keqa.programs.stage import RoleLMs
+from keqa.retrievers.base import Hit, Retriever
+
+__all__ = ["KSLLM", "Form"]
+
+Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
+"""The method and the baselines that take a part of it away (section 4.1)."""
+
+
+class KSLLM(Program):
+    """Constructs triples, selects the sentences closest to them, and answers from triples and sentences.
+
+    "KS-LLM: Knowledge Selection of Large Language Models with Evidence Document for Question Answering", section 3. The
+    evidence document is what is found for the question. The paper's three parts are KEQA's own stages: its prompts, of
+    which the first asks for the triples of the question rather than of its subject entity. Where no sentence can be
+    selected, the whole passages are answered from.
+    """
+
+    method: ClassVar[str] = "ks-llm"
+
+    def __init__(
+        self,
+        retriever: Retriever | None,
+        *,
+        top_k: int = 10,
+        evidence_sentences: int = 2,
+        similarity: str | None = None,
+        form: Form = "KS-LLM",
+        lms: RoleLMs | None = None,
+        max_question_chars: int = 8000,
+        workers: int = 16,
+    ) -> None:
+        """Set up; the defaults are the paper's.
+
+        Args:
+            retriever: Where the passages come from; with None nothing is found.
+            top_k: Passages to search for.
+            evidence_sentences: How many sentences to select from all of them, the paper's k.
+            similarity: Name of the embedder by whose vectors they are compared, as in the paper's equations 2 and 3,
+                such as ``local/minilm`` (see `keqa.programs.embedding.open_embedder`); by words where None.
+            form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and constructs no triples; ``KS-S`` answers
+                from the sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
+            lms: Of which the task role is asked; ``dspy.settings.lm`` where None.
+            max_question_chars: Longer questions are refused.
+            workers: How many calls may be in flight, over all questions.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+            MissingExtraError: A package is missing that the embedder needs.
+        """
+        super().__init__(lms, workers, max_question_chars)
+        if min(top_k, evidence_sentences) < 1:
+            raise ConfigurationError("top_k and evidence_sentences must be at least 1")
+        if form not in get_args(Form):
+            raise ConfigurationError(f"a form is one of {', '.join(get_args(Form))}, not {form!r}")
+        self.selection = Selection(evidence_sentences, similarity, self.bound)
+        self.answering = Answering(self.bound)
+        self.top_k, self.evidence_sentences, self.similarity = top_k, evidence_sentences, similarity
+        self.form: Form = form
+        self._retriever = Shared(retriever)
+        self.bind_lms(lms)
+
+    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+        """Search, select and answer; see `Program.solve`."""
+        hits = await self._found(session, asked.question)
+        passages = [hit.passage.rendered for hit in hits]
+        triples, evidence = await self._selected(session, asked.question, passages)
+        try:
+            answer = await self.answering.acall(
+                asked.question,
+                [] if evidence else passages,
+                asked.answer_type,
+                asked.choices,
+                evidence=evidence,
+                triples=[] if self.form == "KS-S" else triples,
+                session=session,
+            )
+        except CallError as error:
+            raise UnansweredError.at("answer", error) from error
+        story.answer, story.answer_source = str(answer), "passages" if hits else "closed_book"
+        story.quizzes = [
+            examined(
+                asked,
+                retrieved=self.form != "KS-T" and self._retriever.value is not None,
+                passages=verdicts(hits),
+                evidence=evidence,
+                triples=triples,
+                answer=story.answer,
+                source=story.answer_source,
+            )
+        ]
+
+    async def _found(self, session: Session, question: str) -> list[Hit]:
+        retriever = self._retriever.value
+        if retriever is None or self.form == "KS-T":
+            return []
+        return await search_or_note(session, retriever, question, self.top_k, 1)
+
+    async def _selected(self, session: Session, question: str, passages: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Triples and sentences."""
+        if self.form == "KS-Q":
+            return [], await self.selection.evidence(session, [question], passages)
+        triples, evidence = await self.selection.acall(question, passages, session=session)
+        return triples, evidence
