@@ -65,6 +65,8 @@ class Example:
         supporting_facts: What the annotators needed for the answer, where the benchmark tells it.
         triples: The reasoning as triples, where the benchmark tells it.
         context: The passages that come with the question, where there are any.
+        kind: What kind of question it is, where the benchmark tells: reports have columns for each. Of several kinds,
+            such as ``fast-changing; one-hop``, it counts in each.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Example:
     supporting_facts: tuple[SupportingFact, ...] = ()
     triples: tuple[Triple, ...] = ()
     context: tuple[ContextPassage, ...] = ()
+    kind: str = ""
 
 
 _FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
@@ -88,8 +91,8 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
     Args:
         items: `Example`, `keqa.testbed.testbed.TestbedQuestion`, ``dspy.Example``, mappings or other objects, each
             with `question` and `answer` or `answers`, and where wanted `id`, `answer_type`, `choices`, `quizzes` and
-            `quiz_answers`. Without an id, one is made from the question. Evidence is kept where the item is an
-            `Example`.
+            `quiz_answers`. Without an id, one is made from the question. Evidence and kind are kept where the item
+            is an `Example`.
 
     Raises:
         InputError: One of them cannot be used, or two have the same id; the message tells which.
@@ -133,6 +136,7 @@ def as_example(item: Any) -> Example:
         supporting_facts=item.supporting_facts if isinstance(item, Example) else (),
         triples=item.triples if isinstance(item, Example) else (),
         context=item.context if isinstance(item, Example) else (),
+        kind=item.kind if isinstance(item, Example) else "",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,21 @@ from keqa.data.rows import Row, table
 
 __all__ = ["BENCHMARKS", "freshqa", "freshqa_rows"]
 
+_KINDS = ("fact_type", "num_hops")
+"""What KBM tells questions apart by: how fast the answer changes (its Table 2), and the hops to it (its Table 3)."""
+
 
 def freshqa(record: Mapping[str, Any]) -> Example:
     """Convert a row of FreshQA; answers that are yes or no make it a yes/no question.
+
+    Its kind is how fast the answer changes and how many hops lead to it, such as ``fast-changing; one-hop``.
 
     Raises:
         InputError: It is malformed.
     """
     answers = usable([record.get(f"answer_{number}") or "" for number in range(10)])
     polar = all(is_polar(answer) for answer in answers)
-    return make(
+    example = make(
         {
             "id": field(record, "id", str),
             "question": record.get("question"),
@@ -30,6 +36,7 @@ def freshqa(record: Mapping[str, Any]) -> Example:
             "answer_type": "yes/no" if polar else "short",
         }
     )
+    return replace(example, kind="; ".join(filter(None, (str(record.get(name) or "").strip() for name in _KINDS))))
 
 
 def freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from keqa.metrics.answers import exact_match, is_abstention, tokens
+from keqa.metrics.answers import exact_match, f1, is_abstention, same_answer, tokens
 
-__all__ = ["accuracy", "contains_answer", "mastery"]
+__all__ = ["accuracy", "agrees", "consistency_label", "contains_answer", "mastery"]
+
+_ALIKE = 0.85
 
 
 def accuracy(
@@ -27,6 +30,61 @@ def accuracy(
     if answer_type not in ("yes/no", "choice"):
         raise ValueError(f"accuracy is for yes/no answers and choices, not for {answer_type!r}; use EM or F1")
     return float(exact_match(prediction, golds, answer_type, choices))
+
+
+def agrees(text: str, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
+    """Whether an answer says what a gold answer says, in whatever form.
+
+    A surname for the full name and a year for the date agree, since all their words are among those of the gold answer;
+    two people with one first name do not. A yes or no, and a choice, agree where they are equal.
+
+    Args:
+        text: The answer.
+        golds: At least one gold answer.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice.
+
+    Raises:
+        ValueError: There is no gold answer.
+    """
+    if answer_type != "short":
+        return exact_match(text, golds, answer_type, choices)
+    given = Counter(tokens(text))
+    for gold in golds:
+        words = Counter(tokens(gold))
+        if given and words and (given <= words or words <= given):
+            polar = {"yes", "no"} & {*given, *words}
+            if not polar or same_answer(text, gold):
+                return True
+    return f1(text, golds) >= _ALIKE
+
+
+def consistency_label(
+    first: str, second: str, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
+) -> bool | None:
+    """What gold answers say of Sim(q, a_i, a_j, D_s) (KEQA, section 3.3): whether two answers to a quiz mean the same.
+
+    They are the same where both are right, and different where one is. The paper takes the labels of another language
+    model, which also tell of two wrong answers.
+
+    Args:
+        first: An answer.
+        second: Another.
+        golds: At least one gold answer of the quiz.
+        answer_type: ``short``, ``yes/no`` or ``choice``.
+        choices: The options of a choice.
+
+    Returns:
+        None where both are wrong, which says nothing, and where no judge would be asked: the answers are equal after
+        normalisation, or one of them says that it does not know.
+
+    Raises:
+        ValueError: There is no gold answer.
+    """
+    if same_answer(first, second, answer_type, choices) or any(is_abstention(one, choices) for one in (first, second)):
+        return None
+    right = agrees(first, golds, answer_type, choices) + agrees(second, golds, answer_type, choices)
+    return None if right == 0 else right == 2
 
 
 def contains_answer(

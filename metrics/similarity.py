@@ -1,19 +1,22 @@
-"""How much sampled answers resemble each other in their words.
+"""How much sampled answers resemble each other, in their words or in the embeddings of these.
 
 Lexical similarity, the mean over all pairs of samples, is an uncertainty measure of Fomicheva et al. (2020, section
 3.2, with METEOR); with ROUGE-L it is a baseline of Kuhn et al. (2023, Semantic Uncertainty) and of LM-Polygraph
-(Fadeeva et al., 2023).
+(Fadeeva et al., 2023). BERTScore is what the KEQA paper compares its judge of consistency with (Table 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from keqa.metrics.answers import f1, tokens
 
-__all__ = ["SIMILARITIES", "SimilarityForm", "lexical_similarity", "rouge_l", "token_f1"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SIMILARITIES", "SimilarityForm", "bert_score", "lexical_similarity", "rouge_l", "token_f1"]
 
 SimilarityForm = Literal["rouge_l", "token_f1"]
 
@@ -41,6 +44,30 @@ def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequen
 def token_f1(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
     """F1 over words, whatever their order; as `keqa.metrics.answers.f1`."""
     return f1(first, [second], answer_type, choices)
+
+
+def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """F_BERT of Zhang et al. (2020, BERTScore, section 3): each token is matched with the most similar one.
+
+    ::
+
+        P = mean over the tokens of one of max x_i . y_j    R = the same for the other    F = 2 P R / (P + R)
+
+    Neither weighted by how rare tokens are nor rescaled, both of which the authors leave to choice.
+
+    Args:
+        first: The embeddings of an answer's tokens, each a row of length 1.
+        second: Those of another answer; the order does not matter.
+
+    Returns:
+        1 where all tokens have their like; 0 where one of the two has no tokens, or nothing in them is alike.
+    """
+    if not len(first) or not len(second):
+        return 0.0
+    alike = first @ second.T
+    precision, recall = float(alike.max(axis=1).mean()), float(alike.max(axis=0).mean())
+    # Cosines of unlike tokens may be below 0, and the mean of such a precision and recall would mean nothing.
+    return 2 * precision * recall / (precision + recall) if min(precision, recall) > 0 else 0.0
 
 
 SIMILARITIES: dict[SimilarityForm, Callable[[str, str, str, Sequence[str]], float]] = {

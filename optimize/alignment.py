@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from keqa.data.example import Answered
-from keqa.metrics.answers import exact_match, f1, same_answer, tokens
+from keqa.metrics.accuracy import agrees
+from keqa.metrics.answers import f1
 from keqa.programs.decomposition import is_the_question
 from keqa.programs.records import AnswerType, QuestionRecord, QuizRecord
 from keqa.programs.references import Quiz, references, resolve
 
-__all__ = ["Settled", "agrees", "best_gold", "gold_answers", "gold_quizzes", "settled_quizzes"]
+__all__ = ["Settled", "best_gold", "gold_answers", "gold_quizzes", "settled_quizzes"]
 
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4
@@ -38,24 +38,6 @@ class Settled:
     def agrees(self, text: str) -> bool:
         """Whether an answer to the quiz is right, though perhaps in another form."""
         return agrees(text, self.golds, self.answer_type, self.choices)
-
-
-def agrees(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> bool:
-    """Whether an answer says what a gold answer says, in whatever form.
-
-    A surname for the full name and a year for the date agree, since all their words are among those of the gold answer;
-    two people with one first name do not.
-    """
-    if answer_type != "short":
-        return exact_match(text, golds, answer_type, choices)
-    given = Counter(tokens(text))
-    for gold in golds:
-        words = Counter(tokens(gold))
-        if given and words and (given <= words or words <= given):
-            polar = {"yes", "no"} & {*given, *words}
-            if not polar or same_answer(text, gold):
-                return True
-    return f1(text, golds) >= _ALIKE
 
 
 def best_gold(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:

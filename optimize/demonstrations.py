@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from keqa.data.example import Answered
+from keqa.metrics.accuracy import agrees
 from keqa.metrics.utility import Correctness
-from keqa.optimize.alignment import agrees, best_gold, settled_quizzes
+from keqa.optimize.alignment import best_gold, settled_quizzes
 from keqa.optimize.candidate import Candidate, complete
 from keqa.optimize.failed import Failures
 from keqa.optimize.labelled import labelled

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from keqa.data.example import Answered
 from keqa.errors import RetrievalError
-from keqa.metrics.accuracy import contains_answer
+from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
-from keqa.optimize.alignment import agrees, gold_quizzes
+from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.candidate import Candidate
 from keqa.optimize.failed import Watch
 from keqa.optimize.quiz_demonstrations import kind_of

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from keqa.metrics.accuracy import contains_answer
-from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.accuracy import consistency_label, contains_answer
 from keqa.metrics.utility import Correctness, gain
 from keqa.optimize.alignment import Settled, best_gold
 from keqa.optimize.candidate import Candidate
@@ -115,10 +114,7 @@ def judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
 
 def verdict_on(one: Settled, first: str, second: str) -> bool | None:
     """Whether two answers are the same by DESIGN.md's rule 9; None where both are wrong or no judge would be asked."""
-    if same_answer(first, second, one.answer_type, one.choices) or is_abstention(first, one.choices):
-        return None
-    right = one.agrees(first) + one.agrees(second)
-    return None if right == 0 else right == 2
+    return consistency_label(first, second, one.golds, one.answer_type, one.choices)
 
 
 def triples(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:

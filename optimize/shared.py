@@ -56,7 +56,7 @@ class SharedSession(Session):
         key = f"call:{digest([self.state, predictor.signature.__name__, inputs, shown_to])}"
         kept = self.journal.get(key)
         if kept is not None:
-            with Event(self.ledger, role, frozenset()):
+            with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
                 return _replayed(kept)
         try:
             prediction = await super().predict(predictor, role, demos=demos, **inputs)

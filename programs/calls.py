@@ -39,6 +39,15 @@ class Session:
         self.blocking = blocking
         self.ledger = Ledger()
         self.degradations: list[Degradation] = []
+        self._steps: dict[int, str] = {}
+
+    def tell_apart(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
+        """Count the calls of each predictor by itself, under its name; those of others are counted by role only."""
+        self._steps = {id(predictor): name for name, predictor in predictors}
+
+    def step_of(self, predictor: dspy.Predict) -> str:
+        """The name that calls of a predictor are counted under; empty where it has none."""
+        return self._steps.get(id(predictor), "")
 
     def note(self, stage: str, cause: str, message: str, action: str, quiz: int | None = None) -> None:
         """Record a degradation."""
@@ -103,7 +112,7 @@ class Session:
             with event, listened(meter, listener):
                 return predictor(**full)
 
-        event = Event(self.ledger, role, reached.get())
+        event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
             prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
             listener.refuse_truncated()

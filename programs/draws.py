@@ -70,11 +70,17 @@ class _Kept:
         found.clusters = [members for members in clusters if members]
         found.probabilities = dict(enumerate(self.probabilities[: found.tries]))
 
-    def charge(self, session: Session, number: int | None) -> None:
-        """Count the requests as answered by a cache, with all that they took, and tell what went wrong in them."""
+    def charge(self, session: Session, number: int | None, steps: Mapping[str, str]) -> None:
+        """Count the requests as answered by a cache, with all that they took, and tell what went wrong in them.
+
+        Args:
+            session: The calls of the question.
+            number: The quiz's number.
+            steps: By role, the predictor that they were for.
+        """
         for role, count in self.requests.items():
             for request in range(count):
-                with Event(session.ledger, role, frozenset()) as event:
+                with Event(session.ledger, role, frozenset(), steps.get(role, "")) as event:
                     if request == 0:
                         event.prompt_tokens, event.completion_tokens = self.tokens.get(role, (0, 0))
                         event.samples = self.samples.get(role, count) - (count - 1)
@@ -133,7 +139,7 @@ class SharedDraws:
                     self._making[key] = []
             if kept is not None:
                 kept.give(found)
-                kept.charge(session, found.number)
+                kept.charge(session, found.number, examination.steps(session))
                 return
             if waiting is None:
                 await self._make(session, found, examination, key)
@@ -203,6 +209,10 @@ class SharedExamination(Examination):
     def largest(self) -> int:
         """So many draws are made at least; see `SharedDraws`."""
         return self._draws.value.largest
+
+    def steps(self, session: Session) -> dict[str, str]:
+        """By role, the name of the predictor that drawing and clustering ask."""
+        return {role: session.step_of(getattr(self, name)) for name, role in self.roles.items()}
 
     async def draw_all(self, session: Session, found: Assessment) -> None:
         """Make all draws and cluster them."""

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from keqa.programs.records import Cost, CriticalPath, RoleCost
+from keqa.programs.records import Cost, CriticalPath, RoleCost, StepCost
 
 __all__ = ["Event", "Ledger"]
 
@@ -20,6 +20,7 @@ class Event:
         ledger: Where it is kept.
         role: ``task``, ``consistency``, ``utility`` or ``retrieval``.
         after: Numbers of the calls whose results it waited for.
+        step: Name of the predictor that it was for; empty for a search, and for a call of no program.
         number: Its place in the order in which calls were asked for, greater than all in `after`.
         started: Clock at the start.
         seconds: How long it took.
@@ -34,6 +35,7 @@ class Event:
     ledger: Ledger
     role: str
     after: frozenset[int]
+    step: str = ""
     number: int = field(init=False)
     started: float | None = None
     seconds: float = 0.0
@@ -83,8 +85,10 @@ class Ledger:
             events = [event for event in self._events if event.started is not None]
         searches = [event for event in events if event.role == "retrieval"]
         roles = sorted({event.role for event in events} - {"retrieval"})
+        steps = sorted({event.step for event in events} - {""})
         return Cost(
             by_role={role: _role_cost([event for event in events if event.role == role]) for role in roles},
+            by_step={step: _step_cost([event for event in events if event.step == step]) for step in steps},
             retrievals=len(searches),
             retrievals_cached=sum(event.saved is not None for event in searches),
             retrieval_seconds=sum(event.taken for event in searches),
@@ -114,5 +118,13 @@ def _role_cost(events: list[Event]) -> RoleCost:
         failed=sum(event.failed for event in events),
         prompt_tokens=sum(event.prompt_tokens for event in events),
         completion_tokens=sum(event.completion_tokens for event in events),
+        seconds=sum(event.seconds for event in events),
+    )
+
+
+def _step_cost(events: list[Event]) -> StepCost:
+    return StepCost(
+        calls=sum(event.calls for event in events),
+        samples=sum(event.samples for event in events),
         seconds=sum(event.seconds for event in events),
     )

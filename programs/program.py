@@ -140,6 +140,7 @@ class Program(Stage):
         from keqa.lms.adapter import adapter
 
         story, failure = Story(), None
+        session.tell_apart(self.named_predictors())
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
                 await self.solve(session, asked, story)

@@ -28,6 +28,7 @@ __all__ = [
     "QuizSource",
     "RoleCost",
     "SampleRecord",
+    "StepCost",
     "Verdict",
 ]
 
@@ -178,6 +179,21 @@ class RoleCost(Record):
         return given
 
 
+class StepCost(Record):
+    """What one step cost: the calls of one predictor.
+
+    Attributes:
+        calls: Requests that reached the language model; see `RoleCost`.
+        samples: LM calls as the papers count them; see `RoleCost`.
+        seconds: Sum of the time of all requests, side by side or not, as the KEQA paper tells it of quiz answering and
+            assessment (section 4.2, efficiency analysis).
+    """
+
+    calls: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+
+
 class CriticalPath(Record):
     """The longest chain of calls that had to wait for each other.
 
@@ -198,6 +214,8 @@ class Cost(Record):
 
     Attributes:
         by_role: By ``task``, ``consistency`` and ``utility``; a role without a request is absent.
+        by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing. Empty in
+            records of versions that did not tell.
         retrievals: Searches made, those answered by a cache included.
         retrievals_cached: Those answered by a cache.
         retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
@@ -207,6 +225,7 @@ class Cost(Record):
     """
 
     by_role: dict[str, RoleCost] = Field(default_factory=dict)
+    by_step: dict[str, StepCost] = Field(default_factory=dict)
     retrievals: int = 0
     retrievals_cached: int = 0
     retrieval_seconds: float = 0.0

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from keqa.reports.brief import Brief
-from keqa.reports.entries import Entry
+from keqa.reports.discriminator import accuracy, judges, pairs_by_group, same_judge
+from keqa.reports.entries import KEQA, Entry, Group, of_method
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.reports.measures import measure
-from keqa.reports.published import COLUMNS, COSTS, DATASETS, TABLE_1, TABLE_3, TABLE_4, TABLE_5
+from keqa.reports.published import COLUMNS, COSTS, DATASETS, SECONDS, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5
+from keqa.reports.quizzes import golds_of_runs
 
 __all__ = ["DENSE", "beside_the_paper"]
 
@@ -21,12 +23,16 @@ _COUNTED = (
     "R: retrievals, L: LM calls, each try one, time: seconds. L and token are those of the task LM on both sides: the "
     "paper's seem to leave out its judges D_s and D_u."
 )
+_SUMMED = (
+    "Seconds of all calls of a step added up, whether they were made one after another, as the paper's seem to be, or "
+    "side by side."
+)
 _PRIMARY = {"strategyqa": "accuracy"}
 _TITLES = {"keqa": "KEQA", "rag": "RAG"}
 
 
 def beside_the_paper(entries: Sequence[Entry]) -> list[Grid]:
-    """Tables 1, 3, 4 and 5, each score of the paper beside the one here.
+    """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here.
 
     Args:
         entries: Rows on the paper's data sets; other data sets are left out.
@@ -41,9 +47,11 @@ def beside_the_paper(entries: Sequence[Entry]) -> list[Grid]:
         _pairs(
             "paper-table1", "Table 1, here and in the paper", usual, [c for c in COLUMNS if c[0] in datasets], TABLE_1
         ),
+        _judges(entries, datasets),
         _pairs("paper-table3", "Table 3, with a dense retriever, here and with the paper's DPR", dense, primary, dpr),
         _other_models(primary),
         _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5, _COUNTED),
+        _steps(usual),
     )
     return [grid for grid in found if grid is not None]
 
@@ -73,6 +81,46 @@ def _cells(
     for dataset, name in columns:
         yield number(measure(name, _on(entry, dataset)))
         yield number(paper.get((entry.method, dataset, name)))
+
+
+def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
+    """Table 2: how often D_s and BERTScore are right; None where no pair was judged."""
+    keqa = of_method(entries, KEQA)
+    shown = [dataset for dataset in datasets if ("D_s", dataset) in TABLE_2]
+    if keqa is None or not shown:
+        return None
+    rows = same_judge(entries, keqa)
+    asked = frozenset(identity for entry in rows for identity in entry.lines)
+    groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
+    pairs = pairs_by_group(rows, groups, golds_of_runs)
+    if not any(pairs):
+        return None
+    found, told = judges(pair for some in pairs for pair in some.values())
+    lines = []
+    for name in dict.fromkeys(name for name, _ in TABLE_2):
+        here = [accuracy(found[name], some) if name in found else None for some in pairs]
+        sides = zip(here, (TABLE_2[name, dataset] for dataset in shown), strict=True)
+        lines.append(Row((text(name), *(number(value) for side in sides for value in side))))
+    heads = [Column(w, dataset) for dataset in shown for w in ("here", "paper")]
+    counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
+    notes = (
+        "The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is the gold answers of quizzes, as far "
+        f"as the data have them. Pairs here: {counts}. {told}",
+    )
+    title = "Table 2, the judge of consistency, here and in the paper"
+    return Grid("paper-table2", title, (Column("judge", right=False), *heads), tuple(lines), notes)
+
+
+def _steps(entries: Sequence[Entry]) -> Grid | None:
+    """Seconds of a question by step (section 4.2, efficiency analysis), on the data set that the paper's go with."""
+    keqa = of_method(entries, KEQA)
+    lines = [] if keqa is None else _on(keqa, "strategyqa")
+    here = {step: measure(f"{step} seconds", lines) for step in SECONDS}
+    if not lines or None in here.values():
+        return None
+    rows = tuple(Row((text(step), number(here[step], 2), number(SECONDS[step], 2))) for step in SECONDS)
+    columns = (Column("step", right=False), Column("here", "strategyqa"), Column("paper", "strategyqa"))
+    return Grid("paper-steps", "Seconds of a question by step, here and in the paper", columns, rows, (_SUMMED,))
 
 
 def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:

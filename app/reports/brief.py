@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 
     from keqa.runs.lines import RunHeader, RunLine
 
-__all__ = ["ROLES", "Brief", "BriefRun", "Paid", "brief_of", "read_brief"]
+__all__ = ["ROLES", "STEPS", "Brief", "BriefRun", "Paid", "brief_of", "read_brief"]
 
 ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
 
+STEPS = ("quiz answering", "assessment", "everything else")
+"""The steps whose time the KEQA paper tells (section 4.2, efficiency analysis)."""
+
+_STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
 _BULK = {"passages", "evidence", "triples"}
 
@@ -46,6 +50,8 @@ class Paid:
         samples: LM calls as the papers count them, of which one request may carry several.
         asked: The same by role, in the order of `ROLES`.
         tokens: Read and written, by role.
+        step_seconds: Time of the calls and searches of each of `STEPS`, added up; empty where the record does not tell.
+        step_samples: LM calls of each of them; as empty.
         read: Tokens of prompts.
         written: Tokens of replies.
     """
@@ -56,6 +62,8 @@ class Paid:
     samples: int = 0
     asked: tuple[int, ...] = (0,) * len(ROLES)
     tokens: tuple[int, ...] = (0,) * len(ROLES)
+    step_seconds: tuple[float, ...] = ()
+    step_samples: tuple[int, ...] = ()
     read: int = 0
     written: int = 0
 
@@ -174,6 +182,7 @@ def _scores(items: tuple[tuple[str, float], ...]) -> Mapping[str, float]:
 
 def _paid(cost: Cost) -> Paid:
     of_roles = [cost.by_role.get(role, RoleCost()) for role in ROLES]
+    step_seconds, step_samples = _by_step(cost)
     return Paid(
         retrievals=cost.retrievals,
         requests=cost.lm_requests,
@@ -181,9 +190,24 @@ def _paid(cost: Cost) -> Paid:
         samples=cost.samples,
         asked=tuple(role.samples for role in of_roles),
         tokens=tuple(role.prompt_tokens + role.completion_tokens for role in of_roles),
+        step_seconds=step_seconds,
+        step_samples=step_samples,
         read=sum(role.prompt_tokens for role in cost.by_role.values()),
         written=sum(role.completion_tokens for role in cost.by_role.values()),
     )
+
+
+def _by_step(cost: Cost) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Seconds and LM calls of each of `STEPS`."""
+    if not cost.by_step:
+        return (), ()
+    seconds, samples = dict.fromkeys(STEPS, 0.0), dict.fromkeys(STEPS, 0)
+    seconds[STEPS[-1]] = cost.retrieval_seconds
+    for name, step in cost.by_step.items():
+        place = _STEP_OF.get(name, STEPS[-1])
+        seconds[place] += step.seconds
+        samples[place] += step.samples
+    return tuple(seconds.values()), tuple(samples.values())
 
 
 def _told(golds: Mapping[str, list[str]] | None, quizzes: Sequence[QuizRecord]) -> tuple[int, int] | None:

@@ -33,6 +33,8 @@ class Entry:
         base: What its answers depend on besides, so that points of one curve have the same.
         setting: All that they depend on, on the first data set, by which rows of two names are known to be one.
         threshold: What its gate compares with, on the first data set; None where it compares with nothing.
+        judge: What judges consistency (D_s) in it: the language model and how many demonstrations it is shown, on the
+            first data set.
         lines: By question.
         expected: The questions it was to answer.
     """
@@ -46,6 +48,7 @@ class Entry:
     base: str
     setting: str
     threshold: float | None = None
+    judge: str = ""
     lines: dict[Identity, Brief] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
 
@@ -97,7 +100,7 @@ class Group:
 def groups_of(entries: Iterable[Entry]) -> list[Group]:
     """The groups of columns: data sets where there are several, else kinds of question, else all questions.
 
-    Two splits of a data set are as two data sets.
+    Two splits of a data set are as two data sets. A question of several kinds is in the group of each.
     """
     kinds: dict[Identity, Brief] = {}
     for entry in entries:
@@ -105,14 +108,16 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
             kinds.setdefault(identity, line)
     places = {identity[:2] for identity in kinds}
     datasets = Counter(dataset for dataset, _ in places)
-    members: dict[str, list[Identity]] = {}
+    members: dict[tuple[int, str], list[Identity]] = {}
     for identity, line in kinds.items():
         dataset, split, _ = identity
         whole = called((dataset, split)) if datasets[dataset] > 1 else dataset
-        members.setdefault(whole if len(places) > 1 else line.kind, []).append(identity)
+        for named in enumerate([whole] if len(places) > 1 else line.kind.split("; ")):
+            members.setdefault(named, []).append(identity)
     groups = [
-        Group(name, frozenset(members[name]), all(kinds[one].answer_type != "short" for one in members[name]))
-        for name in members
+        Group(name, frozenset(found), all(kinds[one].answer_type != "short" for one in found))
+        # What is told first of each question, such as how fast an answer changes, stands together.
+        for (_, name), found in sorted(members.items(), key=lambda member: member[0][0])
     ]
     return groups if len(groups) > 1 else [Group("", group.questions, group.polar) for group in groups]
 

@@ -116,6 +116,11 @@ def _demonstrated(header: RunHeader) -> bool | None:
     return True if (known is not None and known.learned) or reference.get("variant") != "none" else None
 
 
+def _judge(header: RunHeader) -> str:
+    shown = (header.demonstrations or {}).get("examination.same")
+    return json.dumps([header.configuration.get("models", {}).get("consistency"), shown], sort_keys=True)
+
+
 def _entry(header: RunHeader) -> Entry:
     configuration = header.configuration
     known = METHODS.get(header.method)
@@ -130,4 +135,5 @@ def _entry(header: RunHeader) -> Entry:
         base=f"{configuration.get('prompts')} {configuration.get('reference')}",
         setting=json.dumps({name: configuration[name] for name in sorted(configuration) if name != "arguments"}),
         threshold=gate_threshold(header),
+        judge=_judge(header),
     )

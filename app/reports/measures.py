@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from keqa.errors import InputError
 from keqa.metrics.costs import Spread
 from keqa.metrics.parsing import Parsed
-from keqa.reports.brief import ROLES, Brief, Paid
+from keqa.reports.brief import ROLES, STEPS, Brief, Paid
 
 __all__ = ["MEASURES", "made_anew", "measure", "parsed", "quality", "right"]
 
@@ -79,6 +79,22 @@ def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[Brief]], float
     return seconds
 
 
+def _step_seconds(place: int) -> Callable[[Sequence[Brief]], float | None]:
+    def seconds(lines: Sequence[Brief]) -> float | None:
+        found = [line.paid.step_seconds[place] for line in lines if line.paid.step_seconds and made_anew(line)]
+        return sum(found) / len(found) if found else None
+
+    return seconds
+
+
+def _step_samples(place: int) -> Callable[[Sequence[Brief]], float | None]:
+    def samples(lines: Sequence[Brief]) -> float | None:
+        found = [line.paid.step_samples[place] for line in lines if line.paid.step_samples]
+        return sum(found) / len(found) if found else None
+
+    return samples
+
+
 def _quiz_ratio(lines: Sequence[Brief]) -> float | None:
     asked = sum(line.asked for line in lines)
     return sum(line.searched for line in lines) / asked if asked else None
@@ -107,6 +123,8 @@ MEASURES: dict[str, Callable[[Sequence[Brief]], float | None]] = {
     "seconds": _seconds(lambda spread: spread.mean),
     "seconds p50": _seconds(lambda spread: spread.p50),
     "seconds p95": _seconds(lambda spread: spread.p95),
+    **{f"{step} seconds": _step_seconds(place) for place, step in enumerate(STEPS)},
+    **{f"{step} samples": _step_samples(place) for place, step in enumerate(STEPS)},
     "total seconds": lambda lines: sum(line.seconds for line in lines),
     "parse failures": lambda lines: float(parsed(lines).share),
     "quiz retrieval ratio": _quiz_ratio,
@@ -114,5 +132,6 @@ MEASURES: dict[str, Callable[[Sequence[Brief]], float | None]] = {
 }
 """By name. Costs are for one question: ``samples`` are the LM calls that the answers take, as the papers count them,
 ``task samples`` and so on those of a role, ``requests`` what they were asked in, of which one may carry several,
-``calls`` the requests that no cache answered, ``seconds`` those of questions whose calls were all made anew, and
-``total seconds`` the sum over all questions as they were asked."""
+``calls`` the requests that no cache answered, ``seconds`` those of questions whose calls were all made anew, ``quiz
+answering seconds`` and so on those of the calls of a step, added up, and ``total seconds`` the sum over all questions
+as they were asked."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keqa.reports.brief import ROLES
-from keqa.reports.entries import Entry, Group, groups_of
+from keqa.reports.brief import ROLES, STEPS
+from keqa.reports.entries import Entry, groups_of
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.reports.measures import made_anew, measure
 from keqa.reports.sweeps import Facet, sweep
 
-__all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role"]
+__all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role", "costs_by_step"]
 
 _COMPARED = {"keqa": "KEQA", "rag": "RAG"}
 _COSTS = (
@@ -56,7 +56,7 @@ def costs(entries: Sequence[Entry]) -> Grid:
         "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
         "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
         "side by side, so that the clock shows less.",
-        *_untimed(entries, groups),
+        *_untimed(entries),
     )
     return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)
 
@@ -78,11 +78,38 @@ def costs_by_role(entries: Sequence[Entry]) -> Grid:
     return Grid("roles", "LM calls by role and tokens for each question", tuple(columns), tuple(rows), (note,))
 
 
-def _untimed(entries: Sequence[Entry], groups: Sequence[Group]) -> Iterator[str]:
+def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
+    """Seconds and LM calls of a question by step (section 4.2, efficiency analysis), of KEQA and what is made of it.
+
+    None where no run file tells, as those of earlier versions do not.
+    """
+    told = [entry for entry in entries if entry.own and any(line.paid.step_seconds for line in entry.lines.values())]
+    if not told:
+        return None
+    columns = (
+        Column("method", right=False),
+        *(Column(step, what) for what in ("seconds", "LM calls") for step in STEPS),
+    )
+    rows = []
+    for entry in told:
+        lines = list(entry.lines.values())
+        cells = [number(measure(f"{step} {what}", lines), 2) for what in ("seconds", "samples") for step in STEPS]
+        rows.append(Row((text(entry.title), *cells)))
+    notes = (
+        "For one question. Quiz answering: the tries at quizzes, and answers to them from memory; assessment: D_s. "
+        "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
+        "are made side by side, so that a question takes less. A call to a language model in this process may wait for "
+        "those of other questions.",
+        *_untimed(told),
+    )
+    return Grid("steps", "Seconds and LM calls by step for each question", columns, tuple(rows), notes)
+
+
+def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     """Which rows have a time of some of their questions only, or none."""
     told = []
     for entry in entries:
-        lines = [line for group in groups for line in entry.within(group)]
+        lines = list(entry.lines.values())
         timed = sum(map(made_anew, lines))
         if timed < len(lines):
             told.append(f"{entry.title} {timed} of {len(lines)}")

@@ -22,7 +22,7 @@ from keqa.reports.quizzes import golds_of_runs
 from keqa.reports.render import Rendered
 from keqa.reports.retrieval_effect_table import retrieval_effect
 from keqa.reports.sweeps import main_rows
-from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role
+from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
 from keqa.runs.lines import Run
 
 __all__ = ["effect_table", "figures", "table", "tables", "write"]
@@ -74,6 +74,7 @@ def tables(runs: Sequence[Run | BriefRun]) -> list[Grid]:
         by_language_model(entries),
         costs(rows),
         costs_by_role(rows),
+        costs_by_step(rows),
         gates(entries, golds),
         retrieval_effect(entries, golds),
     )

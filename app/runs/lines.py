@@ -85,7 +85,8 @@ class RunLine(_Written):
         question: Its text.
         answers: The gold answer first, then its aliases.
         answer_type: ``short``, ``yes/no`` or ``choice``.
-        kind: The question's shape where the data tell: one hop, bridge, comparison and so on; else empty.
+        kind: The question's shape where the data tell: one hop, bridge, comparison and so on; else empty. One of
+            several kinds tells them all, such as ``fast-changing; one-hop``.
         answer: None exactly where the question failed, which is not the same as a wrong answer.
         scores: Of an answer: ``em``, ``f1``, ``contains``, and for yes/no questions and choices ``accuracy``, each
             from 0 to 1. Of a failed question they are there and 0, so that it can be counted either way.

@@ -66,6 +66,21 @@ class EmbeddingModel:
             )
         return np.ascontiguousarray(rows, np.float32)
 
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text a row of length 1 for each of its tokens; those that the model puts around it are left out.
+
+        Args:
+            texts: Any texts; what is beyond the model's greatest length is not read.
+        """
+        given = list(texts)
+        with self._lock:
+            rows = self._model.encode(given, output_value="token_embeddings", show_progress_bar=False)
+            added = self._model.tokenizer(
+                given, truncation=True, max_length=self._model.max_seq_length, return_special_tokens_mask=True
+            )["special_tokens_mask"]
+        own = [np.asarray(row.cpu(), np.float32)[~np.array(mask, bool)] for row, mask in zip(rows, added, strict=True)]
+        return [row / np.linalg.norm(row, axis=1, keepdims=True) for row in own]
+
     def prefix(self, side: Side) -> str:
         """What the model itself says to put before each text of a side."""
         prompts = self._model.prompts

@@ -51,3 +51,10 @@ def test_what_is_wrong_is_named_by_line(write_json):
 def test_an_unknown_split(table):
     with pytest.raises(InputError, match="FreshQA has the splits test, dev, not 'train'"):
         BENCHMARKS["freshqa"].load(table, split="train")
+
+
+def test_how_fast_an_answer_changes_and_how_many_hops_lead_to_it_are_its_kinds(write_json):
+    header = "id,split,question,num_hops,fact_type,answer_0\n"
+    rows = "1,TEST,Who?,one-hop,fast-changing,Ann\n2,TEST,Where?,multi-hop,,Oslo\n3,TEST,When?,,,1999\n"
+    found = BENCHMARKS["freshqa"].load(write_json("freshqa.csv", header + rows)).examples
+    assert [example.kind for example in found] == ["fast-changing; one-hop", "multi-hop", ""]

@@ -6,7 +6,7 @@ from dspy.evaluate import answer_passage_match
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.accuracy import accuracy, contains_answer, mastery
+from keqa.metrics.accuracy import accuracy, agrees, consistency_label, contains_answer, mastery
 
 WORDS = st.lists(st.sampled_from(["oslo", "bergen", "new", "york"]), min_size=1, max_size=5).map(" ".join)
 
@@ -82,3 +82,54 @@ def test_mastery_needs_draws_and_golds():
         mastery([], ["Oslo"])
     with pytest.raises(ValueError, match="gold"):
         mastery(["Oslo"], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "right"),
+    [
+        ("Torman", "Robert Torman", True),
+        ("Robert Torman", "Robert Torman", True),
+        ("Robert Isvik", "Robert Torman", False),
+        ("1926", "1 September 1926", True),
+        ("September 1, 1926", "1 September 1926", True),
+        ("2 September 1926", "1 September 1926", False),
+        ("the mayor Robert Torman", "Robert Torman", True),
+        ("yes", "no", False),
+        ("no one", "no", False),
+        ("", "Robert Torman", False),
+    ],
+)
+def test_an_answer_agrees_in_whatever_form(text, gold, right):
+    assert agrees(text, [gold]) is right
+
+
+def test_other_types_agree_where_they_are_equal():
+    assert agrees("Yes.", ["yes"], "yes/no")
+    assert not agrees("no", ["yes"], "yes/no")
+    assert agrees("b", ["Rome"], "choice", ["Paris", "Rome"])
+
+
+@given(st.text(), st.text(min_size=1))
+def test_agreement_needs_a_word_in_common(text, gold):
+    assert not agrees(text, [gold]) or set(text.lower()) & set(gold.lower()) or not text.isascii() or not gold.isascii()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "label"),
+    [
+        # A surname beside the full name: both are right, though exact match knows one of them only.
+        ("Hugo Sorley", "Sorley", True),
+        ("Hugo Sorley", "Emil Sorley", False),
+        ("Emil", "Simon", None),
+        ("the Sorley", "Sorley", None),
+        ("Sorley", "I don't know", None),
+        ("unknown", "Sorley", None),
+    ],
+)
+def test_what_gold_answers_say_of_two_answers(first, second, label):
+    assert consistency_label(first, second, ["Hugo Sorley"]) is label
+
+
+@given(WORDS, WORDS, st.lists(WORDS, min_size=1, max_size=3))
+def test_the_order_of_two_answers_does_not_matter(first, second, golds):
+    assert consistency_label(first, second, golds) is consistency_label(second, first, golds)

@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.similarity import SIMILARITIES, lexical_similarity, rouge_l, token_f1
+from keqa.metrics.similarity import SIMILARITIES, bert_score, lexical_similarity, rouge_l, token_f1
 
 TEXTS = st.lists(st.sampled_from(["june", "ten", "1982", "or", "9"]), max_size=6).map(" ".join)
 FORMS = st.sampled_from(sorted(SIMILARITIES))
@@ -62,3 +63,26 @@ def test_order_costs_nothing_but_likeness(first, second):
 @given(st.lists(st.none() | TEXTS, min_size=1, max_size=5), FORMS)
 def test_the_order_of_draws_does_not_matter(answers, form):
     assert lexical_similarity(answers, form) == pytest.approx(lexical_similarity(answers[::-1], form))
+
+
+def rows(*angles):
+    return np.array([[np.cos(angle), np.sin(angle)] for angle in angles]).reshape(-1, 2)
+
+
+def test_bert_score_by_hand():
+    # The greedy matches of x = (0, 90 degrees) in y = (0, 60): 1 and cos 30; of y in x: 1 and cos 30.
+    assert bert_score(rows(0, np.pi / 2), rows(0, np.pi / 3)) == pytest.approx((1 + np.cos(np.pi / 6)) / 2)
+    # Of x = (0, 60) in y = (0): 1 and cos 60, so P = .75; of y in x 1. F = 2 * .75 / 1.75.
+    assert bert_score(rows(0, np.pi / 3), rows(0)) == pytest.approx(1.5 / 1.75)
+
+
+def test_nothing_is_alike_where_there_are_no_tokens_or_opposite_ones():
+    assert (bert_score(rows(), rows(0)), bert_score(rows(0), rows(np.pi))) == (0.0, 0.0)
+
+
+@given(st.lists(st.floats(0, 6), max_size=4), st.lists(st.floats(0, 6), max_size=4))
+def test_bert_score_has_no_order_and_is_at_most_1(first, second):
+    score = bert_score(rows(*first), rows(*second))
+    assert score == pytest.approx(bert_score(rows(*second), rows(*first)))
+    assert 0 <= score <= 1 + 1e-9
+    assert not first or bert_score(rows(*first), rows(*first)) == pytest.approx(1)

@@ -12,7 +12,7 @@ from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Bound, run_blocking
 from keqa.programs.extraction import KeySentences
 from keqa.programs.ledger import Event, Ledger
-from keqa.programs.records import CriticalPath, RoleCost
+from keqa.programs.records import Cost, CriticalPath, RoleCost, StepCost
 from keqa.retrievers.caching import Kept
 
 
@@ -59,6 +59,18 @@ def test_a_call_that_never_ran_costs_nothing():
     ledger = Ledger()
     Event(ledger, "task", frozenset())
     assert (ledger.cost().by_role, ledger.critical_path().calls) == ({}, 0)
+
+
+def test_calls_of_unnamed_predictors_are_counted_by_role_only():
+    ledger = Ledger()
+    for step, seconds in (("quiz", 1.0), ("quiz", 0.5), ("", 2.0)):
+        with (event := Event(ledger, "task", frozenset(), step)):
+            event.calls = 1
+        event.seconds = seconds
+    cost = ledger.cost()
+    assert cost.by_step == {"quiz": StepCost(calls=2, samples=2, seconds=1.5)}
+    assert cost.by_role["task"].seconds == 3.5
+    assert Cost.model_validate_json('{"by_role": {"task": {"calls": 1}}}').by_step == {}
 
 
 def test_what_follows_a_join_has_waited_for_all_branches(scripted):

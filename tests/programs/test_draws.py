@@ -104,6 +104,18 @@ def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
     assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
 
 
+def test_draws_that_were_read_are_charged_to_the_steps_that_made_them(norway):
+    program, _ = norway()
+    draws = SharedDraws()
+    first, second = (draws.sharing(program, gate)(QUIZ).record.cost for gate in (VoteGate(), NeverRetrieveGate()))
+    made = {name: (step.calls, step.samples) for name, step in first.by_step.items()}
+    assert made == {"examination.quiz": (5, 5), "examination.same": (1, 1)}
+    assert {name: (step.calls, step.samples) for name, step in second.by_step.items()} == {
+        "examination.quiz": (0, 5),
+        "examination.same": (0, 1),
+    }
+
+
 def test_each_gate_is_charged_the_tokens_of_the_draws_it_reads(norway):
     program, _ = norway()
     shared = SharedDraws()
@@ -175,6 +187,9 @@ class OneAnswer:
 
     def key(self, found):
         return found.quiz
+
+    def steps(self, session):
+        return {}
 
     async def draw_all(self, session, found):
         self.made += 1

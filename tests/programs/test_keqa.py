@@ -92,6 +92,18 @@ def test_cost_is_counted_by_role(ask):
     assert cost.calls == len(engine.calls) == 20
     assert cost.by_role["utility"].prompt_tokens == 30
     assert cost.by_role["utility"].completion_tokens == 9
+    # What each predictor cost is told apart, and adds up to the roles.
+    assert {name: step.samples for name, step in cost.by_step.items()} == {
+        "answering.answer": 1,
+        "decomposition.decompose": 1,
+        "examination.quiz": 8,
+        "examination.same": 6,
+        "picking.judge": 3,
+        "summarizing.summarize": 1,
+    }
+    assert sum(step.seconds for step in cost.by_step.values()) == pytest.approx(
+        sum(role.seconds for role in cost.by_role.values())
+    )
     assert cost.retrievals == 1
     # decompose, draws of quiz 1, draws of quiz 2, judgements in three turns, search, utility, answer, summary
     assert cost.critical_path.calls == 10

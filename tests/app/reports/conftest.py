@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from keqa.errors import MissingExtraError
 from keqa.programs.records import (
     ClusterRecord,
     Cost,
@@ -136,6 +137,16 @@ def make_run(
         demonstrations=demonstrations,
     )
     return Run(header, list(lines))
+
+
+@pytest.fixture(autouse=True)
+def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are the same wherever tests run, whether an encoder is installed or not."""
+
+    def missing(name: str) -> None:
+        raise MissingExtraError("dense", name)
+
+    monkeypatch.setattr("keqa.retrievers.dense.models.open_model", missing)
 
 
 @pytest.fixture

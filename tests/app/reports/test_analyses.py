@@ -1,15 +1,16 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from keqa.programs.records import RoleCost
+from keqa.programs.records import RoleCost, StepCost
 from keqa.reports.discriminator import discriminator, judged_pairs
 from keqa.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
 from keqa.reports.gates import gates
 from keqa.reports.joining import entries_of
 from keqa.reports.quizzes import checked_quizzes
 from keqa.reports.sweeps import main_rows, sweep
-from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role
+from keqa.reports.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
 
 
 def no_golds(entry):
@@ -37,7 +38,62 @@ def test_the_judge_is_checked_on_the_pairs_that_it_was_shown(run, line, quiz):
     ]
     grid = discriminator([one(keqa)], no_golds)
     # Similarity of words calls none of the four the same, and is wrong on the first only.
-    assert shown(grid) == [["D_s", ".500"], ["token F1", ".750"], ["ROUGE-L", ".750"], ["pairs", "4"]]
+    assert shown(grid) == [
+        ["D_s", ".500"],
+        ["token F1", ".750"],
+        ["ROUGE-L", ".750"],
+        ["pairs", "4"],
+        ["the same", "1"],
+    ]
+    assert "BERTScore is left out: " in grid.notes[0]
+
+
+def test_a_surname_beside_the_full_name_is_the_same_as_in_training(run, line, quiz):
+    asked = quiz("Question 0?", ["Ann Lee", "Lee", "Bo Lee"], [[0, 1], [2]])
+    (checked,) = checked_quizzes(one(run("keqa", [line(0, 1.0, answers=("Ann Lee",), quizzes=[asked])])))
+    assert [(pair.second, pair.same, pair.truly) for pair in judged_pairs(checked)] == [
+        ("Lee", True, True),
+        ("Bo Lee", False, False),
+    ]
+
+
+def test_every_run_with_the_same_judge_adds_its_pairs_and_each_counts_once(run, line, quiz):
+    def judged(method, model, *answers, kind="one hop", same=False):
+        clusters = [[*range(len(answers))]] if same else [[number] for number in range(len(answers))]
+        made = run(method, [line(0, 1.0, kind=kind, quizzes=[quiz("Question 0?", answers, clusters)])])
+        models = {"task": {"model": "t"}, "consistency": {"model": model}}
+        header = made.header.model_copy(update={"configuration": made.header.configuration | {"models": models}})
+        return replace(made, header=header)
+
+    runs = [
+        judged("keqa-no-ukp", "j", "gold", "lead", "tin"),
+        judged("keqa", "j", "lead", "gold", same=True),
+        judged("gate-never", "another", "gold", "zinc"),
+    ]
+    # Of gold and lead KEQA's own verdict stands, which is wrong; that of gold and tin comes from the ablation.
+    grid = discriminator(entries_of(runs), no_golds)
+    assert [shown(grid)[0], shown(grid)[-2]] == [["D_s", ".500"], ["pairs", "2"]]
+    # A quiz of questions of two kinds counts in the column of each, and once in that of all.
+    two = replace(runs[1], lines=[*runs[1].lines, line(1, 1.0, kind="bridge", quizzes=runs[1].lines[0].record.quizzes)])
+    golds = {"question 0?": ("gold",)}
+    grid = discriminator(entries_of([two]), lambda entry: golds)
+    assert [column.group for column in grid.columns] == ["", "one hop", "bridge", "all"]
+    assert shown(grid)[-2] == ["pairs", "1", "1", "1"]
+
+
+def test_bert_score_stands_beside_the_judge_where_there_is_an_encoder(run, line, quiz, monkeypatch):
+    class Encoder:
+        """Each word a token; those that begin alike are alike."""
+
+        def embed_tokens(self, texts):
+            return [np.array([np.eye(128)[ord(word[0])] for word in text.split()]) for text in texts]
+
+    monkeypatch.setattr("keqa.retrievers.dense.models.open_model", lambda name: Encoder())
+    asked = quiz("Question 0?", ["gold bar", "golden beam", "lead"], [[0], [1], [2]])
+    grid = discriminator([one(run("keqa", [line(0, 1.0, answers=("gold bar",), quizzes=[asked])]))], no_golds)
+    # It takes "golden beam" for "gold bar", of which only the latter is right.
+    assert shown(grid)[:4] == [["D_s", "1.000"], ["token F1", "1.000"], ["ROUGE-L", "1.000"], ["BERTScore", ".500"]]
+    assert grid.notes[0].endswith("BERTScore is F1 over the token embeddings of local/minilm, not rescaled.")
 
 
 def test_quizzes_without_gold_answers_say_nothing_of_the_judge(run, line, quiz):
@@ -75,7 +131,7 @@ def test_of_other_data_each_line_tells_the_gold_answers_of_its_quizzes(run, line
     assert checked == {"Quiz 0?": (("b",), False), "Quiz 1?": (("c", "a"), True)}
     # Of two quizzes the right one has the larger share of draws.
     assert shown(gates([mine], golds_of_runs))[0][5:8] == ["2", ".500", "1.000"]
-    assert shown(discriminator([replace(mine, method="keqa")], golds_of_runs))[-1] == ["pairs", "2"]
+    assert shown(discriminator([replace(mine, method="keqa")], golds_of_runs))[-2] == ["pairs", "2"]
     # What an oracle was told stands in files of before.
     assert len(list(checked_quizzes(entry("musique", golds=told)))) == 2
     # The testbed's own answers stand in the place of those of its lines.
@@ -126,6 +182,7 @@ def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
             scored("gate-certainty", (1, 0), gate={"kind": "CertaintyGate", "threshold": "4/5"}, threshold=None),
             scored("gate-probability", (1, 0), gate={"kind": "ProbabilityGate", "threshold": "1/2"}, threshold=None),
             scored("gate-random", (1, 0), gate={"kind": "RandomGate", "threshold": "1/3"}, threshold=None),
+            scored("gate-prompt", (1, 0), gate={"kind": "PromptGate", "threshold": None}, threshold=None),
             scored("gate-always", (1, 0), gate={"kind": "AlwaysRetrieveGate", "threshold": None}, threshold=None),
             scored("gate-oracle", (1, 0), gate="oracle", threshold=None),
         ]
@@ -137,6 +194,7 @@ def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
         ["Certainty", ".800"],
         ["Token probability", ".500"],
         ["Random at a matched ratio", ".333"],
+        ["Prompt", ""],
         ["Always retrieve", ""],
         ["Oracle", ""],
     ]
@@ -146,6 +204,20 @@ def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
     )
     usual = entries_of([scored("gate-votes", (1, 0), gate="votes", threshold="4/5")])
     assert gates(usual, no_golds).notes[0].startswith("Thresholds are the gates' defaults. What is searched for")
+    assert not any("random gate" in note for note in gates(usual, no_golds).notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("RandomGate", "is the chance with which each quiz"), ("MatchedRandomGate", "searches for exactly as many")],
+)
+def test_what_the_threshold_of_chance_is(scored, kind, told):
+    found = gates(
+        entries_of([scored("gate-random", (1, 0), gate={"kind": kind, "threshold": "1/3"}, threshold=None)]), no_golds
+    )
+    assert shown(found)[0][:2] == ["Random at a matched ratio", ".333"]
+    assert [told in note for note in found.notes].count(True) == 1
+    assert sum("random gate" in note for note in found.notes) == 1
 
 
 def test_the_gates_tell_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
@@ -300,3 +372,31 @@ def test_calls_by_role(run, line):
         "tokens written",
     ]
     assert shown(grid) == [["KEQA", "3.50", "1.50", ".00", "105", "10"]]
+
+
+def stepped(line, **steps):
+    """The same line with the seconds of its steps, one LM call each."""
+    by_step = {name.replace("_", "."): StepCost(calls=1, samples=1, seconds=seconds) for name, seconds in steps.items()}
+    cost = line.record.cost.model_copy(update={"by_step": by_step, "retrieval_seconds": 0.5})
+    return line.model_copy(update={"record": line.record.model_copy(update={"cost": cost})})
+
+
+def test_seconds_by_step(run, line):
+    own = dict(examination_quiz=4.0, examination_same=2.0, decomposition_decompose=1.0, answering_answer=0.25)
+    lines = [stepped(line(0, 1.0), **own), stepped(line(1, 1.0), examination_quiz=2.0)]
+    # What a cache answered took no time worth telling, and counts as LM calls all the same.
+    cached = stepped(line(2, 1.0, calls=1, cached=1), examination_quiz=0.0)
+    before = run("keqa-no-ukp", [line(0, 1.0)])
+    baseline = run("rag", [stepped(line(0, 1.0), answer=1.0)])
+    grid = costs_by_step(entries_of([run("keqa", [*lines, cached]), before, baseline]))
+    assert [column.full for column in grid.columns][1:] == [
+        "seconds quiz answering",
+        "seconds assessment",
+        "seconds everything else",
+        "LM calls quiz answering",
+        "LM calls assessment",
+        "LM calls everything else",
+    ]
+    assert shown(grid) == [["KEQA", "3.00", "1.00", "1.12", "1.00", ".33", ".67"]]
+    assert "KEQA 2 of 3" in grid.notes[1]
+    assert costs_by_step(entries_of([before, baseline])) is None

@@ -1,6 +1,6 @@
 import pytest
 
-from keqa.programs.records import Degradation, PassageVerdict
+from keqa.programs.records import Degradation, PassageVerdict, StepCost
 from keqa.reports.brief import Paid, brief_of, read_brief
 from keqa.reports.measures import measure
 from keqa.reports.write import figures, tables
@@ -69,6 +69,19 @@ def test_a_question_that_could_not_be_asked_cost_nothing(line):
     assert (brief.paid, brief.asked, brief.story) == (Paid(), 0, False)
     assert measure("question retrieval ratio", [brief]) is None
     assert measure("quiz retrieval ratio", [brief]) is None
+
+
+def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
+    one = line(0, 1.0)
+    assert (brief_of(one).paid.step_seconds, brief_of(one).paid.step_samples) == ((), ())
+    steps = {
+        "answering.answer": StepCost(samples=2, seconds=0.5),
+        "examination.quiz": StepCost(samples=5, seconds=1.0),
+        "picking.judge": StepCost(samples=3, seconds=0.25),
+    }
+    cost = one.record.cost.model_copy(update={"by_step": steps, "retrieval_seconds": 2.0})
+    paid = brief_of(one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})})).paid
+    assert (paid.step_seconds, paid.step_samples) == ((1.0, 0.0, 2.75), (5, 0, 5))
 
 
 def test_an_outage_is_still_told_in_brief(line):

@@ -94,3 +94,14 @@ def test_a_row_that_only_says_what_is_usual_anyway_is_left_out(scored):
         scored("rag", (1, 1), label="rag-again", top_k=5),
     ]
     assert [entry.label for entry in main_rows(entries_of(runs))] == ["rag-again", "keqa", "keqa-tries=9"]
+
+
+def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
+    kinds = ["fast-changing; one-hop", "slow-changing; multi-hop", "fast-changing; multi-hop"]
+    entries = entries_of([run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds)])])
+    assert [(group.name, len(group.questions)) for group in groups_of(entries)] == [
+        ("fast-changing", 2),
+        ("slow-changing", 1),
+        ("one-hop", 1),
+        ("multi-hop", 2),
+    ]
