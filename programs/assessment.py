@@ -39,6 +39,8 @@ class Assessment:
         certainty: The gate's measure, where it has one of its own.
         confidence: What the LM stated of the leading answer, where the gate asks for it.
         probabilities: Of the answers drawn, by position, where they are asked for.
+        retrieval: Whether the LM wants passages, where the gate asks for it.
+        place: Which quiz of which question it is; empty where it is asked by itself.
     """
 
     quiz: str
@@ -53,6 +55,8 @@ class Assessment:
     confidence: float | None = None
     probabilities: dict[int, float | None] = field(default_factory=dict)
     judged: dict[tuple[str, str], bool] = field(default_factory=dict)
+    retrieval: bool | None = None
+    place: str = ""
 
     @property
     def votes(self) -> Votes:
@@ -68,6 +72,8 @@ class Assessment:
             leading=self.answer,
             confidence=self.confidence,
             probabilities=tuple(map(self.probabilities.get, range(len(self.draws)))) if self.probabilities else (),
+            retrieval=self.retrieval,
+            place=self.place,
         )
 
     @property

@@ -1,8 +1,7 @@
-"""Gates that measure nothing: the bounds and the chance level of a comparison of gates."""
+"""Gates that measure nothing: the bounds of a comparison of gates."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,7 +12,7 @@ from keqa.metrics.utility import Correctness
 from keqa.programs.references import plain
 from keqa.programs.votes import Votes, leader_is_fixed, reaches, smallest_wave
 
-__all__ = ["AlwaysRetrieveGate", "Golds", "NeverRetrieveGate", "OracleGate", "RandomGate"]
+__all__ = ["AlwaysRetrieveGate", "Golds", "NeverRetrieveGate", "OracleGate"]
 
 Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 """From the resolved text of a quiz to its gold answers."""
@@ -59,58 +58,6 @@ class NeverRetrieveGate:
     def measure(self, votes: Votes) -> None:
         """It measures nothing."""
         return None
-
-
-@dataclass(frozen=True)
-class RandomGate:
-    """Retrieves for a share of the quizzes, whatever the draws say: KBM's Random at a matched ratio (section 3).
-
-    Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. A method
-    that retrieves as often and answers no better has not found out what the LM knows.
-
-    Attributes:
-        threshold: The share of quizzes to retrieve for, that of the gate to be matched; 0 and 1 are allowed.
-        seed: Another seed retrieves for others.
-    """
-
-    threshold: Fraction
-    seed: int = 0
-    needs_all_draws: bool = False
-
-    def __post_init__(self) -> None:
-        try:
-            share = Fraction(str(self.threshold))
-        except (ValueError, ZeroDivisionError):
-            share = Fraction(-1)
-        if not 0 <= share <= 1:
-            raise ConfigurationError(f"a share must be a number from 0 to 1, not {self.threshold!r}")
-        object.__setattr__(self, "threshold", share)
-
-    @property
-    def name(self) -> str:
-        """For records."""
-        return f"random, retrieving {float(self.threshold):.3g}"
-
-    def decide(self, votes: Votes) -> bool | None:
-        """Unknown for that share, else known once it is fixed with which answer."""
-        if self.measure(votes) < self.threshold:
-            return False
-        return True if leader_is_fixed(votes) else None
-
-    def wave(self, votes: Votes) -> int:
-        """None where it retrieves, else the smallest number that can fix the largest cluster."""
-        return 0 if self.measure(votes) < self.threshold else smallest_wave(votes, leader_is_fixed)
-
-    def measure(self, votes: Votes) -> float:
-        """The quiz's number, evenly distributed from 0 to 1.
-
-        Raises:
-            ConfigurationError: The votes do not tell which quiz they are for.
-        """
-        if not votes.quiz:
-            raise ConfigurationError("the random gate needs the text of the quiz")
-        digest = hashlib.blake2b(f"{self.seed}|{votes.quiz}".encode(), digest_size=8).digest()
-        return (int.from_bytes(digest, "big") >> 11) / 2**53
 
 
 @dataclass(frozen=True)

@@ -199,10 +199,12 @@ class SharedExamination(Examination):
         if asks(gate) == "probabilities" and not draws.probabilities:
             raise ConfigurationError(f"the gate '{gate.name}' needs SharedDraws(probabilities=True)")
         self.quiz, self.same, self.probabilities = like.quiz, like.same, draws.probabilities
-        if self.confidence is not None and like.confidence is not None:
-            self.confidence = like.confidence
-        elif self.confidence is not None:
-            self.confidence.set_lm(like.quiz.lm)
+        for name in ("confidence", "decision"):
+            own, others = getattr(self, name), getattr(like, name)
+            if own is not None and others is not None:
+                setattr(self, name, others)
+            elif own is not None:
+                own.set_lm(like.quiz.lm)
         self._draws = Shared(draws)
 
     @property

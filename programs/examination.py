@@ -17,6 +17,7 @@ from keqa.programs.confidence import StatedConfidence
 from keqa.programs.gates import Gate, VoteGate, asks, leader_is_fixed
 from keqa.programs.probabilities import LOGPROBS, probabilities_of
 from keqa.programs.records import AnswerType
+from keqa.programs.retrieval_decision import RetrievalDecision
 from keqa.programs.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
@@ -33,6 +34,7 @@ class Examination(Stage):
 
     Attributes:
         confidence: Asks for the LM's confidence in its answer; None where the gate does not want it.
+        decision: Asks whether the LM wants passages; None where the gate does not want it.
         probabilities: Whether draws are made with the probabilities of their tokens.
     """
 
@@ -64,6 +66,7 @@ class Examination(Stage):
         self._gate = Shared[Gate](gate or VoteGate())
         wanted = asks(self.gate)
         self.confidence = StatedConfidence(bound) if wanted == "confidence" else None
+        self.decision = RetrievalDecision(bound) if wanted == "retrieval" else None
         self.probabilities = wanted == "probabilities"
 
     @property
@@ -78,6 +81,7 @@ class Examination(Stage):
         answer_type: AnswerType = "short",
         choices: Sequence[str] = (),
         number: int | None = None,
+        place: str = "",
     ) -> Assessment:
         """Examine a quiz.
 
@@ -87,8 +91,11 @@ class Examination(Stage):
             answer_type: What kind of answer it wants.
             choices: The options of a choice.
             number: The quiz's number, for degradations.
+            place: Which quiz of which question it is, for gates that want to know.
         """
-        found = Assessment(quiz, number, answer_type, list(choices), self.tries)
+        found = Assessment(quiz, number, answer_type, list(choices), self.tries, place=place)
+        if self.decision is not None:
+            found.retrieval = await self.decision.acall(quiz, number=number, session=session)
         while True:
             wave = self.gate.wave(found.votes) if found.votes.left else 0
             await self._draw(session, found, wave)

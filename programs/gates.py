@@ -12,7 +12,9 @@ gate                           known where                                      
 `ProbabilityGate`              the LM gives its draws a high probability                           all, with tokens
 `AlwaysRetrieveGate`           nowhere                                                             none
 `NeverRetrieveGate`            everywhere                                                          as few as decide
+`PromptGate`                   the LM says that it needs no retrieval (KBM's Prompt)               few, and a call
 `RandomGate`                   chance says so, at a given ratio                                    as few as decide
+`MatchedRandomGate`            chance says so, as often as another run searched (KBM's Random)     as few as decide
 `OracleGate`                   the leading answer is right                                         as few as decide
 =============================  ==================================================================  ================
 """
@@ -22,8 +24,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from keqa.programs.bounding_gates import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate, RandomGate
-from keqa.programs.uncertainty_gates import CertaintyGate, ConfidenceGate, LexicalSimilarityGate, ProbabilityGate
+from keqa.programs.bounding_gates import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
+from keqa.programs.random_gates import MatchedRandomGate, RandomGate
+from keqa.programs.uncertainty_gates import (
+    CertaintyGate,
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    ProbabilityGate,
+    PromptGate,
+)
 from keqa.programs.votes import (
     AskingGate,
     Asks,
@@ -47,9 +56,11 @@ __all__ = [
     "Gate",
     "Golds",
     "LexicalSimilarityGate",
+    "MatchedRandomGate",
     "NeverRetrieveGate",
     "OracleGate",
     "ProbabilityGate",
+    "PromptGate",
     "RandomGate",
     "VoteGate",
     "Votes",

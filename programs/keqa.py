@@ -27,7 +27,7 @@ from keqa.programs.selection import Selection, Similarity, similarity_of
 from keqa.programs.stage import RoleLMs
 from keqa.programs.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
-from keqa.signatures import StateConfidence
+from keqa.signatures import DecideRetrieval, StateConfidence
 
 __all__ = ["KEQA"]
 
@@ -40,8 +40,11 @@ class KEQA(Program):
     """
 
     method: ClassVar[str] = "keqa"
-    # A gate that asks for the confidence brings its own predictor; what was saved with another gate knows none.
-    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {"examination.confidence.state": StateConfidence}
+    # A gate that asks the LM brings its own predictor; what was saved with another gate knows none.
+    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {
+        "examination.confidence.state": StateConfidence,
+        "examination.decision.decide": DecideRetrieval,
+    }
 
     def __init__(
         self,
@@ -135,7 +138,7 @@ class KEQA(Program):
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
             quizzes = await self.decomposition.acall(asked.question, session=session)
-        flow = self._flow(session, examine=self.examine)
+        flow = self._flow(session, asked, examine=self.examine)
         if [quiz.text for quiz in quizzes] == [asked.question]:
             record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)
             story.quizzes = [record]
@@ -147,7 +150,7 @@ class KEQA(Program):
         if blocked or not answered:
             message = "a quiz is blocked" if blocked else "no quiz could be answered"
             session.note("references", "Unsettled", message, "answered the question itself with retrieval")
-            flow = self._flow(session, examine=False)
+            flow = self._flow(session, asked, examine=False)
             story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
             _conclude(session, story, story.fallback)
             story.answer_source = "fallback"
@@ -160,9 +163,10 @@ class KEQA(Program):
             raise UnansweredError.at("summarize", error) from error
         story.answer_source = "summary"
 
-    def _flow(self, session: Session, *, examine: bool) -> QuizFlow:
+    def _flow(self, session: Session, asked: Asked, *, examine: bool) -> QuizFlow:
         return QuizFlow(
             session=session,
+            asked=asked,
             examination=self.examination,
             picking=self.picking if self.pick else None,
             selection=self.selection if self.select else None,

@@ -16,7 +16,7 @@ from keqa.programs.calls import Session
 from keqa.programs.concurrency import run_blocking
 from keqa.programs.draws import SharedDraws, SharedExamination
 from keqa.programs.examination import Examination
-from keqa.programs.gates import AlwaysRetrieveGate, Gate, Votes, asks, score_of
+from keqa.programs.gates import AlwaysRetrieveGate, Gate, PromptGate, Votes, asks, score_of
 from keqa.programs.inputs import Asked
 from keqa.programs.records import Cost, Degradation
 
@@ -90,6 +90,8 @@ def measure_gates(
     # One that asks makes the examination ask; which gate it is does not matter, for all decide on what it finds.
     asking = next((gate for gate in gates if asks(gate) == "confidence"), AlwaysRetrieveGate())
     examination = SharedExamination(like, asking, draws)
+    if any(asks(gate) == "retrieval" for gate in gates):
+        examination.decision = SharedExamination(like, PromptGate(), draws).decision
 
     def measure(item: Any) -> Measured:
         from keqa.lms.adapter import adapter

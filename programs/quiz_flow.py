@@ -12,6 +12,7 @@ from keqa.programs.answering import Answering
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.examination import Assessment, Examination
+from keqa.programs.inputs import Asked
 from keqa.programs.picking import Picking, unjudged, with_kept
 from keqa.programs.records import (
     AnswerType,
@@ -21,7 +22,7 @@ from keqa.programs.records import (
     QuizSource,
     SampleRecord,
 )
-from keqa.programs.references import Quiz
+from keqa.programs.references import Quiz, place_of
 from keqa.programs.selection import Selection
 from keqa.retrievers.base import Hit, Retriever
 
@@ -37,6 +38,7 @@ class QuizFlow:
 
     Attributes:
         session: The calls of the question.
+        asked: The question.
         examination: Samples, clusters and judges; also answers closed-book.
         picking: Judges passages; None keeps all.
         selection: Selects evidence; None leaves it out.
@@ -49,6 +51,7 @@ class QuizFlow:
     """
 
     session: Session
+    asked: Asked
     examination: Examination
     picking: Picking | None
     selection: Selection | None
@@ -77,7 +80,8 @@ class QuizFlow:
         source: QuizSource = "failed"
         try:
             if self.examine:
-                found = await self.examination.acall(*asked, number=quiz.index, session=self.session)
+                place = place_of(self.asked.question, self.asked.choices, quiz.index)
+                found = await self.examination.acall(*asked, number=quiz.index, place=place, session=self.session)
             if found is not None and found.known:
                 answer, source = await self._from_memory(found, asked)
                 source = "memory" if source == "largest_cluster" else source

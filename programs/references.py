@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-__all__ = ["Problem", "Quiz", "check", "parse", "plain", "references", "resolvable", "resolve"]
+__all__ = ["Problem", "Quiz", "check", "parse", "place_of", "plain", "references", "resolvable", "resolve"]
 
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
@@ -54,6 +55,17 @@ def references(text: str) -> tuple[int, ...]:
 def plain(text: str) -> str:
     """A quiz's text, by which it is found again: spaces and case do not matter."""
     return " ".join(text.split()).casefold()
+
+
+def place_of(question: str, choices: Sequence[str], index: int) -> str:
+    """Which quiz of which question it is, whatever the answers are that it refers to.
+
+    Args:
+        question: The text of the question.
+        choices: Its options, for many questions are told apart by them only.
+        index: The quiz's number.
+    """
+    return json.dumps([question, list(choices), index])
 
 
 def parse(texts: Sequence[str]) -> list[Quiz]:

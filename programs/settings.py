@@ -15,8 +15,10 @@ from keqa.programs.gates import (
     ConfidenceGate,
     Gate,
     LexicalSimilarityGate,
+    MatchedRandomGate,
     NeverRetrieveGate,
     ProbabilityGate,
+    PromptGate,
     RandomGate,
     VoteGate,
     as_fraction,
@@ -55,9 +57,11 @@ _GATES: dict[str, Any] = {
         LexicalSimilarityGate,
         ConfidenceGate,
         ProbabilityGate,
+        PromptGate,
         AlwaysRetrieveGate,
         NeverRetrieveGate,
         RandomGate,
+        MatchedRandomGate,
     )
 }
 
@@ -126,7 +130,8 @@ def _made(written: Mapping[str, Any]) -> Gate:
     if kind not in _GATES:
         raise ConfigurationError(f"unknown gate {kind!r}")
     # The share of a random gate may be 0; it looks after it.
-    if isinstance(values.get("threshold"), str) and kind != RandomGate.__name__:
+    chance = (RandomGate.__name__, MatchedRandomGate.__name__)
+    if isinstance(values.get("threshold"), str) and kind not in chance:
         values["threshold"] = as_fraction(values["threshold"])
     try:
         gate: Gate = _GATES[kind](**values)

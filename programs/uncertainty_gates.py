@@ -12,7 +12,7 @@ from keqa.metrics.certainty import CERTAINTIES, CertaintyForm
 from keqa.metrics.similarity import SIMILARITIES, SimilarityForm, lexical_similarity
 from keqa.programs.votes import Gate, Votes, leader_is_fixed, reaches, smallest_wave
 
-__all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate"]
+__all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
 
 
 def _complete(gate: Gate, votes: Votes) -> None:
@@ -215,3 +215,45 @@ class ProbabilityGate:
         if None in said:
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
         return sum(one for one in said if one is not None) / votes.tries
+
+
+@dataclass(frozen=True)
+class PromptGate:
+    """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
+
+    It is asked once a quiz, before any draw; a known quiz is answered by the largest cluster, however small. KBM asks
+    in words of its own; here the question is that of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`).
+    The reply is a verdict and no score, so the gate ranks nothing.
+    """
+
+    name: str = "prompt"
+    needs_all_draws: bool = False
+    threshold: None = None
+    asks: ClassVar[Literal["retrieval"]] = "retrieval"
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Unknown where passages are wanted, else known once it is fixed with which answer.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        if self._retrieves(votes):
+            return False
+        return True if leader_is_fixed(votes) else None
+
+    def wave(self, votes: Votes) -> int:
+        """None where passages are wanted, else the smallest number that can fix the largest cluster.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        return 0 if self._retrieves(votes) else smallest_wave(votes, leader_is_fixed)
+
+    def measure(self, votes: Votes) -> None:
+        """It measures nothing."""
+        return None
+
+    def _retrieves(self, votes: Votes) -> bool:
+        if votes.retrieval is None:
+            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
+        return votes.retrieval

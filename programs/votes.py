@@ -23,9 +23,9 @@ __all__ = [
     "smallest_wave",
 ]
 
-Asks = Literal["confidence", "probabilities"]
-"""What a gate may want beyond the draws' texts: the LM's stated confidence in the leading answer, which is a call of
-its own, or the token probabilities of each draw."""
+Asks = Literal["confidence", "probabilities", "retrieval"]
+"""What a gate may want beyond the draws' texts: the LM's stated confidence in the leading answer, or whether it wants
+passages, which are calls of their own, or the token probabilities of each draw."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Votes:
         leading: A_c so far, the first member of the largest cluster; None where there is none.
         confidence: What the LM stated of the leading answer, from 0 to 1; None where it was not asked.
         probabilities: Of each draw, where they were asked for; None for one that failed.
+        retrieval: Whether the LM wants passages; None where it was not asked.
+        place: Which quiz of which question it is; empty where it is asked by itself.
     """
 
     sizes: tuple[int, ...]
@@ -55,6 +57,8 @@ class Votes:
     leading: str | None = None
     confidence: float | None = None
     probabilities: tuple[float | None, ...] = ()
+    retrieval: bool | None = None
+    place: str = ""
 
     @property
     def left(self) -> int:

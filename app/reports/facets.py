@@ -24,9 +24,11 @@ _GATES = {
     "LexicalSimilarity": "lexical similarity",
     "Confidence": "verbalised confidence",
     "Probability": "token probability",
+    "Prompt": "prompt",
     "AlwaysRetrieve": "always retrieve",
     "NeverRetrieve": "never retrieve",
     "Random": "random",
+    "MatchedRandom": "matched random",
     "Oracle": "oracle",
 }
 

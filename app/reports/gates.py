@@ -47,6 +47,7 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
     rows = tuple(Row((text(entry.title), *_cells(entry, golds(entry)))) for entry in compared)
     notes = (
         *_thresholds(compared),
+        *_chances(compared),
         "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
@@ -104,9 +105,25 @@ def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
         told += f", except where a compiled program brought its own or one was given: {', '.join(others)}"
     yield (
         f"{told}. What is searched for, and so ratio, F1 and EM, depends on them: a gate whose threshold was tuned has "
-        "an advantage there over those at their defaults. AUROC, PRR, AURC and ECE do not depend on them. That of the "
-        "random gate is the share of quizzes that it searches for."
+        "an advantage there over those at their defaults. AUROC, PRR, AURC and ECE do not depend on them."
     )
+
+
+def _chances(compared: Sequence[Entry]) -> Iterator[str]:
+    """What the thresholds of random gates are, and how near to them their ratios come."""
+    kinds = {entry.facets.gate for entry in compared}
+    if "random" in kinds:
+        yield (
+            "The threshold of a random gate is the chance with which each quiz is searched for; the ratio of few "
+            "quizzes is rather more or less."
+        )
+    if "matched random" in kinds:
+        yield (
+            "The threshold of a random gate that matches a run is the share of quizzes that the run held for unknown: "
+            "of the same quizzes the gate searches for exactly as many, drawn by chance. Their ratios differ only by "
+            "what came up in one of the two runs: quizzes that wait for an answer which the other did not have, and "
+            "questions that fell back."
+        )
 
 
 def _told_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:

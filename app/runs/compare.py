@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,19 @@ from keqa.programs.draws import SharedDraws
 from keqa.programs.probabilities import NoProbabilitiesError
 from keqa.programs.program import Program
 from keqa.runs.cache import CallCache
-from keqa.runs.configuration import describe, differences
-from keqa.runs.files import empty, forget_unasked
+from keqa.runs.configuration import describe
+from keqa.runs.files import forget_unasked
 from keqa.runs.golds import golds_of
 from keqa.runs.making import Parts, given, make
+from keqa.runs.matching import NoRatioError, check_matches, forget_other_match, matched_gate, waits
 from keqa.runs.methods import Spec
 from keqa.runs.programs import served_by
 from keqa.runs.questions import Questions
-from keqa.runs.reading import iter_lines, read_header
 from keqa.runs.runner import evaluate
 from keqa.runs.tally import Tally
 
 __all__ = ["Row", "compare", "run_path"]
 
-_MATCHED = ("gate-votes", "keqa")
 _PROBABLE = "ProbabilityGate"
 _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
@@ -75,14 +73,14 @@ def compare(
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.runs.runner.evaluate`.
 
-    The gates among them share their draws. A random gate comes last, and retrieves as often as KEQA did;
-    where that has changed since it was asked, it is asked anew. The gate that needs token probabilities comes before
-    the other gates, which draw without them where the language model gives none.
+    The gates among them share their draws. Random gates come last, and each retrieves for as many quizzes as KEQA did,
+    or the method that it is to be ``like``; where that has changed since it was asked, it is asked anew. The gate that
+    needs token probabilities comes before the other gates, which draw without them where the language model gives none.
 
     Args:
         specs: The methods, each with a label of its own.
         questions: What to ask.
-        parts: What the methods are made from; shared draws, gold answers and the random gate's share are found here,
+        parts: What the methods are made from; shared draws, gold answers and what random gates match are found here,
             and the settings of the questions are theirs.
         folder: Where the run files go, named for the labels.
         cache: Shared by all.
@@ -98,12 +96,14 @@ def compare(
         The methods as they end.
 
     Raises:
-        InputError: Two methods have one label, or a run file is that of another run.
+        InputError: Two methods have one label, a random gate names no run to match, or a run file is that of another
+            run.
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
     """
     places = _places(specs, folder)
     own, parts = parts, _shared(specs, questions, parts, cache)
-    later = [spec for spec in specs if _waits(spec, specs)]
+    check_matches(specs)
+    later = [spec for spec in specs if waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
     # All that can be made is made before the first question is asked, so that what is wrong is told at once.
     programs = {spec.label: make(spec, parts) for spec in now}
@@ -114,7 +114,7 @@ def compare(
         if spec.method.gate == "OracleGate":
             configuration["golds"] = _GOLDS
         if spec in later:
-            _forget_other_ratio(path, spec, questions, {**describe(program), **configuration})
+            forget_other_match(path, spec, questions, {**describe(program), **configuration})
         tally = evaluate(
             program,
             questions.examples,
@@ -139,10 +139,10 @@ def compare(
     for spec in [*now, *later]:
         try:
             if spec in later:
-                programs[spec.label] = make(spec, replace(parts, share=_ratio(ended, places)))
+                programs[spec.label] = make(spec, replace(parts, matched=matched_gate(spec, ended, places)))
             row = run(spec, programs[spec.label])
         except ConfigurationError as error:
-            if not (_tells_no_probabilities(error) or isinstance(error, _NoRatioError)):
+            if not (_tells_no_probabilities(error) or isinstance(error, NoRatioError)):
                 raise
             forget_unasked(places[spec.label])
             if left_out is None:
@@ -164,10 +164,6 @@ def _places(specs: Sequence[Spec], folder: Path) -> dict[str, Path]:
     if len(set(labels)) < len(labels):
         raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
     return {label: run_path(folder, label) for label in labels}
-
-
-class _NoRatioError(ConfigurationError):
-    """There is no ratio that a random gate could match."""
 
 
 def _tells_no_probabilities(error: ConfigurationError) -> bool:
@@ -192,40 +188,3 @@ def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: Ca
     if "OracleGate" in gates and parts.golds is None:
         parts = replace(parts, golds=golds_of(questions.examples))
     return parts
-
-
-def _waits(spec: Spec, specs: Sequence[Spec]) -> bool:
-    """Whether a method needs another's run first."""
-    needs = spec.method.gate == "RandomGate" and "threshold" not in spec.arguments
-    return needs and any(other.method.name in _MATCHED for other in specs)
-
-
-def _ratio(specs: Sequence[Spec], places: dict[str, Path]) -> Fraction:
-    """The share of quizzes that KEQA held for unknown, by the votes on shared draws where they were counted.
-
-    What was searched for without a verdict, as a question that falls back is, the random gate searches for as well.
-    """
-    named = {spec.method.name: places[spec.label] for spec in reversed(specs)}
-    path = next((named[name] for name in _MATCHED if name in named), None)
-    lines = () if path is None else iter_lines(path)
-    quizzes = (quiz for line in lines if line.record is not None for quiz in line.record.quizzes)
-    verdicts = [quiz.known for quiz in quizzes if quiz.known is not None]
-    if not verdicts:
-        holds = "no run of KEQA is there" if path is None else f"{path} holds no verdict on a quiz"
-        raise _NoRatioError(f"{holds}, so there is no ratio to match: give gate-random:threshold=0.4")
-    return Fraction(verdicts.count(False), len(verdicts))
-
-
-def _forget_other_ratio(path: Path, spec: Spec, questions: Questions, configuration: dict[str, Any]) -> None:
-    """Begin a random gate's file anew where it differs in nothing but the ratio, as it does with more questions."""
-    if not path.exists():
-        return
-    try:
-        before = read_header(path)
-    except InputError:
-        # It was killed at its first line, or is no run file: `evaluate` tells them apart.
-        return
-    asked = {"dataset": questions.dataset, "split": questions.split, "seed": questions.seed}
-    now = before.model_copy(update={"method": spec.method.name, **asked, "configuration": configuration})
-    if [told.partition(" ")[0] for told in differences(before, now)] == ["settings.gate.threshold"]:
-        empty(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.runs.methods import KEQA as TARGET
-from keqa.runs.methods import VOTES, Method, Spec, arguments_of, load_class, takes
+from keqa.runs.methods import RANDOM, VOTES, Method, Spec, arguments_of, load_class, takes
 from keqa.runs.programs import Folders, program_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Parts:
         program: Folder of a compiled program, or of several; see `keqa.runs.programs.program_of`.
         draws: Shared by the gates.
         golds: For the oracle gate.
-        share: For the random gate: the share of quizzes to retrieve for.
+        matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
     """
 
@@ -46,7 +46,7 @@ class Parts:
     program: Folders = None
     draws: SharedDraws | None = None
     golds: Golds | None = None
-    share: Any = None
+    matched: Gate | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -144,13 +144,14 @@ def _gate_of(spec: Spec, parts: Parts) -> Gate:
         if parts.golds is None:
             raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
         arguments["golds"] = parts.golds
-    if spec.method.gate == "RandomGate" and "threshold" not in arguments:
-        if parts.share is None:
+    if spec.method.gate == RANDOM and "threshold" not in arguments:
+        if parts.matched is None:
             raise ConfigurationError(
-                f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4, or "
-                "put gate-votes or keqa before it in a comparison, whose ratio it then matches"
+                f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4. Or "
+                "put gate-votes or keqa beside it in a comparison, whose ratio it then matches, or any method NAME "
+                f"with {spec.method.name}:like=NAME"
             )
-        arguments["threshold"] = parts.share
+        return parts.matched
     try:
         gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
     except TypeError as error:

@@ -18,7 +18,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.programs.utility_reference import Variant
 
-__all__ = ["KEQA", "METHODS", "VOTES", "Method", "Spec", "arguments_of", "load_class", "parse_spec", "takes"]
+__all__ = ["KEQA", "METHODS", "RANDOM", "VOTES", "Method", "Spec", "arguments_of", "load_class", "parse_spec", "takes"]
 
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
@@ -28,6 +28,8 @@ KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
 VOTES = "VoteGate"
 """The gate that is KEQA's own."""
+RANDOM = "RandomGate"
+"""The gate of chance; without a share of its own it matches another run, see `keqa.runs.matching`."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,12 @@ _ALL = (
     _gate("gate-votes", "KEQA's vote", VOTES),
     _gate("gate-always", "Always retrieve", "AlwaysRetrieveGate"),
     _gate("gate-never", "Never retrieve", "NeverRetrieveGate"),
-    _gate("gate-random", "Random at a matched ratio", "RandomGate"),
+    _gate("gate-random", "Random at a matched ratio", RANDOM),
     _gate("gate-oracle", "Oracle", "OracleGate"),
     _gate("gate-certainty", "Certainty", "CertaintyGate"),
     _gate("gate-lexical", "Lexical similarity", "LexicalSimilarityGate"),
     _gate("gate-confidence", "Verbalised confidence", "ConfidenceGate"),
+    _gate("gate-prompt", "Prompt", "PromptGate"),
     _gate("gate-probability", "Token probability", "ProbabilityGate"),
 )
 

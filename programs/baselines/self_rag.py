@@ -17,6 +17,7 @@ from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import PassageVerdict
+from keqa.programs.retrieval_decision import wants_retrieval
 from keqa.programs.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import (
@@ -88,7 +89,7 @@ class SelfRAG(Program):
 
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:
         """Algorithm 1; see `Program.solve`."""
-        wanted = await self._wanted(session, asked)
+        wanted = await wants_retrieval(session, self.retrieve, asked.question)
         hits: list[Hit] = []
         if wanted:
             hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 1)
@@ -117,14 +118,6 @@ class SelfRAG(Program):
                 source=story.answer_source,
             )
         ]
-
-    async def _wanted(self, session: Session, asked: Asked) -> bool:
-        """The token Retrieve."""
-        try:
-            return bool((await session.predict(self.retrieve, "task", question=asked.question)).retrieve)
-        except CallError as error:
-            session.note("decide_retrieval", error.cause, error.message, "retrieved")
-            return True
 
     async def _answered(self, session: Session, asked: Asked, hit: Hit) -> Reply | None:
         """The answer from one passage."""

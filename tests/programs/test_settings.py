@@ -8,7 +8,15 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
-from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
+from keqa.programs.gates import (
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    MatchedRandomGate,
+    OracleGate,
+    ProbabilityGate,
+    PromptGate,
+    RandomGate,
+)
 from keqa.programs.sentence_embeddings import EmbeddingSimilarity
 from keqa.programs.settings import OWN, arguments, settings_of
 
@@ -75,6 +83,9 @@ def test_what_was_changed_since_is_what_counts():
         ProbabilityGate(Fraction(1, 7)),
         RandomGate(Fraction(0)),
         RandomGate(Fraction(1), seed=3),
+        PromptGate(),
+        MatchedRandomGate(Fraction(0), 0.1),
+        MatchedRandomGate(Fraction(1, 3), 0.30000000000000004, seed=3),
     ],
 )
 def test_gates(gate):

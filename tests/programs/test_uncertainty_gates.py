@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,6 +13,7 @@ from keqa.programs.gates import (
     ConfidenceGate,
     LexicalSimilarityGate,
     ProbabilityGate,
+    PromptGate,
     VoteGate,
     Votes,
     asks,
@@ -105,6 +107,24 @@ def test_gates_that_need_all_draws_refuse_a_set_stopped_early(gate):
 
 def test_what_gates_ask_for_and_score():
     gates = [VoteGate(), LexicalSimilarityGate(), ConfidenceGate(), ProbabilityGate()]
-    assert [asks(gate) for gate in gates] == [None, None, "confidence", "probabilities"]
+    assert [asks(gate) for gate in [*gates, PromptGate()]] == [None, None, "confidence", "probabilities", "retrieval"]
     votes = drawn("Oslo", "Oslo", "Bergen", None, confidence=0.3, probabilities=(1.0, 1.0, 0.4, 0.1))
     assert [score_of(gate, votes) for gate in gates] == pytest.approx([0.5, 1 / 6, 0.3, 0.6])
+
+
+def test_the_prompt_gate_draws_only_where_no_passage_is_wanted():
+    gate, nothing = PromptGate(), Votes((), 0, 5)
+    wanted, not_wanted = (replace(nothing, retrieval=one) for one in (True, False))
+    assert (gate.wave(wanted), gate.decide(wanted)) == (0, False)
+    assert (gate.wave(not_wanted), gate.decide(not_wanted)) == (3, None)
+    assert gate.decide(Votes((2, 2), 4, 5, retrieval=False)) is None
+    assert gate.decide(Votes((2, 1, 1, 1), 5, 5, retrieval=False)) is True
+    # It answers from memory whatever is there, and ranks nothing.
+    assert gate.decide(Votes((), 5, 5, retrieval=False)) is True
+    assert score_of(gate, wanted) is None
+
+
+@pytest.mark.parametrize("ask", [PromptGate().decide, PromptGate().wave])
+def test_the_prompt_gate_has_to_be_told_what_the_lm_said(ask):
+    with pytest.raises(ConfigurationError, match="asks whether to retrieve"):
+        ask(Votes((5,), 5, 5))

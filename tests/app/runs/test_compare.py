@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,6 +12,8 @@ from dspy.utils.exceptions import LMAuthError
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import Roles
 from keqa.programs.draws import SharedDraws
+from keqa.programs.gates import MatchedRandomGate
+from keqa.reports.joining import entries_of
 from keqa.runs.cache import CallCache
 from keqa.runs.compare import compare, run_path
 from keqa.runs.configuration import UNTOLD, describe
@@ -25,7 +30,7 @@ TOWNS = [
         "quizzes": [f"Who governs Town{n}?"],
         "quiz_answers": [f"Mayor{n}"],
     }
-    for n in range(4)
+    for n in range(10)
 ]
 
 CIRCULAR = {"quizzes": '["Who governs the town of #2?", "Where does #1 live?"]'}
@@ -136,12 +141,148 @@ def test_the_lines_of_any_gate_tell_the_gold_answers_of_its_quizzes(asking):
     assert told == [golds, golds, [None, None]]
 
 
-def test_the_random_gate_retrieves_as_often_as_keqa_did(asking):
+def two_hops():
+    """Knows four mayors of ten and two birthplaces; what it reads is not what it remembers, so that texts differ."""
+    guesses = itertools.count()
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"], "Where was #1 born?"])}
+        if name == "AnswerQuiz":
+            town, mayor = (re.search(rf"{kind}(\d)", inputs["quiz"]) for kind in ("Town", "Mayor"))
+            if town and town[1] in "0123":
+                return {"answer": f"Mayor{town[1]}"}
+            return {"answer": "Bree" if mayor and mayor[1] in "01" else f"guess {next(guesses)}"}
+        return {
+            "DecideRetrieval": {"retrieve": "born" in inputs.get("question", "")},
+            "JudgeConsistency": {"same": False},
+            "JudgeUtility": {"helpful": True},
+            "Summarize": {"explanation": "", "answer": "Bree"},
+        }.get(name, {"answer": f"read of {inputs.get('quiz', '')}"})
+
+    return reply
+
+
+def verdicts(path):
+    quizzes = (quiz for line in read_run(path).lines for quiz in line.record.quizzes)
+    return [(quiz.resolved, quiz.known) for quiz in quizzes]
+
+
+def test_random_gates_search_for_exactly_as_many_quizzes_as_the_runs_that_they_match(asking):
+    run, engine = asking
+    engine.reply = two_hops()
+    names = ("gate-votes", "gate-always", "gate-never", "gate-prompt", "gate-certainty:over=types")
+    matching = ("gate-random", *(f"gate-random:like={name.replace(':', '-')}" for name in names[1:]))
+    rows = {row.spec.label: verdicts(row.path) for row in run(*matching, *names, count=10)}
+    assert list(rows)[-5:] == [name.replace(":", "-") for name in matching]
+    assert {len(told) for told in rows.values()} == {20}
+    searched = [[known for _, known in told].count(False) for told in rows.values()]
+    assert searched[:5] == searched[5:]
+    assert (searched[0], searched[3]) == (14, 10)
+    # The texts of later quizzes hang on earlier verdicts, so that no number could be drawn for them beforehand.
+    assert {text for text, _ in rows["gate-random"]} != {text for text, _ in rows["gate-votes"]}
+    # Chance does not search for the same.
+    assert [known for _, known in rows["gate-random"]] != [known for _, known in rows["gate-votes"]]
+
+
+def test_a_random_gate_gives_the_same_verdicts_when_it_goes_on(asking, tmp_path):
+    run, engine = asking
+    engine.reply = two_hops()
+    run("gate-votes", "gate-random", count=10)
+    whole = (tmp_path / "gate-random.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "gate-random.jsonl").write_bytes(b"".join([whole[0], *whole[7:3:-1]]))
+    assert [row.tally.asked for row in run("gate-votes", "gate-random", count=10, in_flight=1)] == [0, 6]
+    again = verdicts(tmp_path / "gate-random.jsonl")
+    assert [known for _, known in again].count(False) == 14
+    assert [line.id for line in read_run(tmp_path / "gate-random.jsonl").lines] == [f"t{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("gate-random:like=rag2", "keqa"), "names no run to match; name one of keqa"),
+        (("gate-random:like=gate-random", "keqa"), "names no run to match; name one of keqa"),
+        (("gate-random:like=keqa",), "name one of the other methods of a comparison"),
+        (
+            ("gate-random:like=keqa", "keqa:top_k=1", "keqa:top_k=2"),
+            "several runs to match; name one of keqa-top_k=1, k",
+        ),
+        (("gate-random:like=keqa,threshold=0.4", "keqa"), "not both"),
+        (("gate-random:seed=x", "keqa"), "a whole number"),
+        (("gate-random:top_k=3", "keqa"), "has no top_k; it has like, seed, threshold"),
+    ],
+)
+def test_a_random_gate_that_could_not_be_made_later_is_refused_before_anything_is_asked(asking, names, told):
+    run, engine = asking
+    with pytest.raises(InputError, match=told):
+        run(*names)
+    assert engine.calls == []
+
+
+def test_a_random_gate_matches_a_run_by_its_label_before_its_method(asking):
+    run, engine = asking
+    engine.reply = two_hops()
+    names = ("gate-votes:threshold=1/5", "gate-votes", "gate-random:like=gate-votes,seed=7")
+    strict, usual, random = run(*names, count=10)
+    assert random.spec.label == "gate-random-like=gate-votes-seed=7"
+    searched = [[known for _, known in verdicts(row.path)].count(False) for row in (strict, usual, random)]
+    assert searched[0] < searched[1] == searched[2]
+
+
+def test_the_random_gate_matches_keqa(asking):
     run, _ = asking
     rows = run("gate-random", "keqa")
     assert [row.spec.label for row in rows] == ["keqa", "gate-random"]
     gate = read_run(rows[1].path).header.configuration["settings"]["gate"]
-    assert Fraction(gate["threshold"]) == Fraction(1, 2)
+    assert (gate["kind"], gate["threshold"]) == ("MatchedRandomGate", "1/2")
+    assert [known for _, known in verdicts(rows[1].path)].count(False) == 2
+
+
+def test_a_share_given_by_hand_is_a_plain_share(asking):
+    run, _ = asking
+    (_, row) = run("keqa", "gate-random:threshold=1/3")
+    gate = read_run(row.path).header.configuration["settings"]["gate"]
+    assert gate == {"kind": "RandomGate", "threshold": "1/3", "seed": 0, "needs_all_draws": False}
+
+
+def test_a_file_of_a_random_gate_that_was_matched_otherwise_is_begun_anew(asking, tmp_path):
+    run, _ = asking
+    run("keqa", "gate-random")
+    file = tmp_path / "gate-random.jsonl"
+    header, *lines = file.read_bytes().splitlines(keepends=True)
+    before = json.loads(header)
+    # As it was written where a coin was tossed for each quiz.
+    before["header"]["configuration"]["settings"]["gate"] |= {"kind": "RandomGate"}
+    del before["header"]["configuration"]["settings"]["gate"]["cut"]
+    before["header"]["fingerprint"] = "another"
+    file.write_bytes(json.dumps(before).encode() + b"\n" + b"".join(lines))
+    assert [row.tally.asked for row in run("keqa", "gate-random")] == [0, 4]
+
+
+def test_the_certainties_of_both_papers_share_draws_and_have_rows_of_their_own(asking):
+    run, engine = asking
+    uneven = itertools.cycle(["Ann", "Ann", "Ann", "ann", "Bea"])
+
+    def reply(name, inputs, config):
+        return {"answer": next(uneven)} if name == "AnswerQuiz" else governs(name, inputs, config)
+
+    engine.reply = reply
+    names = [
+        "gate-certainty",
+        "gate-certainty:form=by_types,over=types,threshold=9/10",
+        "gate-certainty:form=plain,over=types,threshold=9/10",
+        "gate-certainty:form=by_samples,over=types",
+    ]
+    rows = run(*names, count=1)
+    quizzes = [read_run(row.path).lines[0].record.quizzes[0] for row in rows]
+    assert engine.count["AnswerQuiz"] == 5
+    # Four of five are of one type: H = .5004, log 2 = .6931, log 5 = 1.6094.
+    assert [quiz.certainty for quiz in quizzes] == pytest.approx([0.2781, 0.2781, 0.4996, 0.6891], abs=1e-4)
+    assert [quiz.threshold_exact for quiz in quizzes] == ["4/5", "9/10", "9/10", "4/5"]
+    titles = [entry.title for entry in entries_of([read_run(row.path) for row in rows])]
+    assert titles[0] == "Certainty"
+    forms = ("form=by_types", "form=plain", "form=by_samples")
+    assert all(form in title and "over=types" in title for form, title in zip(forms, titles[1:], strict=True))
 
 
 def matched(path):
@@ -301,7 +442,8 @@ def test_a_configuration_holds_no_key_and_no_address(retriever):
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"cot-few-shot", "keqa-no-reference", "keqa-random-reference"}))
 def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
-    parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={}, share=Fraction(1, 2))
+    chance = MatchedRandomGate(Fraction(1, 2), 0.5)
+    parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={}, matched=chance)
     program = make(parse_spec(name), parts)
     arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
     told = describe(program)["settings"]
