@@ -23,7 +23,7 @@ ask() {
         --questions "$name:$DATA/$name/$questions" --sample "$count" \
         --index "$OUT/index-$name" --lm "$LM" --top-k 5 --in-flight 16 \
         --program "$OUT/programs/keqa" --program "$OUT/programs/closed-book" --program "$OUT/programs/rag" \
-        --out "$OUT/$name"
+        --out "$OUT/$name" --retry-failed
 }
 
 ask nq NQ-open.dev.jsonl psgs_w100.tsv 50 --no-decompose

@@ -63,8 +63,9 @@ class SharedSession(Session):
         except CallError as error:
             if not may_pass(error.cause):
                 flags = {"overflow": error.overflow, "unusable": error.unusable}
-                message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
-                self.journal.put(key, {"cause": error.cause, "message": message, **flags})
+                told = {"message": error.message, "reply": error.reply}
+                told = without_secrets(told, [predictor.lm or dspy.settings.lm])
+                self.journal.put(key, {"cause": error.cause, **told, **flags})
             raise
         self.journal.put(key, {"outputs": dict(prediction)})
         return prediction
@@ -72,5 +73,7 @@ class SharedSession(Session):
 
 def _replayed(kept: Mapping[str, Any]) -> dspy.Prediction:
     if "cause" in kept:
-        raise CallError(kept["cause"], kept["message"], overflow=kept["overflow"], unusable=kept["unusable"])
+        error = CallError(kept["cause"], kept["message"], overflow=kept["overflow"], unusable=kept["unusable"])
+        error.reply = kept.get("reply")
+        raise error
     return dspy.Prediction(**kept["outputs"])

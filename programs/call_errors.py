@@ -48,6 +48,8 @@ class CallError(Exception):
         overflow: Whether the prompt exceeded the context window.
         unusable: Whether there was a reply, which could not be used.
         spoilt: How many such replies there were; more than one only of a request for several.
+        reply: The reply that could not be used, where it was the only one; it ends with a line break unless it was cut
+            off.
     """
 
     def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
@@ -56,6 +58,7 @@ class CallError(Exception):
         self.overflow = overflow
         self.unusable = unusable
         self.spoilt = int(unusable)
+        self.reply: str | None = None
         super().__init__(f"{cause}: {self.message}")
 
 

@@ -18,7 +18,7 @@ from keqa.programs.records import Degradation
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 
-__all__ = ["Session", "text_of"]
+__all__ = ["Session", "runs_in_process", "text_of"]
 
 T = TypeVar("T")
 
@@ -119,8 +119,10 @@ class Session:
         except Exception as error:
             event.failed = True
             known = typed_error(error)
-            if isinstance(known, CallError) and known.unusable and len(listener.replies) > 1:
-                known.spoilt = listener.spoilt(predictor.signature)
+            if isinstance(known, CallError) and known.unusable:
+                known.reply = listener.only
+                if len(listener.replies) > 1:
+                    known.spoilt = listener.spoilt(predictor.signature)
             raise known from error
         finally:
             # A request that failed without a reply reports no usage, yet it was made.
@@ -166,3 +168,8 @@ class Session:
 def text_of(value: object) -> str:
     """A text output as the program uses it: stripped, without a marker that an adapter left in."""
     return _MARKER.sub("", str(value or "")).strip()
+
+
+def runs_in_process(lm: Any) -> bool:
+    """Whether an engine object generates here; such an engine needs a seed to draw anew."""
+    return not isinstance(getattr(lm, "_engine_spec", "none"), str)

@@ -11,17 +11,18 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.assessment import Assessment, Draw, draw_identity
 from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
+from keqa.programs.calls import Session, runs_in_process, text_of
 from keqa.programs.concurrency import Bound, Shared
 from keqa.programs.confidence import StatedConfidence
 from keqa.programs.gates import Gate, VoteGate, asks, leader_is_fixed
 from keqa.programs.probabilities import LOGPROBS, probabilities_of
 from keqa.programs.records import AnswerType
 from keqa.programs.retrieval_decision import RetrievalDecision
+from keqa.programs.salvage import answered
 from keqa.programs.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
-__all__ = ["Assessment", "Draw", "Examination", "draw_identity", "runs_in_process"]
+__all__ = ["Assessment", "Draw", "Examination", "draw_identity"]
 
 _FAR_FROM_RANDOM = 0.15
 
@@ -119,10 +120,10 @@ class Examination(Stage):
         Raises:
             CallError: There is no answer.
         """
-        text = text_of((await self._ask(session, quiz, answer_type, choices, {})).answer)
-        if not text:
-            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-        return text
+        prediction = await answered(
+            session, self.quiz, lambda config: self._ask(session, quiz, answer_type, choices, config)
+        )
+        return text_of(prediction.answer)
 
     async def _ask(
         self, session: Session, quiz: str, answer_type: AnswerType, choices: Sequence[str], config: dict[str, Any]
@@ -259,8 +260,3 @@ class Examination(Stage):
                 session.note("judge_consistency", error.cause, message, action, found.number)
                 found.judged[text, first] = False
         return found.judged[text, first]
-
-
-def runs_in_process(lm: Any) -> bool:
-    """Whether an engine object generates here; such an engine needs a seed to draw anew."""
-    return not isinstance(getattr(lm, "_engine_spec", "none"), str)

@@ -31,6 +31,8 @@ from keqa.signatures import DecideRetrieval, StateConfidence
 
 __all__ = ["KEQA"]
 
+_FALLBACK = "answered the question itself with retrieval"
+
 
 class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
@@ -149,19 +151,27 @@ class KEQA(Program):
         answered = [(r.resolved, r.answer) for r in story.quizzes if r.resolved and r.answer and not r.abstained]
         if blocked or not answered:
             message = "a quiz is blocked" if blocked else "no quiz could be answered"
-            session.note("references", "Unsettled", message, "answered the question itself with retrieval")
-            flow = self._flow(session, asked, examine=False)
-            story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
-            _conclude(session, story, story.fallback)
-            story.answer_source = "fallback"
+            session.note("references", "Unsettled", message, _FALLBACK)
+            await self._fall_back(session, asked, story)
             return
         try:
             story.explanation, story.answer = await self.summarizing.acall(
                 asked.question, answered, asked.answer_type, asked.choices, session=session
             )
         except CallError as error:
-            raise UnansweredError.at("summarize", error) from error
+            if not error.unusable:
+                raise UnansweredError.at("summarize", error) from error
+            session.note("summarize", error.cause, error.message, _FALLBACK)
+            await self._fall_back(session, asked, story)
+            return
         story.answer_source = "summary"
+
+    async def _fall_back(self, session: Session, asked: Asked, story: Story) -> None:
+        """Answer the question itself with retrieval."""
+        flow = self._flow(session, asked, examine=False)
+        story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
+        _conclude(session, story, story.fallback)
+        story.answer_source = "fallback"
 
     def _flow(self, session: Session, asked: Asked, *, examine: bool) -> QuizFlow:
         return QuizFlow(

@@ -67,6 +67,14 @@ class Listener:
             found += [(text or "", reason) for text, reason in zip_longest(texts, reasons[: len(texts)])]
         return found
 
+    @property
+    def only(self) -> str | None:
+        """The reply, where there was one only; it ends with a line break unless it was cut off."""
+        if len(self.replies) != 1:
+            return None
+        text, reason = self.replies[0]
+        return text if reason == "length" else f"{text}\n"
+
     def refuse_truncated(self) -> None:
         """Raise where a reply ended at the token limit before it was complete."""
         if any(map(_cut, self.replies)):

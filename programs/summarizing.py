@@ -11,6 +11,7 @@ from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Bound
 from keqa.programs.records import AnswerType
+from keqa.programs.salvage import salvaged
 from keqa.programs.stage import Stage
 from keqa.signatures import Summarize
 
@@ -52,16 +53,22 @@ class Summarizing(Stage):
             Explanation and answer.
 
         Raises:
-            CallError: There is no answer. Nothing stands in for a summary, so the question fails.
+            CallError: There is no answer.
         """
-        prediction = await session.predict(
-            self.summarize,
-            "task",
-            question=question,
-            answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
-            answer_type=answer_type,
-            choices=list(choices),
-        )
+        try:
+            prediction = await session.predict(
+                self.summarize,
+                "task",
+                question=question,
+                answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
+                answer_type=answer_type,
+                choices=list(choices),
+            )
+        except CallError as error:
+            line = salvaged(session, error, "summarize")
+            if line is None:
+                raise
+            return "", line
         answer = text_of(prediction.answer)
         if not answer:
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)

@@ -12,6 +12,7 @@ from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.salvage import answered
 from keqa.programs.stage import RoleLMs
 from keqa.signatures import AnswerQuestion, ReasonFromMemory
 
@@ -48,7 +49,11 @@ class ClosedBook(Program):
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:
         """Answer in one call; see `Program.solve`."""
         try:
-            prediction = await session.predict(self.answer, "task", **asked_inputs(asked))
+            prediction = await answered(
+                session,
+                self.answer,
+                lambda config: session.predict(self.answer, "task", config=config, **asked_inputs(asked)),
+            )
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
         conclude(story, prediction, "closed_book")

@@ -15,6 +15,7 @@ from keqa.programs.inputs import Asked
 from keqa.programs.picking import unjudged
 from keqa.programs.program import Story, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
+from keqa.programs.salvage import answered
 from keqa.programs.selection import sentences
 from keqa.retrievers.base import Hit, Retriever
 
@@ -131,8 +132,16 @@ async def answer_from(
     Raises:
         UnansweredError: There is no answer.
     """
+    count = len(hits)
+
+    async def ask(config: dict[str, Any]) -> dspy.Prediction:
+        nonlocal count
+        inputs = asked_inputs(asked) | further
+        prediction, count = await predict_from(session, predictor, hits[:count], config=config, **inputs)
+        return prediction
+
     try:
-        prediction, count = await predict_from(session, predictor, hits, **asked_inputs(asked), **further)
+        prediction = await answered(session, predictor, ask)
     except CallError as error:
         raise UnansweredError.at("answer", error) from error
     story.passages = verdicts(hits, count)

@@ -9,9 +9,9 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
+from keqa.programs.calls import Session, runs_in_process, text_of
 from keqa.programs.concurrency import Bound
-from keqa.programs.examination import draw_identity, runs_in_process
+from keqa.programs.examination import draw_identity
 from keqa.programs.inputs import Asked
 from keqa.programs.stage import Stage
 from keqa.signatures import RephraseQuestion

@@ -461,12 +461,27 @@ def test_an_empty_answer_is_a_failure(ask):
 
 
 def test_a_failing_summary_fails_the_question(ask):
-    with pytest.raises(UnansweredError, match="summarize failed \\(AdapterParseError\\)") as caught:
-        ask(world=World(Summarize="garbage"))
+    with pytest.raises(UnansweredError, match="summarize failed \\(LMServerError\\)") as caught:
+        ask(world=World(Summarize=ServerError("down")))
     record = caught.value.record
     assert [quiz.answer for quiz in record.quizzes] == ["Pete Docter", "October 9, 1968"]
     assert (record.failure.stage, record.answer) == ("summarize", None)
     assert record.cost.calls == 20
+
+
+def test_a_summary_that_cannot_be_read_gives_way_to_the_question_itself(ask):
+    prediction, _ = ask(world=World(Summarize="garbage"))
+    record = prediction.record
+    assert [quiz.answer for quiz in record.quizzes] == ["Pete Docter", "October 9, 1968"]
+    assert record.answer == record.fallback.answer
+    assert (record.answer_source, record.fallback.source) == ("fallback", "passages")
+    assert causes(record) == [("summarize", None, "AdapterParseError")]
+
+
+def test_the_answer_in_a_summary_that_cannot_be_read_as_a_whole_is_taken(ask):
+    prediction, _ = ask(world=World(Summarize="[[ ## answer ## ]]\n1968\n\nThat is because"))
+    assert (prediction.answer, prediction.record.answer_source) == ("1968", "summary")
+    assert causes(prediction.record) == [("summarize", None, "AdapterParseError")]
 
 
 def test_a_failing_search_is_recorded(ask, retriever):
