@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Draws Tables 1 to 5, Figures 3 to 5 and the gates' figures of the KEQA paper anew, on the testbed.
+# Draws Tables 1 to 5, Figures 3 to 5 and the gates' figures of the KEQA paper anew, on the testbed, beside them what the
+# KBM papers tell of retrieval and random gates, and KS-LLM's methods.
 #
 #   bash benchmarks/tables.sh [OUT] [QUESTIONS] [SMALLER_LM]
 #
@@ -20,7 +21,9 @@ TOPK=(keqa:top_k=5 keqa:top_k=10 keqa:top_k=15 keqa:top_k=20
     keqa-full:top_k=5 keqa-full:top_k=10 keqa-full:top_k=15 keqa-full:top_k=20)
 # Together from the beginning: gate-probability needs draws with token probabilities.
 GATES=(gate-votes gate-always gate-never gate-oracle gate-certainty gate-lexical gate-confidence gate-probability
-    gate-random)
+    gate-prompt gate-random gate-random:like=gate-certainty gate-random:like=gate-prompt
+    gate-certainty:form=by_types,over=types,threshold=9/10 gate-certainty:form=plain,over=types,threshold=9/10)
+KS_LLM=(rag ks-q ks-t ks-s ks-llm:evidence_sentences=1 ks-llm ks-llm:evidence_sentences=3 ks-llm:evidence_sentences=5)
 
 # Table 1, Table 2 (the judge on KEQA's run), Table 5 (costs), Figure 3 (from gate-probability's draws), Figure 4
 # (threshold), Figure 5 (top-k), gates and risk-coverage: one folder, one cache, shared draws.
@@ -36,6 +39,9 @@ if [ -n "$SMALLER" ]; then
     keqa compare keqa rag --testbed --lm "$SMALLER" --limit "$N" --program "$PROGRAM" --out "$OUT/small"
     FOLDERS+=("$OUT/small")
 fi
+
+# KS-LLM, what it is compared with in its paper, and its k.
+keqa compare "${KS_LLM[@]}" --testbed --limit "$N" --out "$OUT/ks-llm"
 
 # Everything in one report, from the run files alone: OUT/report. Table 1 shows the rows of the first folder.
 keqa compare "${FOLDERS[@]}" --out "$OUT"
