@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 import pytest
 from conftest import AsyncScriptedEngine, ScriptedEngine, ScriptedRetriever
-from dspy.lm15 import Request, Response
+from dspy.lm15 import InvalidRequestError, Request, Response
 
 from keqa import signatures
 from keqa.data.example import Example
@@ -55,12 +55,14 @@ class Town:
 
     Attributes:
         fails: The signature whose replies cannot be used.
+        refuses: The signature for which every request is refused.
         spoilt: Whether demonstrations make it worse.
         killed_after: The call after which the process is killed.
         advised: An instruction that does as much as demonstrations.
     """
 
     fails: str = ""
+    refuses: str = ""
     spoilt: bool = False
     killed_after: int | None = None
     advised: str | None = None
@@ -70,6 +72,8 @@ class Town:
         self.count[name] += 1
         if self.killed_after is not None and self.count.total() > self.killed_after:
             raise Killed
+        if name == self.refuses:
+            raise InvalidRequestError("no such field")
         if name == self.fails:
             return "garbage"
         local = WatchingEngine.local

@@ -164,7 +164,7 @@ def test_without_validation_questions_some_are_held_out(setting):
 
 
 def test_questions_without_an_answer_score_nothing_and_end_nothing(setting, town, compiled):
-    world = setting(town(fails="Summarize"))
+    world = setting(town(refuses="Summarize"))
     found = compiled(world)
     assert found.report.before == found.report.after == (0.0, 0.0, 0.0, 0.0)
     # What could be right without a final answer is still learned from: gold decompositions, tries, quizzes.
@@ -229,10 +229,10 @@ def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
 
 
 def test_the_report_tells_what_failed_and_what_was_kept(setting, town, compiled):
-    report = compiled(setting(town(fails="Summarize")), tuning=False).report
+    report = compiled(setting(town(refuses="Summarize")), tuning=False).report
     assert [(one.step, one.asked, one.failed, one.cause) for one in report.failed][:2] == [
-        ("scoring the program as it is", 4, 4, "AdapterParseError"),
-        ("answering training questions", 6, 6, "AdapterParseError"),
+        ("scoring the program as it is", 4, 4, "LMInvalidRequestError"),
+        ("answering training questions", 6, 6, "LMInvalidRequestError"),
     ]
     assert report.about()["trials"][0] == {"name": "the program as it is", "score": 0.0, "kept": True}
     assert not report.about()["trials"][1]["kept"]

@@ -83,7 +83,7 @@ def test_a_question_never_sees_its_own_entries_of_the_reference(setting, journal
 
 
 def test_a_failure_that_may_pass_is_asked_again_and_another_is_kept(setting, town, journal):
-    world = setting(town(fails="Summarize"), train=1)
+    world = setting(town(refuses="Summarize"), train=1)
     (trace,) = asked(world, journal)
     assert (trace.score, trace.record.failure.stage) == (0.0, "summarize")
     assert "summarize failed" in trace.error

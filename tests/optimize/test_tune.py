@@ -99,8 +99,8 @@ def test_a_second_run_makes_no_call(setting, tuned):
     assert len(world.engine.calls) == calls
 
 
-def test_replies_that_cannot_be_used_are_not_asked_for_again(setting, town, tuned):
-    world = setting(town(fails="Summarize"), val=2)
+def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
+    world = setting(town(refuses="Summarize"), val=2)
     found = tuned(world)
     assert found.best.score == 0
     assert world.engine.count["Summarize"] == 2

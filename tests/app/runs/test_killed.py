@@ -15,6 +15,7 @@ from servers.process import start
 from keqa.runs.reading import iter_lines, read_run
 
 QUESTIONS, MOMENTS, IN_FLIGHT = 300, 10, 4
+ATTEMPTS = 5
 
 
 def reply(messages, n, body):
@@ -65,7 +66,8 @@ def test_killed_at_ten_moments_no_finished_question_is_asked_again(command, tmp_
         process = command(server, "whole")
         process.join()
         assert process.exitcode == 0
-        assert Counter(asked(call.body) for call in server.calls) == {str(n): 1 for n in range(QUESTIONS)}
+        needed = {str(n): 1 if n % 7 else ATTEMPTS for n in range(QUESTIONS)}
+        assert Counter(asked(call.body) for call in server.calls) == needed
     path = tmp_path / "runs" / "killed.jsonl"
     rng = random.Random(7)
     moments = sorted(rng.sample(range(5, QUESTIONS), MOMENTS))
@@ -86,7 +88,8 @@ def test_killed_at_ten_moments_no_finished_question_is_asked_again(command, tmp_
         assert not ids & set(calls[before:])
     assert set(calls) == {f"q{n}" for n in range(QUESTIONS)}
     # What was in work at a kill is asked again, and nothing else.
-    assert QUESTIONS < len(calls) <= QUESTIONS + MOMENTS * IN_FLIGHT
+    whole_run = sum(needed.values())
+    assert whole_run < len(calls) <= whole_run + MOMENTS * IN_FLIGHT * ATTEMPTS
     (killed, *lines), (whole, *expected) = content(path), content(path.with_name("whole.jsonl"))
     assert lines == expected
     assert {**killed["header"], "label": "", "command": ""} == {**whole["header"], "label": "", "command": ""}
