@@ -46,6 +46,7 @@ class SharedSession(Session):
         *,
         config: dict[str, Any] | None = None,
         demos: Callable[[], Sequence[Any]] | None = None,
+        attempt: int = 0,
         **inputs: Any,
     ) -> dspy.Prediction:
         """Call a predictor, unless this very call was made before; see `Session.predict`."""
@@ -53,13 +54,14 @@ class SharedSession(Session):
             # A draw; those of a quiz are kept together.
             return await super().predict(predictor, role, config=config, demos=demos, **inputs)
         shown_to = self.root if demos is not None else ""
-        key = f"call:{digest([self.state, predictor.signature.__name__, inputs, shown_to])}"
+        called = [self.state, predictor.signature.__name__, inputs, shown_to]
+        key = f"call:{digest([*called, attempt] if attempt else called)}"
         kept = self.journal.get(key)
         if kept is not None:
             with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
                 return _replayed(kept)
         try:
-            prediction = await super().predict(predictor, role, demos=demos, **inputs)
+            prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, **inputs)
         except CallError as error:
             if not may_pass(error.cause):
                 flags = {"overflow": error.overflow, "unusable": error.unusable}

@@ -22,6 +22,8 @@ __all__ = ["Session", "runs_in_process", "text_of"]
 
 T = TypeVar("T")
 
+_AGAIN_AT = 0.7
+"""The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 _MARKER = re.compile(r"\s*\[\[ ##.*", re.DOTALL)
 
 
@@ -78,6 +80,7 @@ class Session:
         *,
         config: dict[str, Any] | None = None,
         demos: Callable[[], Sequence[Any]] | None = None,
+        attempt: int = 0,
         **inputs: Any,
     ) -> dspy.Prediction:
         """Call a predictor once.
@@ -87,16 +90,18 @@ class Session:
             role: To whom the cost is charged: ``task``, ``consistency`` or ``utility``.
             config: Settings of this call.
             demos: Finds the demonstrations of this call, which replace the predictor's own; it may take its time.
+            attempt: Which attempt at this call it is: each after the first is a draw of its own.
             **inputs: Every input field, so that a trace holds complete demonstrations.
 
         Raises:
             CallError: The call failed, or its reply cannot be used.
             ConfigurationError: No question could be answered before the user changes something.
         """
-        if (predictor.lm or dspy.settings.lm) is None:
+        lm = predictor.lm or dspy.settings.lm
+        if lm is None:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
-        arguments = {"config": config or {}, **inputs}
+        arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
 
         def found() -> dict[str, Any]:
             return arguments if demos is None else {**arguments, "demos": list(demos())}
@@ -168,6 +173,11 @@ class Session:
 def text_of(value: object) -> str:
     """A text output as the program uses it: stripped, without a marker that an adapter left in."""
     return _MARKER.sub("", str(value or "")).strip()
+
+
+def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
+    seed = {"seed": attempt} if runs_in_process(lm) else {}
+    return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
 
 
 def runs_in_process(lm: Any) -> bool:

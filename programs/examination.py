@@ -115,22 +115,16 @@ class Examination(Stage):
     async def recall(
         self, session: Session, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> str:
-        """Answer a quiz closed-book, once, at temperature 0.
+        """Answer a quiz closed-book, at temperature 0; where the reply holds no answer, drawn again a few times.
 
         Raises:
             CallError: There is no answer.
         """
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         prediction = await answered(
-            session, self.quiz, lambda config: self._ask(session, quiz, answer_type, choices, config)
+            session, lambda attempt: session.predict(self.quiz, "task", attempt=attempt, **asked)
         )
         return text_of(prediction.answer)
-
-    async def _ask(
-        self, session: Session, quiz: str, answer_type: AnswerType, choices: Sequence[str], config: dict[str, Any]
-    ) -> dspy.Prediction:
-        return await session.predict(
-            self.quiz, "task", config=config, quiz=quiz, answer_type=answer_type, choices=list(choices)
-        )
 
     async def _state_confidence(self, session: Session, found: Assessment) -> None:
         """Ask for the confidence in the leading answer, once it is fixed which one leads."""
@@ -189,7 +183,14 @@ class Examination(Stage):
         if runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = config["rollout_id"] & 0x7FFFFFFF
         try:
-            prediction = await self._ask(session, found.quiz, found.answer_type, found.choices, config)
+            prediction = await session.predict(
+                self.quiz,
+                "task",
+                config=config,
+                quiz=found.quiz,
+                answer_type=found.answer_type,
+                choices=found.choices,
+            )
         except CallError as error:
             self._note_failed(session, found, error, "counted as a sample without a vote")
             return Draw(error=error.cause)

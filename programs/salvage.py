@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import dspy
 
 from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, runs_in_process, text_of
+from keqa.programs.calls import Session, text_of
 from keqa.programs.selection import sentences
 
 __all__ = ["answered", "first_line", "salvaged"]
@@ -23,21 +22,16 @@ __all__ = ["answered", "first_line", "salvaged"]
 _MARKER = r"\[+\s*#+\s*(?:{})\s*#+\s*\]+"
 _ANY_MARKER = re.compile(r"\[+\s*#[^\]\n]*\]*")
 _DRAWN_AGAIN = 4
-_TEMPERATURE = 0.7
 
 
 async def answered(
-    session: Session,
-    predictor: dspy.Predict,
-    ask: Callable[[dict[str, Any]], Awaitable[dspy.Prediction]],
-    number: int | None = None,
+    session: Session, ask: Callable[[int], Awaitable[dspy.Prediction]], number: int | None = None
 ) -> dspy.Prediction:
     """Ask for an answer, and again where the reply holds none; every attempt is recorded.
 
     Args:
         session: The calls of the question.
-        predictor: Which is asked.
-        ask: Calls it, with the settings of an attempt.
+        ask: Makes an attempt, of which it is told the number; see `Session.predict`.
         number: The quiz's number, for degradations.
 
     Returns:
@@ -46,11 +40,10 @@ async def answered(
     Raises:
         CallError: No attempt gave an answer, or another reason than a reply prevents it.
     """
-    local = runs_in_process(predictor.lm or dspy.settings.lm)
-    for attempt in range(_DRAWN_AGAIN + 1):
-        drawn = {"temperature": _TEMPERATURE, "rollout_id": attempt} | ({"seed": attempt} if local else {})
+    attempt = 0
+    while True:
         try:
-            prediction = await ask(drawn if attempt else {})
+            prediction = await ask(attempt)
             if text_of(prediction.answer):
                 return prediction
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
@@ -61,7 +54,7 @@ async def answered(
             if not error.unusable or attempt == _DRAWN_AGAIN:
                 raise
             session.note("answer", error.cause, error.message, "asked again", number)
-    raise AssertionError("the last attempt returns or raises")
+        attempt += 1
 
 
 def salvaged(session: Session, error: CallError, stage: str, number: int | None = None) -> str | None:

@@ -50,9 +50,7 @@ class ClosedBook(Program):
         """Answer in one call; see `Program.solve`."""
         try:
             prediction = await answered(
-                session,
-                self.answer,
-                lambda config: session.predict(self.answer, "task", config=config, **asked_inputs(asked)),
+                session, lambda attempt: session.predict(self.answer, "task", attempt=attempt, **asked_inputs(asked))
             )
         except CallError as error:
             raise UnansweredError.at("answer", error) from error

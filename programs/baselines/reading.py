@@ -90,6 +90,7 @@ async def predict_from(
     hits: Sequence[Hit],
     *,
     config: dict[str, Any] | None = None,
+    attempt: int = 0,
     **inputs: Any,
 ) -> tuple[dspy.Prediction, int]:
     """Ask with passages, as many of the first as fit the context window.
@@ -99,6 +100,7 @@ async def predict_from(
         predictor: Which to call; it has an input `passages`.
         hits: The passages.
         config: Settings of this call.
+        attempt: Which attempt at this call it is; see `Session.predict`.
         **inputs: The other inputs.
 
     Returns:
@@ -111,7 +113,8 @@ async def predict_from(
     while True:
         passages = [hit.passage.rendered for hit in hits[:count]]
         try:
-            return await session.predict(predictor, "task", config=config, passages=passages, **inputs), count
+            asked = session.predict(predictor, "task", config=config, attempt=attempt, passages=passages, **inputs)
+            return await asked, count
         except CallError as error:
             count = fewer_passages(session, count, error, None)
 
@@ -134,14 +137,14 @@ async def answer_from(
     """
     count = len(hits)
 
-    async def ask(config: dict[str, Any]) -> dspy.Prediction:
+    async def ask(attempt: int) -> dspy.Prediction:
         nonlocal count
         inputs = asked_inputs(asked) | further
-        prediction, count = await predict_from(session, predictor, hits[:count], config=config, **inputs)
+        prediction, count = await predict_from(session, predictor, hits[:count], attempt=attempt, **inputs)
         return prediction
 
     try:
-        prediction = await answered(session, predictor, ask)
+        prediction = await answered(session, ask)
     except CallError as error:
         raise UnansweredError.at("answer", error) from error
     story.passages = verdicts(hits, count)

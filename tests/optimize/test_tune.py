@@ -10,6 +10,7 @@ import pytest
 from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
+from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize.candidate import Candidate
 from keqa.optimize.entries import UtilityEntry
@@ -17,8 +18,11 @@ from keqa.optimize.failed import StoppedError
 from keqa.optimize.journal import Journal
 from keqa.optimize.origins import Origins
 from keqa.optimize.points import Grid, Settings
+from keqa.optimize.shared import SharedSession
 from keqa.optimize.tune import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
+from keqa.programs.call_errors import CallError
+from keqa.programs.concurrency import run_blocking
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
 from keqa.programs.utility_reference import UtilityReference
 
@@ -261,3 +265,16 @@ def test_tuning_stops_where_the_server_is_down(setting, tuned):
     world.engine.reply = down
     with pytest.raises(StoppedError, match=r"tuning: .*LMServerError"):
         tuned(world)
+
+
+def test_attempts_at_an_answer_are_kept_like_any_call(setting, town, journal):
+    world = setting(town(fails="AnswerQuiz"))
+    told = []
+    for _ in range(2):
+        session = SharedSession(world.program.bound, journal, "state")
+        with dspy.context(adapter=adapter()), pytest.raises(CallError):
+            run_blocking(lambda: world.program.examination.recall(session, "Who?"))  # noqa: B023
+        told.append(session.degradations)
+        assert len(world.engine.calls) == 5
+    assert len(told[0]) == 4
+    assert told[0] == told[1]
