@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,8 +26,20 @@ import dspy
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.folders import publish
-from keqa.program_files import FORMAT, FORMAT_VERSION, OWNED, PROGRAM, as_json, place_of, read, reference_in, written
+from keqa.program_files import (
+    FORMAT,
+    FORMAT_VERSION,
+    OWNED,
+    PROGRAM,
+    as_json,
+    check_readable,
+    place_of,
+    read,
+    reference_in,
+    written,
+)
 from keqa.programs.keqa import KEQA
+from keqa.programs.predictor_state import load_predictor, shown
 from keqa.programs.utility_reference import UtilityReference
 from keqa.prompts import Prompts, drift, prompts_of
 from keqa.redaction import without_secrets
@@ -39,6 +52,8 @@ if TYPE_CHECKING:
     from keqa.retrievers import Retriever
 
 __all__ = ["FORMAT_VERSION", "about", "check_apart", "check_place", "check_savable", "load", "save"]
+
+_TOLD = 5
 
 
 def save(program: Program, folder: str | Path, **about: Any) -> None:
@@ -70,7 +85,9 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
         "about": without_secrets(about, [dspy.settings.lm, *(predictor.lm for predictor in program.predictors())]),
     }
-    publish(Path(folder), {PROGRAM: as_json(state, indent=2) + b"\n", **files}, owned=OWNED)
+    files = {PROGRAM: as_json(state, indent=2) + b"\n", **files}
+    check_readable(files)
+    publish(Path(folder), files, owned=OWNED)
 
 
 def check_savable(program: Program) -> None:
@@ -125,7 +142,7 @@ def load(
     lms: RoleLMs | None = None,
     *,
     method: Literal["keqa"],
-    embedder: Embedder | None = None,
+    embedder: Embedder | str | None = None,
     **settings: Any,
 ) -> KEQA: ...
 
@@ -137,7 +154,7 @@ def load(
     lms: RoleLMs | None = None,
     *,
     method: str | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | str | None = None,
     **settings: Any,
 ) -> Program: ...
 
@@ -148,7 +165,7 @@ def load(
     lms: RoleLMs | None = None,
     *,
     method: str | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | str | None = None,
     **settings: Any,
 ) -> Program:
     """Load a saved program, ready to be called.
@@ -158,7 +175,8 @@ def load(
         retriever: Where passages come from.
         lms: A language model for each role; ``dspy.settings.lm`` where None.
         method: The method that it has to be, named as for ``keqa evaluate``; any where None.
-        embedder: The reference's, where it was one of your own, or a model that lies elsewhere now.
+        embedder: The reference's, where it was one of your own; or the name of the embedding model that the program
+            was compiled with: a model of the hub or in a folder is opened only where you name it here.
         **settings: Arguments of the program's class that take the place of what was saved, such as ``top_k=5``. A
             threshold takes the place of any gate.
 
@@ -175,16 +193,16 @@ def load(
     name = state["method"]
     if method not in (None, name):
         raise InputError(f"{folder} holds a compiled {name}, not {method}: give a program that was compiled for that")
+    where = f"{folder / PROGRAM}, with {', '.join(settings)} as given," if settings else f"{folder / PROGRAM}"
     try:
-        then = state["signatures"]
-        arguments = arguments_from(name, state["settings"], settings)
-        _refuse(drift(then, expected(name, arguments, then)), f"{folder} was compiled for other prompts: ")
-        program = made(name, arguments, retriever, lms, reference_in(folder, state, embedder))
-        for part, predictor in program.named_predictors():
-            if part in state["predictors"] or part not in program.optional:
-                predictor.load_state(state["predictors"][part])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigurationError(f"{folder / PROGRAM} is damaged, or a setting is wrong: {error!r}") from error
+        program = _loaded(folder, state, settings, retriever, lms, embedder)
+    except ConfigurationError as error:
+        if type(error) is not ConfigurationError or str(folder) in str(error):
+            raise
+        raise ConfigurationError(f"{where} cannot be used: {error}") from error
+    # Whatever a stranger wrote there, it is the program that is wrong and not the code that reads it.
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ConfigurationError(f"{where} is damaged, or a setting is wrong: {error!r:.200}") from error
     program.bind_lms(lms)
     return program
 
@@ -218,14 +236,37 @@ def _savable(program: Program) -> tuple[str, UtilityReference | None, Prompts]:
     return name, reference, prompts
 
 
+def _loaded(
+    folder: Path,
+    state: Mapping[str, Any],
+    given: Mapping[str, Any],
+    retriever: Retriever | None,
+    lms: RoleLMs | None,
+    embedder: Embedder | str | None,
+) -> Program:
+    """The program that a folder describes, its files and prompts checked."""
+    name, then, found = state["method"], state["signatures"], state["predictors"]
+    arguments = arguments_from(name, state["settings"], given, embedder if isinstance(embedder, str) else None)
+    _refuse(drift(then, expected(name, arguments, then)), f"{folder} was compiled for other prompts: ")
+    stray = sorted(set(found) - set(then))
+    if stray:
+        raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
+    program = made(name, arguments, retriever, lms, reference_in(folder, state, embedder))
+    for part, predictor in program.named_predictors():
+        if part in found or part not in program.optional:
+            load_predictor(predictor, found[part], part)
+    return program
+
+
 def _found(predictor: dspy.Predict) -> dict[str, Any]:
     """What an optimizer may have found for a predictor, without its language model."""
     twin = dspy.Predict(predictor.signature)
-    twin.demos, twin.fields = predictor.demos, predictor.fields
+    twin.demos, twin.fields = shown(predictor.demos, predictor.signature), predictor.fields
     state: dict[str, Any] = twin.dump_state(json_mode=True)
     return state
 
 
 def _refuse(changed: list[str], what: str) -> None:
     if changed:
-        raise ConfigurationError(f"{what}{'; '.join(changed)}. Compile the program again with this version of KEQA")
+        told = "; ".join([*changed[:_TOLD], *(["and so on"] if len(changed) > _TOLD else [])])
+        raise ConfigurationError(f"{what}{told}. Compile the program again with this version of KEQA")

@@ -27,16 +27,18 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
     """Where the prompts differ, each with the predictor's name.
 
     Args:
-        then: Prompts that something was found for.
+        then: Prompts that something was found for, maybe from a stranger's file.
         now: Prompts that it would be used with.
         instructions: Whether other instructions count as a difference, too.
     """
     found = []
     for name in dict.fromkeys([*then, *now]):
         if name not in now:
-            found.append(f"{name} is gone")
+            found.append(f"{name:.80} is gone")
         elif name not in then:
             found.append(f"{name} is new")
+        elif not isinstance(then[name], Mapping):
+            found.append(f"{name} is not described")
         elif then[name].get("fields") != now[name]["fields"]:
             found.append(f"the fields of {name} ({now[name]['signature']}) have changed")
         elif instructions and then[name].get("instructions") != now[name]["instructions"]:

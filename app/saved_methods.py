@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError
+from keqa.program_files import must_be_named
+from keqa.programs.embedding import is_built_in, portable
 from keqa.programs.keqa import KEQA
-from keqa.programs.settings import arguments, settings_of
+from keqa.programs.settings import OWN, arguments, settings_of
 from keqa.prompts import Prompts, prompt_of, prompts_of
 from keqa.runs.methods import METHODS, Method, arguments_of, load_class
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["arguments_from", "compilable", "expected", "made", "name_of", "set_up"]
 
 _NAME = "keqa"
+_SIMILARITY = "similarity"
+_LONGEST = 1_000
+_EXPONENT = re.compile(r"[\d_.\s+-]*[eE][+-]?[\d_]{3,}\s*")
 
 
 def compilable(method: Method) -> bool:
@@ -51,33 +58,43 @@ def name_of(program: Program) -> str:
 
 
 def set_up(program: Program) -> dict[str, Any]:
-    """What a program was set up with, as JSON values."""
+    """What a program was set up with, as JSON values; no place on this machine is in it."""
     if isinstance(program, KEQA):
-        return settings_of(program)
-    from keqa.programs.baselines.settings import settings_of as settings_of_baseline
+        found = settings_of(program)
+    else:
+        from keqa.programs.baselines.settings import settings_of as settings_of_baseline
 
-    return settings_of_baseline(program)
+        found = settings_of_baseline(program)
+    if isinstance(found.get(_SIMILARITY), str):
+        found[_SIMILARITY] = portable(found[_SIMILARITY])
+    return found
 
 
-def arguments_from(name: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_from(
+    name: str, saved: Mapping[str, Any], given: Mapping[str, Any], embedder: str | None = None
+) -> dict[str, Any]:
     """The arguments with which a method is made again.
 
     Args:
         name: What `name_of` gave.
         saved: What `set_up` gave.
         given: Arguments that take the place of saved ones.
+        embedder: The embedding model that the user names, by which the settings' own is opened.
 
     Raises:
-        ConfigurationError: The method is unknown, or has no argument of a name.
+        ConfigurationError: The method is unknown, has no argument of a name, or its settings name a model that the
+            user does not.
     """
+    _refuse_long(saved)
+    given = _with_similarity(saved, given, embedder)
     if name not in METHODS or not compilable(METHODS[name]):
-        raise ConfigurationError(f"unknown method {name!r}: it is one of another version of KEQA")
+        raise ConfigurationError(f"unknown method {name!a:.80}: it is one of another version of KEQA")
     if name == _NAME:
         return arguments(saved, given)
     known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms"}
     unknown = sorted(set(saved) - known)
     if unknown:
-        raise ConfigurationError(f"unknown settings {unknown}: they are those of another version of KEQA")
+        raise ConfigurationError(f"unknown settings {unknown!a:.200}: they are those of another version of KEQA")
     strange = sorted(set(given) - known)
     if strange:
         raise ConfigurationError(f"{name} has no {strange[0]}; it has {', '.join(sorted(known))}")
@@ -119,3 +136,25 @@ def expected(name: str, settings: Mapping[str, Any], there: Container[str]) -> P
     fresh = made(name, {} if name == _NAME else settings)
     extra = {name: prompt_of(signature) for name, signature in fresh.optional.items() if name in there}
     return prompts_of(fresh) | extra
+
+
+def _with_similarity(saved: Mapping[str, Any], given: Mapping[str, Any], embedder: str | None) -> Mapping[str, Any]:
+    """The arguments given, and the model that compares sentences where the user names it.
+
+    A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
+    """
+    wanted = None if _SIMILARITY in given else saved.get(_SIMILARITY)
+    if wanted is None or wanted == OWN or is_built_in(wanted):
+        return given
+    # A hub's name and a folder that the model was brought to differ in what comes before the last component.
+    if isinstance(wanted, str) and embedder is not None and Path(embedder).name == Path(wanted).name:
+        return {**given, _SIMILARITY: embedder}
+    raise ConfigurationError(must_be_named("the comparison of sentences", wanted))
+
+
+def _refuse_long(saved: Mapping[str, Any]) -> None:
+    """Refuse texts that no setting has, and numbers whose exact value would fill the memory."""
+    for name, value in saved.items():
+        for text in (value, *(value.values() if isinstance(value, dict) else ())):
+            if isinstance(text, str) and (len(text) > _LONGEST or _EXPONENT.fullmatch(text)):
+                raise ConfigurationError(f"the setting {name[:80]!a} cannot be {text[:80]!a}")

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,24 @@ from keqa.errors import ConfigurationError
 from keqa.retrievers.dense.models import LOCAL, Vectors, open_model
 from keqa.retrievers.stopwords import ENGLISH
 
-__all__ = ["HASHING", "LOCAL", "Embedder", "HashingEmbedder", "Remembering", "Vectors", "open_embedder", "portable"]
+__all__ = [
+    "HASHING",
+    "LOCAL",
+    "Embedder",
+    "HashingEmbedder",
+    "Remembering",
+    "Vectors",
+    "is_built_in",
+    "open_built_in",
+    "open_embedder",
+    "portable",
+]
 
 HASHING = "hashing"
 
 _DIMENSION = 1024
-_SIZED = re.compile(rf"{HASHING}-([1-9]\d*)")
+_MAX_DIMENSION = 16384
+_SIZED = re.compile(rf"{HASHING}-([0-9]+)")
 _WORD = re.compile(r"\w+")
 # A question word tells what kind of answer is wanted, so it counts where other function words do not.
 _DROPPED = ENGLISH - {"how", "what", "when", "where", "which", "who", "whom", "whose", "why"}
@@ -66,8 +78,15 @@ class HashingEmbedder:
         """Set up.
 
         Args:
-            dimension: Length of the vectors.
+            dimension: Length of the vectors, at most 16,384.
+
+        Raises:
+            ConfigurationError: No vector has that length.
         """
+        if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
+            raise ConfigurationError(
+                f"hashed vectors have a length from 1 to {_MAX_DIMENSION:,}, not {dimension!r:.20}"
+            )
         self.dimension = dimension
 
     @property
@@ -161,6 +180,8 @@ def open_embedder(name: str) -> Embedder:
     if name == HASHING:
         return HashingEmbedder()
     if sized := _SIZED.fullmatch(name):
+        if len(sized[1]) > len(str(_MAX_DIMENSION)) or sized[1].startswith("0"):
+            raise ConfigurationError(f"hashed vectors have a length from 1 to {_MAX_DIMENSION:,}, not {sized[1][:20]}")
         return HashingEmbedder(int(sized[1]))
     try:
         return open_model(name)
@@ -168,7 +189,31 @@ def open_embedder(name: str) -> Embedder:
         raise ConfigurationError(f"{error}; or {HASHING}, which needs no model") from error
 
 
+def is_built_in(name: Any) -> bool:
+    """Whether a name is that of an embedder that needs no download and lies in no folder of the user's."""
+    return isinstance(name, str) and (name in (HASHING, LOCAL) or _SIZED.fullmatch(name) is not None)
+
+
+def open_built_in(name: Any) -> Embedder:
+    """Open an embedder that a saved file names.
+
+    A file may come from a stranger. A model of the hub would be fetched, with the user's token, and a folder opened,
+    because the stranger says so: those are opened only where the user names them.
+
+    Raises:
+        ConfigurationError: It is another than the built-in ones.
+        MissingExtraError: A package is missing that the model needs.
+    """
+    if not is_built_in(name):
+        raise ConfigurationError(
+            f"the embedding model {name!a:.100} is named by a saved file only; it is not opened unless you name it"
+        )
+    return open_embedder(name)
+
+
 def portable(name: str) -> str:
     """The name of an embedder as other machines may know it: of a folder, the last component."""
+    if is_built_in(name):
+        return name
     folder = Path(name)
     return folder.name if folder.is_absolute() or folder.is_dir() else name

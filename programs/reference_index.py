@@ -14,7 +14,11 @@ import numpy as np
 from keqa.errors import ConfigurationError
 from keqa.programs.embedding import Embedder, Vectors
 
-__all__ = ["Demonstration", "Entry", "ReferenceIndex", "Scored", "joined"]
+__all__ = ["Demonstration", "Entry", "ReferenceIndex", "Scored", "entry_from", "joined"]
+
+_FEW = 10_000
+_MOST_NUMBERS = 1 << 29
+"""2 GiB of vectors, which so few demonstrations do not reach."""
 
 Scored = tuple[float, int]
 """A score, and the position of the demonstration that has it."""
@@ -35,6 +39,25 @@ class Entry:
     quiz: str
     passage: str
     helpful: bool
+
+
+def entry_from(value: Any, where: str) -> Entry:
+    """An entry from its JSON value, which may come from a stranger.
+
+    Args:
+        value: What ``dataclasses.asdict`` made of an entry.
+        where: What messages call it.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    kinds = {"root": str, "quiz": str, "passage": str, "helpful": bool}
+    if not isinstance(value, dict) or set(value) != set(kinds):
+        raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(kinds)} only")
+    wrong = [name for name, kind in kinds.items() if type(value[name]) is not kind]
+    if wrong:
+        raise ConfigurationError(f"{where}: {wrong[0]} is no {'truth value' if wrong[0] == 'helpful' else 'text'}")
+    return Entry(**value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +102,7 @@ class ReferenceIndex:
             self._places[shown.helpful].append(position)
         self._flat: dict[bool, Any] = {}
         if self.demonstrations:
+            _refuse_too_many(self.demonstrations, embedder)
             make = _embedded if vectors is None else _checked(vectors)
             rows = make(self.demonstrations, embedder)
             self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
@@ -136,6 +160,18 @@ def _embedded(shown: Sequence[Demonstration], embedder: Embedder) -> Vectors:
     place = {text: position for position, text in enumerate(texts)}
     rows = embedder.embed(texts)
     return joined(rows[[place[one.quiz] for one in shown]], rows[[place[one.passage] for one in shown]])
+
+
+def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder) -> None:
+    """Refuse what would fill the memory, before it does."""
+    if len(shown) <= _FEW:
+        return
+    width = 2 * embedder.embed([shown[0].quiz]).shape[1]
+    if len(shown) * width > _MOST_NUMBERS:
+        raise ConfigurationError(
+            f"a utility reference of {len(shown):,} demonstrations with vectors of {width:,} numbers is too large: at "
+            f"most {_MOST_NUMBERS // width:,} fit"
+        )
 
 
 def _checked(vectors: Vectors) -> Callable[[Sequence[Demonstration], Embedder], Vectors]:

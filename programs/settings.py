@@ -97,7 +97,9 @@ def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     """
     unknown = set(saved) - {*_WHERE, "threshold", "gate", "similarity"}
     if unknown:
-        raise ConfigurationError(f"unknown settings {sorted(unknown)}: they are those of another version of KEQA")
+        raise ConfigurationError(
+            f"unknown settings {sorted(unknown)!a:.200}: they are those of another version of KEQA"
+        )
     found = {**saved, **given}
     if "threshold" in given and "gate" not in given:
         found["gate"] = None
@@ -106,6 +108,8 @@ def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
             raise ConfigurationError(f"the program was compiled with a {part} of your own; give it again as {part}=…")
     if isinstance(found.get("gate"), Mapping):
         found["gate"] = _made(found["gate"])
+    elif "gate" not in given and found.get("gate") is not None:
+        raise ConfigurationError(f"a saved gate is described by its kind and settings, not by {found['gate']!a:.80}")
     if found.get("threshold") is None:
         found.pop("threshold", None)
     return found
@@ -127,8 +131,8 @@ def _gate(gate: Gate) -> Any:
 def _made(written: Mapping[str, Any]) -> Gate:
     values = dict(written)
     kind = values.pop("kind", None)
-    if kind not in _GATES:
-        raise ConfigurationError(f"unknown gate {kind!r}")
+    if not isinstance(kind, str) or kind not in _GATES:
+        raise ConfigurationError(f"unknown gate {kind!a:.80}")
     # The share of a random gate may be 0; it looks after it.
     chance = (RandomGate.__name__, MatchedRandomGate.__name__)
     if isinstance(values.get("threshold"), str) and kind not in chance:

@@ -14,12 +14,22 @@ import dspy
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
-from keqa.programs.embedding import HASHING, Embedder, Remembering, Vectors, open_embedder, portable
-from keqa.programs.reference_index import Entry, ReferenceIndex, joined
+from keqa.programs.embedding import (
+    HASHING,
+    Embedder,
+    Remembering,
+    Vectors,
+    open_built_in,
+    open_embedder,
+    portable,
+)
+from keqa.programs.reference_index import Entry, ReferenceIndex, entry_from, joined
 
 __all__ = ["Entry", "EntryLike", "UtilityReference", "Variant", "leaving_out"]
 
 Variant = Literal["similar", "random", "none"]
+
+_MOST_SHOWN = 1_000
 
 _left_out: ContextVar[frozenset[str]] = ContextVar("keqa_left_out", default=frozenset())
 
@@ -179,18 +189,23 @@ class UtilityReference(Parameter):
     def load_state(self, state: Mapping[str, Any]) -> UtilityReference:
         """Become what was saved.
 
+        Args:
+            state: What `dump_state` gave. The embedder that it names is one of the built-in ones, or this reference's.
+
         Raises:
-            ConfigurationError: It is not the state of a reference.
+            ConfigurationError: It is not the state of a reference, or it names another embedder.
             MissingExtraError: A package is missing that the embedder needs.
         """
-        try:
-            name, k, least, variant = (state[part] for part in ("embedder", "k", "least", "variant"))
-            entries = [Entry(**entry) for entry in state["entries"]]
-        except (KeyError, TypeError) as error:
-            raise ConfigurationError(f"this is not the state of a utility reference: {error!r}") from error
+        parts = ("embedder", "k", "least", "variant", "entries")
+        if not isinstance(state, Mapping) or set(state) != set(parts) or not isinstance(state["entries"], list):
+            raise ConfigurationError(
+                f"this is not the state of a utility reference, which has {', '.join(parts)} and nothing else"
+            )
+        name, k, least, variant, found = (state[part] for part in parts)
+        entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(found, start=1)]
         self._set(k, least, variant)
         if name != self._embedder.name:
-            self._embedder = Remembering(open_embedder(name))
+            self._embedder = Remembering(_named(name))
         return self.fit(entries)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UtilityReference:
@@ -200,11 +215,22 @@ class UtilityReference(Parameter):
         return new
 
     def _set(self, k: int, least: int, variant: Variant) -> None:
-        if type(k) is not int or type(least) is not int or k < 1 or least < 0:
-            raise ConfigurationError(f"k must be at least 1 and least not negative, not {k!r} and {least!r}")
+        if type(k) is not int or type(least) is not int or not (1 <= k <= _MOST_SHOWN and 0 <= least <= _MOST_SHOWN):
+            raise ConfigurationError(
+                f"k must be a whole number from 1 to {_MOST_SHOWN:,}, least one from 0, not {k!r:.40} and {least!r:.40}"
+            )
         if variant not in get_args(Variant):
-            raise ConfigurationError(f"a reference is one of {', '.join(get_args(Variant))}, not {variant!r}")
+            raise ConfigurationError(f"a reference is one of {', '.join(get_args(Variant))}, not {variant!r:.40}")
         self.k, self.least, self.variant = k, least, variant
+
+
+def _named(name: Any) -> Embedder:
+    try:
+        return open_built_in(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{error}: make the reference that loads this with it, UtilityReference(open_embedder(NAME))"
+        ) from error
 
 
 def _signature(entries: Iterable[Entry]) -> str:

@@ -219,13 +219,14 @@ def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, mo
     elsewhere = Lying(tmp_path / "there" / "minilm")
     loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere)
     assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
-    monkeypatch.setattr("keqa.programs.embedding.open_model", absent)
-    with pytest.raises(ConfigurationError, match=r"'minilm', which is not found here: .*embedder= to keqa\.load"):
+    opened = []
+    monkeypatch.setattr("keqa.programs.embedding.open_model", lambda name: opened.append(name) or elsewhere)
+    with pytest.raises(ConfigurationError, match=r"names the embedding model 'minilm' .*keqa\.load\(…, embedder=NAME"):
         keqa.load(tmp_path / "program", None)
-
-
-def absent(name: str) -> Any:
-    raise ConfigurationError(f"the embedding model {name!r} cannot be opened")
+    assert opened == []
+    loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere.name)
+    assert opened == [elsewhere.name]
+    assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
 
 
 # A fresh process, other language models.
@@ -398,7 +399,7 @@ def test_a_reference_that_was_changed_or_lost_is_refused(saved):
     with pytest.raises(ConfigurationError, match=r"reference\.jsonl is not the file that was saved"):
         keqa.load(saved, None)
     path.unlink()
-    with pytest.raises(ConfigurationError, match=r"reference\.jsonl cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"reference\.jsonl is missing"):
         keqa.load(saved, None)
 
 

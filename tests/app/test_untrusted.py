@@ -141,6 +141,8 @@ def test_json_lines_name_their_line():
     assert list(parse_jsonl('{"a": "\u2028"}\r\n\n[2]\n'.encode(), "x")) == [(1, {"a": "\u2028"}), (3, [2])]
     with pytest.raises(ConfigurationError, match="x, line 2, cannot be read: NaN"):
         list(parse_jsonl(b"1\nNaN\n", "x"))
+    with pytest.raises(ConfigurationError, match="x, line 2, has more than 3 bytes"):
+        list(parse_jsonl(b"1\n1234\n", "x", max_line=3))
 
 
 def array(rows: np.ndarray) -> bytes:
@@ -186,6 +188,7 @@ def test_what_arrays_are_refused(content):
         parse_npy(content, "x", (2, None))
 
 
+@pytest.mark.filterwarnings("ignore:Reading")
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 160), st.integers(0, 40))
 def test_no_array_file_raises_anything_else(insert, place, cut):

@@ -1,0 +1,176 @@
+"""What a saved predictor may hold: an instruction, descriptions of fields, demonstrations, and nothing else.
+
+``dspy.Predict.load_state`` sets every key of a state as an attribute, so that a ``config`` in a file would send calls,
+with the key of whoever loads it, to a server of the file's choice. A state may come from a stranger: it is checked here
+before DSPy sees it, and what DSPy sees is written anew from what was checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from keqa.errors import ConfigurationError
+
+__all__ = ["checked_state", "load_predictor", "shown"]
+
+_MAX_DEMOS = 1_000
+_MAX_CHARS = 4_000_000
+_MAX_VALUES = 100_000
+_MAX_DEPTH = 8
+
+# DSPy writes these with every predictor; they say nothing unless there is something in them.
+_EMPTY = ("traces", "train", "lm")
+_AUGMENTED = "augmented"
+"""DSPy's note that a demonstration was bootstrapped."""
+
+
+def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:
+    """Give a predictor what was saved of it; its language model is none then.
+
+    Args:
+        predictor: Of the signature that it was saved with.
+        state: From anywhere.
+        name: What messages call the predictor.
+
+    Raises:
+        ConfigurationError: The state holds what a predictor's may not, by name.
+    """
+    predictor.load_state(checked_state(state, predictor.signature, name))
+
+
+def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
+    """A predictor's state with what may be in it, and nothing else.
+
+    Args:
+        state: From anywhere.
+        signature: Of the predictor.
+        name: What messages call the predictor.
+
+    Returns:
+        A new state for ``dspy.Predict.load_state``.
+
+    Raises:
+        ConfigurationError: It holds something else, by name, or is of other types or larger than any of KEQA's.
+    """
+    _object(state, name)
+    _refuse_unknown(state, {"signature", "demos", "fields", *_EMPTY}, f"the predictor {name}")
+    filled = [part for part in _EMPTY if state.get(part)]
+    if filled:
+        raise ConfigurationError(f"the predictor {name} may not hold {filled[0]!r}: a language model is not saved")
+    missing = [part for part in ("signature", "demos") if part not in state]
+    if missing:
+        raise ConfigurationError(f"the predictor {name} has no {missing[0]!r}")
+    size = _Size(name)
+    checked = {
+        "signature": _prompt(state["signature"], signature, name),
+        "demos": _demos(state["demos"], signature, name),
+        **{part: None if part == "lm" else [] for part in _EMPTY},
+    }
+    if state.get("fields"):
+        checked["fields"] = _decisions(state["fields"], signature, name)
+    size.add(checked)
+    return checked
+
+
+def shown(demos: Iterable[Any], signature: type[dspy.Signature]) -> list[Any]:
+    """Demonstrations with what a prompt shows of them; optimizers of DSPy take whole training examples.
+
+    Args:
+        demos: Mappings or examples; each stays of its kind.
+        signature: Of the predictor.
+    """
+    names = {*signature.fields, _AUGMENTED}
+    return [
+        type(demo)({name: value for name, value in dict(demo).items() if name in names})
+        if set(dict(demo)) - names
+        else demo
+        for demo in demos
+    ]
+
+
+def _prompt(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
+    _object(state, f"the signature of {name}")
+    _refuse_unknown(state, {"instructions", "fields"}, f"the signature of {name}")
+    fields = state.get("fields")
+    if not isinstance(state.get("instructions"), str) or not isinstance(fields, list):
+        raise ConfigurationError(f"the signature of {name} has no instructions, or no fields")
+    if len(fields) != len(signature.fields):
+        raise ConfigurationError(f"the signature of {name} has {len(fields)} fields, not {len(signature.fields)}")
+    for field in fields:
+        _object(field, f"a field of {name}")
+        _refuse_unknown(field, {"prefix", "description"}, f"a field of {name}")
+        if not all(isinstance(field.get(part), str) for part in ("prefix", "description")):
+            raise ConfigurationError(f"a field of {name} has no prefix, or no description")
+    return {"instructions": state["instructions"], "fields": [dict(field) for field in fields]}
+
+
+def _demos(demos: Any, signature: type[dspy.Signature], name: str) -> list[Any]:
+    if not isinstance(demos, list) or len(demos) > _MAX_DEMOS:
+        raise ConfigurationError(f"the demonstrations of {name} are no list of at most {_MAX_DEMOS:,}")
+    for demo in demos:
+        given = demo.toDict() if isinstance(demo, dspy.Example) else demo
+        _object(given, f"a demonstration of {name}")
+        _refuse_unknown(given, {*signature.fields, _AUGMENTED}, f"a demonstration of {name}")
+    return list(demos)
+
+
+def _decisions(fields: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
+    """Thresholds and the like of decisions; what they may be, DSPy checks."""
+    from dspy.adapters.decision_state import DecisionState
+
+    _object(fields, f"the fields of {name}")
+    _Size(name).add(fields)
+    try:
+        DecisionState(signature, fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigurationError(f"the fields of {name} cannot be used: {error}") from error
+    return dict(fields)
+
+
+def _object(value: Any, what: str) -> None:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigurationError(f"{what} is not described by named values")
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: set[str], what: str) -> None:
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ConfigurationError(f"{what} may not hold {unknown[0][:80]!a}: only {', '.join(sorted(known))}")
+
+
+class _Size:
+    """Counts what a state holds, and refuses what is not plain or too much."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values = self.chars = 0
+
+    def add(self, value: Any, depth: int = 0) -> None:
+        """Count a value and all in it."""
+        self.values += 1
+        if isinstance(value, dspy.Example):
+            value = value.toDict()
+        if isinstance(value, str):
+            self.chars += len(value)
+        elif isinstance(value, Mapping):
+            self._all([*value, *value.values()], depth)
+        elif isinstance(value, Sequence):
+            self._all(value, depth)
+        elif not (
+            value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+        ):
+            raise ConfigurationError(f"the predictor {self.name} holds a value that is no plain text, number or list")
+        if self.values > _MAX_VALUES or self.chars > _MAX_CHARS:
+            raise ConfigurationError(
+                f"the predictor {self.name} holds more than {_MAX_CHARS:,} characters or {_MAX_VALUES:,} values"
+            )
+
+    def _all(self, values: Sequence[Any], depth: int) -> None:
+        if depth == _MAX_DEPTH:
+            raise ConfigurationError(f"the predictor {self.name} holds values nested deeper than {_MAX_DEPTH} levels")
+        for value in values:
+            self.add(value, depth + 1)
