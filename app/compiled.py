@@ -15,7 +15,6 @@ One ships with the package, compiled on the testbed for the model that ships wit
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import dspy
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.folders import publish
+from keqa.folders import check_writable, publish
 from keqa.program_files import (
     FORMAT,
     FORMAT_VERSION,
@@ -33,13 +32,14 @@ from keqa.program_files import (
     PROGRAM,
     as_json,
     check_readable,
+    finite,
     place_of,
     read,
     reference_in,
     written,
 )
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor_state import load_predictor, shown
+from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.utility_reference import UtilityReference
 from keqa.prompts import Prompts, drift, prompts_of
 from keqa.redaction import without_secrets
@@ -51,7 +51,20 @@ if TYPE_CHECKING:
     from keqa.programs.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = ["FORMAT_VERSION", "about", "check_apart", "check_place", "check_savable", "load", "save"]
+__all__ = [
+    "FORMAT_VERSION",
+    "SOURCES",
+    "about",
+    "check_apart",
+    "check_place",
+    "check_savable",
+    "check_sources",
+    "load",
+    "save",
+]
+
+SOURCES = "sources"
+"""Under this name a compiled program says what it was compiled from, as `keqa.optimize.fingerprints` digests it."""
 
 _TOLD = 5
 
@@ -83,10 +96,14 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "signatures": prompts,
         "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
-        "about": without_secrets(about, [dspy.settings.lm, *(predictor.lm for predictor in program.predictors())]),
+        "about": finite(
+            without_secrets(about, [dspy.settings.lm, *(predictor.lm for predictor in program.predictors())])
+        ),
     }
     files = {PROGRAM: as_json(state, indent=2) + b"\n", **files}
-    check_readable(files)
+    readable = check_readable(files)
+    for part, predictor in program.named_predictors():
+        checked_state(readable["predictors"][part], predictor.signature, part)
     publish(Path(folder), files, owned=OWNED)
 
 
@@ -111,11 +128,33 @@ def check_place(folder: str | Path) -> None:
     others = sorted({entry.name for entry in folder.iterdir()} - OWNED) if folder.exists() else []
     if others:
         raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
-    there = next(parent for parent in folder.parents if parent.exists())
-    try:
-        Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=there)).rmdir()
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error}") from error
+    # A program is written beside its place and then renamed.
+    check_writable(folder.parent, "--out")
+
+
+def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
+    """Refuse to replace a program that was compiled from something else.
+
+    Args:
+        folder: Where a program shall be saved.
+        sources: What it is compiled from, by name; what was compiled from the same has the same.
+
+    Raises:
+        InputError: There is a program of other sources.
+        ConfigurationError: What is there cannot be read.
+    """
+    folder = Path(folder)
+    if not (folder / PROGRAM).exists():
+        return
+    found = read(folder)["about"].get(SOURCES)
+    then = found if isinstance(found, dict) else {}
+    changed = [name for name, digest in sources.items() if then.get(name) != digest]
+    if changed:
+        told = f"from other sources ({', '.join(changed)})" if then else "from sources that it does not tell"
+        raise InputError(
+            f"{folder} holds a program that was compiled {told}, and would be replaced: name another folder, or say "
+            "that it shall be, with --force or overwrite=True"
+        )
 
 
 def check_apart(folder: str | Path, work: str | Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -12,7 +13,28 @@ from pathlib import Path
 from keqa.errors import InputError
 from keqa.retrievers.layout import sync_folder
 
-__all__ = ["publish"]
+__all__ = ["check_writable", "publish"]
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Refuse a folder that cannot be written to, before work is put into what it shall hold.
+
+    Args:
+        folder: It is there, or shall be made.
+        option: The option that names it, for the message.
+
+    Raises:
+        InputError: Nothing can be written there.
+    """
+    folder = folder.resolve()
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=".keqa.", dir=there)).rmdir()
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: {there}: {error.strerror or error}. Name with {option} a folder that you may "
+            "write to"
+        ) from error
 
 
 def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:

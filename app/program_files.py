@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -27,6 +28,7 @@ __all__ = [
     "PROGRAM",
     "as_json",
     "check_readable",
+    "finite",
     "must_be_named",
     "place_of",
     "read",
@@ -150,11 +152,14 @@ def written(reference: UtilityReference | None) -> dict[str, bytes]:
     return found
 
 
-def check_readable(files: Mapping[str, bytes]) -> None:
+def check_readable(files: Mapping[str, bytes]) -> dict[str, Any]:
     """Refuse to save what could not be loaded again.
 
     Args:
         files: Content by name.
+
+    Returns:
+        What ``program.json`` would be read as.
 
     Raises:
         ConfigurationError: A file is larger, or a value in it stranger, than `read` and `reference_in` take.
@@ -162,7 +167,17 @@ def check_readable(files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         if len(content) > _LIMITS[name]:
             raise ConfigurationError(f"the program cannot be saved: {name} would have {len(content):,} bytes")
-    parse_json(files[PROGRAM], f"the program cannot be saved: {PROGRAM}")
+    state: dict[str, Any] = parse_json(files[PROGRAM], f"the program cannot be saved: {PROGRAM}")
+    return state
+
+
+def finite(value: Any) -> Any:
+    """A value with null for the numbers that JSON has not, such as the mean of nothing."""
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def must_be_named(part: str, name: Any) -> str:

@@ -22,7 +22,7 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
-from keqa.optimize.fingerprints import compilation_fingerprint
+from keqa.optimize.fingerprints import compilation_fingerprint, sources_of
 from keqa.optimize.journal import Journal
 from keqa.optimize.knobs import Knobs
 from keqa.optimize.metering import Meter
@@ -55,21 +55,25 @@ class Compiled(Generic[P]):
     reflection_lm: Any = field(default=None, repr=False)
     folder: Path | None = None
 
-    def save(self, folder: str | Path, **about: Any) -> None:
+    def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it.
 
         Args:
-            folder: Where to; a program that is there already is replaced.
+            folder: Where to; a program that is there already is replaced if it was compiled from the same sources.
+            overwrite: Replace one of other sources, too.
             **about: What else to keep, such as the command. Of paths in problems the last component stays.
 
         Raises:
-            InputError: The folder holds something else, or the finished work.
+            InputError: The folder holds something else, a program of other sources, or the finished work.
+            ConfigurationError: The folder holds a program that cannot be read.
         """
-        from keqa.compiled import check_apart, save
+        from keqa.compiled import check_apart, check_sources, save
         from keqa.redaction import without_folders, without_secrets
 
         if self.folder is not None:
             check_apart(folder, self.folder)
+        if not overwrite:
+            check_sources(folder, self.report.sources)
         told = {**self.report.about(), **about}
         told["problems"] = [without_folders(problem) for problem in told["problems"]]
         save(self.program, folder, **without_secrets(told, [self.reflection_lm]))
@@ -81,6 +85,7 @@ def compile_program(
     valset: Questions | None = None,
     *,
     folder: str | Path | None = None,
+    out: str | Path | None = None,
     metric: Correctness = f1,
     progress: Progress = silent,
     **options: Any,
@@ -95,6 +100,7 @@ def compile_program(
         valset: Questions to choose by; without them a quarter of the training questions is held out.
         folder: Where finished work is kept; the same call on the same folder goes on where it was. A temporary one
             where None.
+        out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
         metric: Correctness of an answer.
         progress: See `keqa.optimize.traces.Progress`.
         **options: See `keqa.optimize.options.Options`: `optimizer`, `cost_per_retrieval` and more.
@@ -105,7 +111,7 @@ def compile_program(
         chance.
 
     Raises:
-        InputError: Nothing can be used, or the folder holds other work.
+        InputError: Nothing can be used, the folder holds other work, or `out` a program of other sources.
         ConfigurationError: A setting, key or model is wrong, or the program could not be saved. What was finished stays
             in the folder.
         MissingExtraError: A package is missing.
@@ -119,6 +125,11 @@ def compile_program(
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
     fingerprint = compilation_fingerprint(program, metric)
+    sources = sources_of(program, parts, chosen, metric)
+    if out is not None:
+        from keqa.compiled import check_sources
+
+        check_sources(out, sources)
     with ExitStack() as stack:
         place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
         journal = stack.enter_context(Journal.open(place / "questions.jsonl", fingerprint))
@@ -157,6 +168,7 @@ def compile_program(
         problems=[*parts.problems, *steps.problems],
         chosen=steps.chosen,
         failed=steps.failures.found,
+        sources=sources,
     )
     return Compiled(compiled, report, chosen.reflection_lm, None if folder is None else Path(folder))
 

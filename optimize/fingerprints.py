@@ -11,14 +11,16 @@ from keqa.data.example import Example
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.described import digest, function_of, model_of, retriever_of
-from keqa.optimize.identity import lms_of
+from keqa.optimize.identity import identity, lms_of
 from keqa.optimize.labelling import Labeller
+from keqa.optimize.options import Options
+from keqa.optimize.split import Split
 from keqa.optimize.targets import Reason, Rule
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.prompts import whole_prompt
 
-__all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint"]
+__all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint", "sources_of"]
 
 _ROLES = ("task", "consistency", "utility")
 
@@ -37,6 +39,32 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
         "metric": function_of(metric),
         "models": {role: model_of(lm) for role, lm in roles.items()},
         "retriever": retriever_of(getattr(getattr(program, "_retriever", None), "value", None)),
+    }
+
+
+def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
+    """Digests of what a program is compiled from: the same compilation has the same ones.
+
+    Args:
+        program: As it is before.
+        parts: The questions.
+        options: How it is compiled.
+        metric: Correctness of an answer.
+    """
+    how: dict[str, Any] = {
+        one.name: getattr(options, one.name)
+        for one in dataclasses.fields(options)
+        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm")
+    }
+    how["grid"] = repr(options.grid)
+    how["embedder"] = getattr(options.embedder, "name", options.embedder)
+    how["reflection_lm"] = model_of(options.reflection_lm)
+    return {
+        "training questions": digest([example_key(example) for example in parts.train]),
+        "validation questions": digest([example_key(example) for example in parts.val]),
+        "language models, index and metric": digest(compilation_fingerprint(program, metric)),
+        "the method and its settings": identity(program),
+        "how it is compiled": digest(how),
     }
 
 

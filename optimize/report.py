@@ -87,6 +87,7 @@ class Report:
         problems: What was left out, and why.
         chosen: The names of the trials that a step went on with; the others were left out.
         failed: Questions without an answer, by step; each scored 0.
+        sources: What the program was compiled from; see `keqa.optimize.fingerprints.sources_of`.
     """
 
     optimizer: str
@@ -105,6 +106,7 @@ class Report:
     problems: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
 
     @property
     def before_score(self) -> Interval | None:
@@ -151,6 +153,7 @@ class Report:
             "spent_earlier": asdict(self.spent_earlier),
             "failed": [asdict(one) for one in self.failed],
             "problems": self.problems,
+            "sources": self.sources,
         }
 
 

@@ -49,6 +49,14 @@ def ask(
             help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
         ),
     ] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            help="The embedding model that the program was compiled with, where it is one of the hub or in a folder: "
+            "it is opened only if you name it.",
+            show_default=False,
+        ),
+    ] = None,
     answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
     choice: Annotated[
         list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
@@ -134,6 +142,8 @@ def ask(
         no_pick=no_pick,
         select=select,
     )
+    if embedder is not None and program is None:
+        raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
@@ -148,7 +158,7 @@ def ask(
             consistency_api_base=consistency_api_base,
             utility_api_base=utility_api_base,
         )
-        asked = _program(program, retriever, roles, given)
+        asked = _program(program, retriever, roles, given, embedder)
         record, error = _answer(asked, text, kind, choice or [])
     _show(record, as_json)
     if error is not None:
@@ -177,7 +187,9 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
     return known[given]
 
 
-def _program(folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any]) -> Program:
+def _program(
+    folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any], embedder: str | None
+) -> Program:
     """The program in a folder, or one that is not compiled, with the options that were given."""
     if folder is None:
         from keqa.programs.keqa import KEQA
@@ -185,7 +197,7 @@ def _program(folder: Path | None, retriever: Retriever, roles: Roles, given: Map
         return KEQA(retriever, lms=roles, **given)
     from keqa.compiled import load
 
-    program: Program = load(folder, retriever, roles, **given)
+    program: Program = load(folder, retriever, roles, embedder=embedder, **given)
     return program
 
 

@@ -55,6 +55,10 @@ def compile_command(
             help="Folder where finished work is kept, so that the same command goes on after a kill; OUT.work."
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a program in OUT that was compiled from other questions or otherwise."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
     lm: Annotated[
         str | None, typer.Option("--lm", "-m", help="As for keqa ask.", rich_help_panel=_LMS, show_default=False)
@@ -176,6 +180,7 @@ def compile_command(
     place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
         from keqa.compiled import check_apart, check_place
+        from keqa.folders import check_writable
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
         from keqa.retrievers import CachingRetriever
@@ -183,6 +188,7 @@ def compile_command(
 
         check_place(out)
         check_apart(out, place)
+        check_writable(place, "--work")
         retriever = open_retriever(index, lm)
         roles: Roles = build_roles(
             lm or "keqa/tiny",
@@ -198,6 +204,7 @@ def compile_command(
                 trainset,
                 valset,
                 folder=place,
+                out=None if force else out,
                 progress=bars.tell,
                 optimizer=optimizer,
                 reflection_lm=None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base),
@@ -213,7 +220,7 @@ def compile_command(
                 in_flight=in_flight,
             )
     compiled.report.problems[:0] = problems
-    compiled.save(out, command=invocation())
+    compiled.save(out, overwrite=force, command=invocation())
     if as_json:
         typer.echo(json.dumps(compiled.report.about(), indent=2))
         return

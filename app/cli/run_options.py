@@ -85,6 +85,14 @@ class RunOptions:
             show_default=False,
         ),
     ] = None
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            help="The embedding model of --program, where it is one of the hub or in a folder: as for keqa ask.",
+            rich_help_panel=_METHOD,
+            show_default=False,
+        ),
+    ] = None
     tries: Annotated[
         int | None, typer.Option(min=1, help="As for keqa ask.", show_default="5", rich_help_panel=_METHOD)
     ] = None

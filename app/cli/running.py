@@ -51,6 +51,7 @@ class Asking:
         retry_failed: Ask failed and impaired questions again.
         cached: Whether calls are shared by the runs of the folder.
         engine: What searches the testbed's encyclopedia.
+        embedder: The embedding model that compiled programs may open; see `keqa.load`.
     """
 
     questions: Questions
@@ -63,6 +64,7 @@ class Asking:
     retry_failed: bool = False
     cached: bool = True
     engine: str | None = None
+    embedder: str | None = None
 
     @classmethod
     def of(cls, options: RunOptions) -> Asking:
@@ -89,6 +91,7 @@ class Asking:
             options.retry_failed,
             not options.no_cache,
             options.retriever,
+            options.embedder,
         )
 
 
@@ -157,12 +160,14 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
             flag = "--no-decompose" if name == "decompose" else f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out")
     with Bars() as bars:
+        from keqa.folders import check_writable
         from keqa.lms import build_roles
         from keqa.runs.cache import CallCache
         from keqa.runs.compare import compare
         from keqa.runs.making import Parts, own_of
 
         models = asking.models
+        check_writable(asking.folder, "--out")
         refuse_stray_addresses(**asdict(models))
         retriever = open_retriever(asking.index, models.lm, asking.engine)
         roles = build_roles(**{**asdict(models), "lm": models.lm or "keqa/tiny"})
@@ -170,7 +175,14 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
             CallCache(asking.folder / "calls.sqlite" if asking.cached else None) as cache,
             _searching(retriever, asking) as searched,
         ):
-            parts = Parts(searched, roles, asking.settings, asking.program, own=own_of(models.lm))
+            parts = Parts(
+                searched,
+                roles,
+                asking.settings,
+                asking.program,
+                own=own_of(models.lm),
+                embedder=asking.embedder,
+            )
             ended = compare(
                 specs,
                 asking.questions,

@@ -38,6 +38,7 @@ class Parts:
         golds: For the oracle gate.
         matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
+        embedder: The embedding model that compiled programs may open; see `keqa.load`.
     """
 
     retriever: Retriever | None
@@ -48,6 +49,7 @@ class Parts:
     golds: Golds | None = None
     matched: Gate | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    embedder: str | None = None
 
 
 def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
@@ -100,7 +102,7 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     if folder is not None:
         from keqa.compiled import load
 
-        return load(folder, parts.retriever, parts.lms, method=spec.method.name, **arguments)
+        return load(folder, parts.retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
     cls = load_class(spec.method.target)
     arguments["lms"] = parts.lms
     program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
@@ -120,7 +122,7 @@ def _keqa(spec: Spec, parts: Parts) -> KEQA:
     else:
         from keqa.compiled import load
 
-        program = load(folder, parts.retriever, parts.lms, method="keqa", **arguments)
+        program = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder, **arguments)
     if method.variant is not None:
         reference = program.picking.reference
         if not isinstance(reference, UtilityReference):
@@ -169,7 +171,7 @@ def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
         )
     from keqa.compiled import load
 
-    compiled = load(folder, parts.retriever, parts.lms, method="keqa")
+    compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
     demos = dict(compiled.named_predictors())[str(method.learned)].demos
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")

@@ -1,8 +1,12 @@
+import errno
 import json
+import tempfile
+from pathlib import Path
 
 import pytest
 from servers.openai_server import markers
 
+import keqa
 from keqa.retrievers import Passage, build_index
 
 TOWNS = ("Carmouth", "Marton", "Kelford", "Norhaven", "Vinton", "Calland", "Morhaven", "Wenford")
@@ -203,6 +207,60 @@ def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server
     assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
     calls = server.count
     other = [*served[:3], "openai/another", *served[4:]]
-    ended = keqa_command("compile", train, *other, *FEW, *parts)
+    ended = keqa_command("compile", train, *other, *FEW, *parts, "--force")
     assert (ended.code, server.count) == (2, calls)
     assert "was begun with other settings" in ended.err
+
+
+def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, served, pairs, server, tmp_path):
+    train, out = pairs("train.jsonl", TOWNS), tmp_path / "program"
+    parts = ["--no-tuning", "--no-reference", "--optimizer", "none", "--out", out]
+    assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
+    before, calls = (out / "program.json").read_bytes(), server.count
+    changes = {
+        "training questions": [pairs("more.jsonl", [*TOWNS, "Ashford"]), *served, *FEW, *parts],
+        "the method and its settings": [train, *served, *FEW, *parts, "--tries", 4],
+        "how it is compiled": [train, *served, *FEW, *parts, "--seed", 7],
+    }
+    for told, changed in changes.items():
+        ended = keqa_command("compile", *changed)
+        assert (ended.code, server.count) == (2, calls)
+        said = " ".join(ended.err.split())
+        assert "holds a program that was compiled from other sources" in said
+        assert told in said
+        assert "--force" in said
+        assert (out / "program.json").read_bytes() == before
+    # The same command once more is no other source, and goes on.
+    assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
+    assert keqa_command("compile", *changes["training questions"], "--force").code == 0
+    assert json.loads((out / "program.json").read_text())["about"]["questions"]["train"] == 7
+
+
+def test_a_program_that_tells_no_sources_is_replaced_only_with_force(keqa_command, served, pairs, server, tmp_path):
+    keqa.save(keqa.KEQA(None), tmp_path / "program")
+    command = ["compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--no-tuning", "--no-reference"]
+    command += ["--optimizer", "none", "--out", tmp_path / "program"]
+    ended = keqa_command(*command)
+    assert (ended.code, server.count) == (2, 0)
+    assert "from sources that it does not tell" in " ".join(ended.err.split())
+    assert keqa_command(*command, "--force").code == 0
+
+
+@pytest.mark.parametrize("option", ["--out", "--work"])
+def test_a_folder_that_may_only_be_read_is_told_before_any_call(
+    keqa_command, served, pairs, server, tmp_path, monkeypatch, option
+):
+    make = tempfile.mkdtemp
+
+    def refused(prefix="", dir=None, **more):
+        if Path(dir).name == "locked":
+            raise OSError(errno.EROFS, "Read-only file system")
+        return make(prefix=prefix, dir=dir, **more)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    (tmp_path / "locked").mkdir()
+    places = {"--out": tmp_path / "program", "--work": tmp_path / "work", option: tmp_path / "locked" / "x"}
+    flags = [part for pair in places.items() for part in pair]
+    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, *flags)
+    assert (ended.code, server.count) == (2, 0)
+    assert f"Read-only file system. Name with {option} a folder that you may write to" in " ".join(ended.err.split())
