@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import dspy
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.folders import check_writable, publish
 from keqa.program_files import (
     FORMAT,
@@ -140,21 +140,21 @@ def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
         sources: What it is compiled from, by name; what was compiled from the same has the same.
 
     Raises:
-        InputError: There is a program of other sources.
-        ConfigurationError: What is there cannot be read.
+        InputError: There is a program of other sources, or one that cannot be read.
     """
     folder = Path(folder)
     if not (folder / PROGRAM).exists():
         return
-    found = read(folder)["about"].get(SOURCES)
+    replaced = "would be replaced: name another folder, or say that it shall be, with --force or overwrite=True"
+    try:
+        found = read(folder)["about"].get(SOURCES)
+    except KeqaError as error:
+        raise InputError(f"{folder} holds a program that cannot be read, and {replaced} ({error})") from error
     then = found if isinstance(found, dict) else {}
     changed = [name for name, digest in sources.items() if then.get(name) != digest]
     if changed:
         told = f"from other sources ({', '.join(changed)})" if then else "from sources that it does not tell"
-        raise InputError(
-            f"{folder} holds a program that was compiled {told}, and would be replaced: name another folder, or say "
-            "that it shall be, with --force or overwrite=True"
-        )
+        raise InputError(f"{folder} holds a program that was compiled {told}, and {replaced}")
 
 
 def check_apart(folder: str | Path, work: str | Path) -> None:

@@ -65,7 +65,6 @@ class Compiled(Generic[P]):
 
         Raises:
             InputError: The folder holds something else, a program of other sources, or the finished work.
-            ConfigurationError: The folder holds a program that cannot be read.
         """
         from keqa.compiled import check_apart, check_sources, save
         from keqa.redaction import without_folders, without_secrets

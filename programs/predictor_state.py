@@ -15,7 +15,7 @@ import dspy
 
 from keqa.errors import ConfigurationError
 
-__all__ = ["checked_state", "load_predictor", "shown"]
+__all__ = ["checked_state", "checked_states", "load_predictor", "shown"]
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
@@ -40,6 +40,33 @@ def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:
         ConfigurationError: The state holds what a predictor's may not, by name.
     """
     predictor.load_state(checked_state(state, predictor.signature, name))
+
+
+def checked_states(
+    state: Mapping[str, Any], parts: Mapping[str, Any], optional: Mapping[str, type[dspy.Signature]], owner: str
+) -> dict[str, Any]:
+    """The states of all predictors of a module, each checked; those of other parameters check themselves.
+
+    Args:
+        state: By the name of a part, from anywhere.
+        parts: The parameters of the module.
+        optional: Signatures of predictors that it may be without.
+        owner: What messages call the module.
+
+    Raises:
+        ConfigurationError: There is a part that the module cannot have; or see `checked_state`.
+    """
+    signatures = {name: part.signature for name, part in parts.items() if isinstance(part, dspy.Predict)}
+    # DSPy notes in "metadata" which versions wrote a file; nothing else is read from there.
+    unknown = sorted(set(state) - {*parts, *optional, "metadata"})
+    if unknown:
+        raise ConfigurationError(f"a {owner} has no part {unknown[0][:80]!a}")
+    found: dict[str, Any] = {}
+    for name in state:
+        signature = signatures.get(name) or optional.get(name)
+        if name != "metadata":
+            found[name] = state[name] if signature is None else checked_state(state[name], signature, name)
+    return found
 
 
 def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:

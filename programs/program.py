@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError, StageError
+from keqa.errors import StageError
 from keqa.programs.batch import Outcome, answer_many
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound, Shared, run_blocking
 from keqa.programs.inputs import Asked
-from keqa.programs.predictor_state import checked_state, shown
 from keqa.programs.records import (
     AnswerSource,
     AnswerType,
@@ -75,11 +74,9 @@ class Program(Stage):
 
     Attributes:
         method: Its name in records.
-        optional: The predictors that it has with some settings only, and their signatures.
     """
 
     method: ClassVar[str]
-    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
 
     def __init__(self, lms: RoleLMs | None, workers: int, max_question_chars: int) -> None:
         super().__init__(Bound(workers))
@@ -200,43 +197,12 @@ class Program(Stage):
         new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return new
 
-    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The state that DSPy saves, without endpoints and keys."""
-        return {name: _detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}
-
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load a saved state; the language models stay as they are bound.
+        """Load a saved state; see `Stage.load_state`.
 
-        An optional predictor that it says nothing about starts empty. The state may come from a stranger.
-
-        Args:
-            state: What `dump_state` gave.
-            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
-
-        Raises:
-            ConfigurationError: It holds what a program's state may not, by name.
-            KeyError: A predictor is missing.
+        An optional predictor that it says nothing about starts empty.
         """
-        found = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        parts = dict(self.named_parameters())
-        signatures = {name: part.signature for name, part in parts.items() if isinstance(part, dspy.Predict)}
-        # DSPy notes in a file's "metadata" which versions wrote it, and reads only that from there.
-        unknown = sorted(set(state) - {*parts, *self.optional, "metadata"})
-        if unknown:
-            raise ConfigurationError(f"a {type(self).__name__} has no part {unknown[0][:80]!a}")
-        for name in state:
-            signature = signatures.get(name) or self.optional.get(name)
-            if name != "metadata":
-                found[name] = state[name] if signature is None else checked_state(state[name], signature, name)
-        super().load_state(found)
+        empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
+        super().load_state({**empty, **state})
         if self._lms.value is not None:
             self.bind_lms(self._lms.value)
-
-
-def _detached(parameter: Any) -> Any:
-    """A predictor without its language model and with what its prompt shows; any other parameter as it is."""
-    if not isinstance(parameter, dspy.Predict):
-        return parameter
-    twin = copy.copy(parameter)
-    twin.lm, twin.demos = None, shown(parameter.demos, parameter.signature)
-    return twin

@@ -149,6 +149,7 @@ def compile_command(
     from keqa.cli.compile_given import method_of, questions_of, retrieves
     from keqa.cli.console import results
     from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
+    from keqa.programs.embedding import is_built_in
 
     settings = settings_of(
         tries=tries,
@@ -227,7 +228,9 @@ def compile_command(
     _show(compiled)
     ask = f'Ask with: keqa ask "…" --program {out}'
     told = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
-    results().print(told, markup=False, soft_wrap=True)
+    # A model that only the folder names would not be opened.
+    named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
+    results().print(told + named, markup=False, soft_wrap=True)
 
 
 def _show(compiled: Compiled[Any]) -> None:

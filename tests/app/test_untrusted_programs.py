@@ -27,6 +27,7 @@ from keqa.compiled import about
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.decomposition import Decomposition
 from keqa.programs.embedding import HashingEmbedder, open_embedder
 from keqa.programs.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index
@@ -134,6 +135,20 @@ def test_nor_does_a_state_that_dspy_loads(program, tmp_path, key):
     with pytest.raises(ConfigurationError, match=rf"examination\.quiz may not hold '{key}'"):
         fresh.load(tmp_path / "state.json")
     assert fresh.examination.quiz.config == {}
+
+
+def test_nor_does_the_state_of_a_stage(tmp_path):
+    stage = Decomposition()
+    stage.decompose.lm = bound = dspy.LM("openai/own", api_key="key")
+    stage.save(tmp_path / "stage.json")
+    state = json.loads((tmp_path / "stage.json").read_text())
+    assert state["decompose"]["lm"] is None
+    stage.load(tmp_path / "stage.json")
+    assert stage.decompose.lm is bound
+    state["decompose"]["config"] = {"api_base": "http://stranger.example/v1"}
+    (tmp_path / "stage.json").write_text(json.dumps(state))
+    with pytest.raises(ConfigurationError, match="decompose may not hold 'config'"):
+        stage.load(tmp_path / "stage.json")
 
 
 def test_what_dspy_saved_is_loaded(program, tmp_path):
