@@ -149,7 +149,6 @@ def compile_command(
     from keqa.cli.compile_given import method_of, questions_of, retrieves
     from keqa.cli.console import results
     from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
-    from keqa.programs.embedding import is_built_in
 
     settings = settings_of(
         tries=tries,
@@ -188,8 +187,8 @@ def compile_command(
         from keqa.runs.making import Parts, make, own_of
 
         check_place(out)
-        check_apart(out, place)
         check_writable(place, "--work")
+        check_apart(out, place)
         retriever = open_retriever(index, lm)
         roles: Roles = build_roles(
             lm or "keqa/tiny",
@@ -228,6 +227,8 @@ def compile_command(
     _show(compiled)
     ask = f'Ask with: keqa ask "…" --program {out}'
     told = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
+    from keqa.programs.embedding import is_built_in
+
     # A model that only the folder names would not be opened.
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
     results().print(told + named, markup=False, soft_wrap=True)
