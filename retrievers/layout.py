@@ -16,7 +16,6 @@ process killed at any moment leaves either the index as it was or the new one, c
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import sys

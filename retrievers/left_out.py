@@ -23,8 +23,8 @@ class LeftOut:
     """What of the sources is not in an index.
 
     Attributes:
-        passed_over: Files that nobody expects in an index, by kind, such as ``.png``, ``hidden`` or ``empty``: how many.
-        unread: What should have been read and was not, by reason, such as ``damaged``: how many.
+        passed_over: Files that nobody expects in an index, by kind, such as ``.png``, ``hidden`` or ``empty``.
+        unread: What should have been read and was not, by reason, such as ``damaged``.
         names: What was unread, with the reason of each; the first hundred.
     """
 
@@ -106,7 +106,7 @@ class LeftOutCounter:
 
 
 def shown(text: str) -> str:
-    """A name or message with what no terminal and no UTF-8 file should get, such as ESC or half a character, escaped."""
+    """A name or message with what no terminal and no UTF-8 file should get, such as ESC, escaped."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

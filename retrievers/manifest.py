@@ -59,7 +59,7 @@ class Manifest:
     created: str
     data: str
     commit: int
-    left_out: LeftOut = LeftOut()
+    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
 
     @property
     def language(self) -> str:

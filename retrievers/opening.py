@@ -40,7 +40,8 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
     Raises:
         InputError: The address cannot be one.
         RetrievalError: There is no index, or it is half-built, truncated, or made by an incompatible version.
-        ConfigurationError: A model that it needs was not named or cannot be opened, or a server refuses the credentials.
+        ConfigurationError: A model that it needs was not named or cannot be opened, or a server refuses the
+            credentials.
         MissingExtraError: A package is missing.
     """
     parts = parts_of(address)

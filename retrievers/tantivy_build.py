@@ -89,8 +89,8 @@ def build_index(
         overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what of
-        the sources is not in it.
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        of the sources is not in it.
 
     Raises:
         InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not

@@ -128,8 +128,8 @@ class Encoder:
     def open(cls, settings: EncoderSettings, data: Path, model: str | None = None) -> Encoder:
         """Open the model that questions to an index need, and see that it is the one that the index was built with.
 
-        To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes as
-        a package is opened because an index says so, and every other one because its user does.
+        To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
+        as a package is opened because an index says so, and every other one because its user does.
 
         Args:
             settings: From the manifest.

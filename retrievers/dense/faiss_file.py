@@ -39,7 +39,7 @@ def check_file(path: Path, rows: int, dimension: int, lists: int) -> None:
             _check(_Fields(stream), rows, dimension, lists)
         except (ValueError, struct.error, OSError) as error:
             raise RetrievalError(
-                f"{path} cannot be read: it is not the file of vectors that KEQA writes ({error}). Build the index again"
+                f"{path} cannot be read: it is no file of vectors as KEQA writes it ({error}). Build the index again"
             ) from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from keqa.errors import RetrievalError
@@ -43,7 +43,7 @@ class DenseManifest:
     sources: tuple[str, ...]
     created: str
     data: str
-    left_out: LeftOut = LeftOut()
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def to_json(self) -> str:
         """Return the manifest as it is written to disk."""

@@ -15,7 +15,7 @@ from keqa.errors import InputError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, text_length
-from keqa.untrusted import open_regular
+from keqa.untrusted import MissingFileError, open_regular
 
 MAX_LINE: Final = 64 << 20
 """The most bytes of one line of records: a few kB of a packed file can become gigabytes."""
@@ -108,7 +108,10 @@ def open_binary(path: Path) -> IO[bytes]:
     Raises:
         InputError: It cannot be opened, or is no regular file.
     """
-    stream = open_regular(path, links=True, error=InputError)
+    try:
+        stream = open_regular(path, links=True, error=InputError)
+    except MissingFileError as error:
+        raise InputError(f"{path} cannot be read: there is no such file") from error
     return cast(IO[bytes], _Unpacked(stream)) if path.name.lower().endswith(".gz") else stream
 
 

@@ -108,7 +108,11 @@ def _read_html(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
 
 def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
     import io
+    import logging
 
+    # It warns of what it finds in a file, in the file's words; what cannot be read is told below.
+    if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
     try:
         from pypdf import PdfReader
     except ImportError as error:

@@ -45,7 +45,8 @@ def read_folder(folder: Path, words: int, notice: Notice, left_out: LeftOutCount
         others = ", ".join(f"{count} {kind}" for kind, count in [*told.unread.items(), *told.passed_over.items()][:5])
         raise InputError(
             f"{folder} has no {', '.join(DOCUMENTS)} file that can be read; it has {others or 'nothing at all'} "
-            "(files of records, such as .jsonl, are named one by one)" + "".join(f"\n  {name}" for name in told.names[:5])
+            "(files of records, such as .jsonl, are named one by one)"
+            + "".join(f"\n  {name}" for name in told.names[:5])
         )
 
 
@@ -91,7 +92,7 @@ def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftO
         left_out.unread(path, "links that lead nowhere", f"{path} is a link that leads nowhere")
         return False
     if folder:
-        left_out.unread(path, "links to folders", f"{path} is a link to a folder, which is not followed: name the folder")
+        left_out.unread(path, "links to folders", f"{path} is a link to a folder, which is not followed")
         return False
     if plain_suffix(path) in DOCUMENTS and os.path.commonpath((root, target)) != root:
         left_out.unread(path, "links out of the folder", f"{path} is a link to a file outside, which is not followed")
