@@ -186,6 +186,9 @@ def _flat(data: Path) -> tuple[tuple[int, int], Search]:
 
     def search(queries: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
         found: tuple[Vectors, NDArray[np.int64]] = faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
+        # All vectors are compared, so the best are there, unless their numbers are none.
+        if (found[1] < 0).any():
+            raise ValueError("the vectors are damaged; build the index again")
         return found
 
     return vectors.shape, search
