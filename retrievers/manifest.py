@@ -180,9 +180,9 @@ def _value(value: Any, kind: Any, where: str, name: str) -> Any:
     if plain not in (int, str) or type(value) is not plain:
         expected = getattr(origin or kind, "__name__", str(kind)).lower()
         raise RetrievalError(f"{where}: {name} must be {expected}, found {str(value)[:60]!r}")
-    if plain is int and not 0 <= value <= _LARGEST_NUMBER:
+    if isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER:
         raise RetrievalError(f"{where}: {name} must be a number from 0 on, found {value}")
-    if plain is str and len(value) > _LONGEST_TEXT:
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         raise RetrievalError(f"{where}: {name} has {len(value):,} characters, {_LONGEST_TEXT:,} at most")
     return value
 

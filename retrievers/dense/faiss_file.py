@@ -114,4 +114,4 @@ def _listed(fields: _Fields, lists: int) -> int:
         if numbers != sorted(set(numbers)) or any(number >= lists for number in numbers):
             raise ValueError("a list that is not there")
         return sum(pairs[1::2])
-    raise ValueError(f"a table of lists {kind!r} of {length}")
+    raise ValueError(f"a table of lists {kind!r} of {length!r}")
