@@ -199,7 +199,7 @@ def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = 
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
         raise InputError(f"{folder} cannot be created: {there} is a file. Name another folder for the index")
-    if not os.access(there, os.W_OK | os.X_OK):
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise InputError(
             f"{there} cannot be written to: there are no rights to, or it is read-only. Name a folder for the index "
             "in which you may write"

@@ -143,6 +143,6 @@ def test_an_index_of_other_sources_is_replaced_by_force_only(documents, tmp_path
 
 
 def test_a_place_that_cannot_be_written_to_is_told_before_any_work(documents, tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode: not mode & os.W_OK)
+    monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & os.W_OK)
     monkeypatch.setattr("keqa.retrievers.readers.Corpus.__next__", lambda self: pytest.fail("documents were read"))
     assert "Name a folder for the index in which you may write" in str(failing(documents, "--out", tmp_path / "index"))

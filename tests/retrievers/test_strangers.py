@@ -194,7 +194,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_any_work(index, tmp_pa
         pytest.fail("passages were read")
         yield
 
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: False)
     for place in (index, tmp_path / "new" / "index"):
         with pytest.raises(
             InputError, match=r"cannot be written to.*read-only. Name a folder .* in which you may write"
