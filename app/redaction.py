@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["HOST", "REPLACED", "record_without_secrets", "without_folders", "without_secrets"]
 
 REPLACED = "<address>"
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>]+", re.IGNORECASE)
 # Numbers of lines, times and ratios follow a colon too: a host has a dot in it, and no file's ending, or "host" before.
 HOST = re.compile(
     r"""
-    \[[0-9a-f:.]*:[0-9a-f:.]*(?:%\w+)?\]:\d{1,5}        # [::1]:9300
+    \[[0-9a-f:.]{0,45}:[0-9a-f:.]{0,45}(?:%\w{1,20})?\]:\d{1,5}        # [::1]:9300
     | (?<=host=)(?:'[^']+'|"[^"]+"|[^\s'",)]+)        # host='es-1', port=9200
     | (?<=host\ )[\w.-]+:\d{1,5}(?!\w)
     | (?<![\w.-])(?:[\w.-]+/)?\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\w)(?::\d{1,5})?        # host/10.0.0.5:9300

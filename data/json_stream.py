@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.retrievers.readers.common import open_binary
+from keqa.retrievers.readers.common import MAX_LINE, READ_ERRORS, open_binary
 
 __all__ = ["elements"]
 
@@ -50,6 +50,7 @@ class _Text:
         self.stream = open_binary(path)
         self.decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self.buffer, self.place, self.lines, self.ended = "", 0, 1, False
+        self.number = 1
 
     def __enter__(self) -> _Text:
         return self
@@ -61,12 +62,14 @@ class _Text:
         """Read on, at least as much as is unread, so that a long element is tried a few times only."""
         self.lines += self.buffer.count("\n", 0, self.place)
         self.buffer, self.place = self.buffer[self.place :], 0
+        if len(self.buffer) > MAX_LINE:
+            raise self.error(f"longer than {MAX_LINE >> 20} MiB, the most that is read of one", self.number)
         try:
             data = self.stream.read(max(self.chunk, len(self.buffer)))
             self.buffer += self.decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first") from error
-        except (OSError, EOFError) as error:
+        except READ_ERRORS as error:
             raise InputError(f"{self.path} cannot be read: {error}") from error
         self.ended = not data
 
@@ -89,16 +92,19 @@ class _Text:
 
     def value(self, number: int) -> Any:
         """The value at `place`, which is moved behind it."""
+        self.number = number
         while True:
             try:
                 value, end = json.JSONDecoder().raw_decode(self.buffer, self.place)
-            except (RecursionError, ValueError) as error:
+            except json.JSONDecodeError as error:
                 if not self.ended:
                     self.more()
                     continue
-                line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
-                said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-                raise self.error(f"malformed JSON ({said})", number, self.lines + line - 1) from error
+                line = self.lines + error.lineno - 1
+                raise self.error(f"malformed JSON ({error.msg})", number, line) from error
+            except (RecursionError, ValueError) as error:
+                # Nested too deeply, or a number of thousands of digits: what follows makes neither better.
+                raise self.error(f"malformed JSON ({error})", number) from error
             # A number that the end of what was read cuts off looks complete; what follows a value tells.
             if self.ended or self.buffer[end : end + 1] in (",", "]"):
                 self.place = end

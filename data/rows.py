@@ -12,9 +12,13 @@ from typing import Any
 
 from keqa.data.json_stream import elements
 from keqa.errors import InputError
-from keqa.retrievers.readers.common import open_binary, read_lines
+from keqa.retrievers.readers.common import READ_ERRORS, open_binary, read_lines, read_whole
 
 __all__ = ["Row", "json_document", "json_lines", "json_list", "table"]
+
+
+# A document of JSON is held in memory as a whole, with what is made of it.
+_LARGEST = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def json_list(path: Path) -> Iterator[Row]:
     with open_binary(path) as stream:
         try:
             opening = stream.read(1024).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-        except (OSError, EOFError) as error:
+        except READ_ERRORS as error:
             raise InputError(f"{path} cannot be read: {error}") from error
     if opening != b"[":
         yield from json_lines(path)
@@ -79,18 +83,16 @@ def json_document(path: Path) -> Any:
     Raises:
         InputError: It cannot be read or is malformed; the message names the line.
     """
-    with open_binary(path) as stream:
-        try:
-            return json.loads(stream.read().removeprefix(b"\xef\xbb\xbf"))
-        except json.JSONDecodeError as error:
-            what = f"malformed JSON ({error.msg} at column {error.colno})"
-            raise InputError(f"{path}, line {error.lineno}: {what}") from error
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first") from error
-        except (RecursionError, ValueError) as error:
-            raise InputError(f"{path}: malformed JSON ({error})") from error
-        except (OSError, EOFError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from error
+    data = read_whole(path, _LARGEST)
+    try:
+        return json.loads(data.removeprefix(codecs.BOM_UTF8))
+    except json.JSONDecodeError as error:
+        what = f"malformed JSON ({error.msg} at column {error.colno})"
+        raise InputError(f"{path}, line {error.lineno}: {what}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first") from error
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{path}: malformed JSON ({error})") from error
 
 
 def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:

@@ -6,20 +6,23 @@ from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.dense import DenseManifest, DenseRetriever, build_dense
 from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
+from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.opening import Index, open_index
-from keqa.retrievers.readers import read_corpus
+from keqa.retrievers.readers import Corpus, read_corpus
 from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
 from keqa.retrievers.tantivy_index import TantivyRetriever
 
 __all__ = [
     "CachingRetriever",
+    "Corpus",
     "DenseManifest",
     "DenseRetriever",
     "Hit",
     "HybridManifest",
     "HybridRetriever",
     "Index",
+    "LeftOut",
     "Manifest",
     "Passage",
     "Retriever",

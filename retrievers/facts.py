@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from keqa.retrievers.manifest import DENSE
-from keqa.retrievers.opening import engine_of, is_remote, parts_of
+from keqa.retrievers.opening import engine_of, folder_and_model, is_remote, parts_of
 
 __all__ = ["facts_of"]
 
 # They are about the files, and are told otherwise.
-_LEFT_OUT = ("schema_version", "data", "commit")
+_OF_FILES = ("schema_version", "data", "commit")
 
 
 def facts_of(address: Path | str) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def facts_of(address: Path | str) -> list[dict[str, Any]]:
         ConfigurationError: A server refuses the credentials.
         MissingExtraError: A package is missing.
     """
-    return [_remote(part) if is_remote(part) else _folder(Path(part)) for part in parts_of(address)]
+    return [_remote(part) if is_remote(part) else _folder(folder_and_model(part)[0]) for part in parts_of(address)]
 
 
 def _folder(folder: Path) -> dict[str, Any]:
@@ -61,4 +61,6 @@ def _remote(address: str) -> dict[str, Any]:
 
 def _entries(manifest: Any) -> dict[str, Any]:
     entries = dataclasses.asdict(manifest)
-    return {name: value for name, value in entries.items() if name not in _LEFT_OUT}
+    if not manifest.left_out:
+        del entries["left_out"]
+    return {name: value for name, value in entries.items() if name not in _OF_FILES}

@@ -16,16 +16,18 @@ process killed at any moment leaves either the index as it was or the new one, c
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.left_out import shown
+from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
+from keqa.untrusted import MissingFileError, parse_json, read_file
 
 MANIFEST = "manifest.json"
 NEXT_MANIFEST = "manifest.next.json"
@@ -33,6 +35,8 @@ BUILDING = "building.json"
 LOCK = "lock"
 DATA_PREFIX = "data-"
 _REMOVED_PREFIX = ".removed-"
+# A manifest names the sources, which a shell may have made thousands of.
+_LARGEST_NOTE = 64 << 20
 
 
 def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest | None:
@@ -51,13 +55,62 @@ def read_text(folder: Path, name: str = MANIFEST) -> str | None:
     Raises:
         RetrievalError: The file cannot be read.
     """
-    path = folder / name
     try:
-        return path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
+        return read_file(folder, name, _LARGEST_NOTE, error=RetrievalError).decode()
+    except MissingFileError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RetrievalError(f"{path} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise RetrievalError(f"{folder / name} cannot be read: {error}") from error
+
+
+def read_bytes(data: Path, name: str, limit: int) -> bytes:
+    """The content of a small file in a data folder, which must be there.
+
+    Raises:
+        RetrievalError: It is not there, is larger than it can be, or cannot be read.
+    """
+    try:
+        return read_file(data, name, limit, error=RetrievalError)
+    except MissingFileError as error:
+        raise RetrievalError(f"{error}: the index is broken, build it again") from error
+
+
+def read_note(folder: Path, name: str) -> dict[str, Any]:
+    """What a file of JSON beside the manifest says, such as that of a build under way; empty where it says nothing.
+
+    Such a file may come from anyone as the index may, so a data folder that it names is one inside the index.
+    """
+    try:
+        text = read_text(folder, name)
+        note = None if text is None else parse_json(text, folder / name, error=RetrievalError)
+    except RetrievalError:
+        return {}
+    if not isinstance(note, dict) or not is_data_name(str(note.get("data", "?"))):
+        return {}
+    return note
+
+
+def data_folder(folder: Path, name: str) -> Path:
+    """The data folder of an index, which holds regular files and nothing else.
+
+    Args:
+        folder: Of the index.
+        name: Of the data folder, from the manifest.
+
+    Raises:
+        RetrievalError: It is not there, or it or something in it is a link, a folder, a pipe or a device.
+    """
+    data = folder / name
+    try:
+        if data.is_symlink():
+            raise RetrievalError(f"{data} is a link; an index keeps its files in its own folder")
+        with os.scandir(data) as entries:
+            odd = next((entry.name for entry in entries if not entry.is_file(follow_symlinks=False)), None)
+    except OSError as error:
+        raise RetrievalError(f"the index in {folder} is broken: {data} cannot be read: {error}") from error
+    if odd is not None:
+        raise RetrievalError(f"{data} holds {odd!r}, which is no regular file: the index is not opened")
+    return data
 
 
 def no_index(folder: Path) -> RetrievalError:
@@ -104,7 +157,9 @@ def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         try:
-            with temporary.open("w", encoding="utf-8") as stream:
+            # A link in its place, in a folder from elsewhere, would lead the writing to another file.
+            temporary.unlink(missing_ok=True)
+            with temporary.open("x", encoding="utf-8") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -127,31 +182,109 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def claim(folder: Path) -> None:
-    """Create the folder of an index, or make sure that an existing one may be replaced.
+def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:
+    """Make sure, before anything is done, that an index can be built in a folder. Nothing is created.
+
+    Args:
+        folder: Where the index is to be.
+        sources: What it is to be made of.
+        overwrite: Whether an index that was made of other sources may be replaced.
 
     Raises:
-        InputError: The path is a file, or a folder with something else in it.
+        InputError: The path is a file, a folder that cannot be written to, one with something else in it, or an index
+            of other sources.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder for the index")
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not there.is_dir():
+        raise InputError(f"{folder} cannot be created: {there} is a file. Name another folder for the index")
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise InputError(
+            f"{there} cannot be written to: there are no rights to, or it is read-only. Name a folder for the index "
+            "in which you may write"
+        )
+    if folder != there:
+        return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         entries = {entry.name for entry in folder.iterdir()}
     except OSError as error:
-        raise InputError(f"{folder} cannot be used for an index: {error}") from error
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
     if entries - {LOCK} and not _is_ours(folder):
         raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
+    earlier = _sources_of(folder)
+    if earlier is not None and not overwrite:
+        refuse_other_sources(str(folder), earlier, sources)
+
+
+def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[str]) -> None:
+    """Refuse to replace an index by one of other files and folders; what is in them may have changed.
+
+    Args:
+        place: Where the index is.
+        earlier: What it was made of.
+        sources: What the new one is to be made of.
+
+    Raises:
+        InputError: These are others.
+    """
+    if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
+        return
+    more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
+    of = ", ".join(shown(source)[:200] for source in earlier[:3]) + more
+    raise InputError(
+        f"{place} holds an index of other sources ({of or 'passages that a program gave'}); it is left alone. Name "
+        "another place, or replace it with --force (in Python overwrite=True)"
+    )
+
+
+def _sources_of(folder: Path) -> list[str] | None:
+    """What the index in a folder was made of; None where there is none, or it does not say."""
+    try:
+        text = read_text(folder)
+        values = None if text is None else parse_json(text, folder / MANIFEST, error=RetrievalError)
+    except RetrievalError:
+        return None
+    sources = values.get("sources") if isinstance(values, dict) else None
+    return sources if isinstance(sources, list) and all(isinstance(one, str) for one in sources) else None
+
+
+def claim(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:
+    """Create the folder of an index, for its owner only, or make sure that an existing one may be replaced.
+
+    Args:
+        folder: See `check_place`.
+        sources: See `check_place`.
+        overwrite: See `check_place`.
+
+    Raises:
+        InputError: See `check_place`.
+    """
+    check_place(folder, sources, overwrite=overwrite)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # An index holds passages; who wants others to read it gives them the right.
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
 
 
 def _is_ours(folder: Path) -> bool:
-    """Tell an index, finished or not, from anything else, by content rather than by the name of a file."""
+    """Tell an index, finished or not, from anything else, by content rather than by the name of a file.
+
+    Raises:
+        InputError: What would tell cannot be read.
+    """
     for name in (MANIFEST, BUILDING):
         try:
-            values = json.loads((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            text = read_text(folder, name)
+        except RetrievalError as error:
+            raise InputError(f"whether {folder} holds an index cannot be told: {error}. Name another folder") from error
+        try:
+            values = None if text is None else parse_json(text, folder / name, error=RetrievalError)
+        except RetrievalError:
             continue
-        if isinstance(values, dict) and values.get("format") in ("keqa-index", "keqa-build"):
+        if isinstance(values, dict) and values.get("format") in (FORMAT, "keqa-build"):
             return True
     return False
 
@@ -186,13 +319,16 @@ def exclusive(folder: Path) -> Iterator[None]:
         RetrievalError: Another process holds it.
     """
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(folder / LOCK, flags, 0o644)
     except OSError as error:
         raise RetrievalError(f"{folder} cannot be changed: {error}") from error
     try:
         try:
             _lock(descriptor)
         except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                raise RetrievalError(f"{folder} cannot be locked: {error}. Name a folder on another disk") from error
             raise RetrievalError(f"another process is building or changing {folder}: wait for it, or end it") from error
         yield
     finally:

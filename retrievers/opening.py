@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever
     from keqa.retrievers.tantivy_index import TantivyRetriever
 
-__all__ = ["JOINT", "Index", "engine_of", "open_index", "parts_of"]
+__all__ = ["JOINT", "MODEL", "Index", "engine_of", "folder_and_model", "open_index", "parts_of"]
 
 Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever"
 
@@ -23,23 +23,42 @@ JOINT = ","
 """Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""
 
 
-def open_index(address: Path | str) -> Index:
+MODEL = "@"
+"""Stands between the folder of a dense index and the model of its questions."""
+
+
+def open_index(address: Path | str, *, model: str | None = None) -> Index:
     """Open a finished index, whatever built it.
 
     Args:
         address: The folder of an embedded or dense index; ``elasticsearch://host:9200/name``; or two or more of these
-            joined by commas, whose passages are then ranked together (reciprocal rank fusion).
+            joined by commas, whose passages are then ranked together (reciprocal rank fusion). A dense index of any
+            model but the one that comes as a package is named with it: ``folder@model``.
+        model: The model that encodes the questions to a dense index, by name or folder, where the address has none. It
+            is never taken from the index, which may come from anyone.
 
     Raises:
         InputError: The address cannot be one.
         RetrievalError: There is no index, or it is half-built, truncated, or made by an incompatible version.
-        ConfigurationError: A model that it needs cannot be opened, or a server refuses the credentials.
+        ConfigurationError: A model that it needs was not named or cannot be opened, or a server refuses the
+            credentials.
         MissingExtraError: A package is missing.
     """
     parts = parts_of(address)
     if len(parts) > 1:
-        return HybridRetriever([_open(part) for part in parts])
-    return _open(parts[0])
+        return HybridRetriever([_open(part, model) for part in parts])
+    return _open(parts[0], model)
+
+
+def folder_and_model(address: str) -> tuple[Path, str | None]:
+    """The folder of an index, and the model that its address names; a folder that is there may have any name."""
+    if not Path(address).is_dir():
+        place = address.find(MODEL)
+        while place >= 0:
+            if address[place + 1 :] and Path(address[:place]).is_dir():
+                return Path(address[:place]), address[place + 1 :]
+            place = address.find(MODEL, place + 1)
+    return Path(address), None
 
 
 def parts_of(address: Path | str) -> list[str]:
@@ -87,19 +106,20 @@ def engine_of(folder: Path) -> str:
         raise no_index(folder)
     engine, _ = parse(text, str(folder / MANIFEST))
     if engine not in (EMBEDDED, DENSE):
-        raise RetrievalError(f"the index in {folder} is of the engine {engine}, which this version does not know")
+        raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
     return engine
 
 
-def _open(address: str) -> TantivyRetriever | DenseRetriever | ElasticsearchRetriever:
+def _open(address: str, model: str | None) -> TantivyRetriever | DenseRetriever | ElasticsearchRetriever:
     if is_remote(address):
         from keqa.retrievers.elasticsearch import ElasticsearchRetriever
 
         return ElasticsearchRetriever.open(address)
-    if engine_of(Path(address)) == DENSE:
+    folder, named = folder_and_model(address)
+    if engine_of(folder) == DENSE:
         from keqa.retrievers.dense import DenseRetriever
 
-        return DenseRetriever.open(address)
+        return DenseRetriever.open(folder, named or model)
     from keqa.retrievers.tantivy_index import TantivyRetriever
 
-    return TantivyRetriever.open(address)
+    return TantivyRetriever.open(folder)

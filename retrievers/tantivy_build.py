@@ -33,10 +33,12 @@ from keqa.retrievers.layout import (
     disk_errors,
     exclusive,
     read_manifest,
+    read_note,
     remove_if_unused,
     remove_stale,
     write_atomically,
 )
+from keqa.retrievers.left_out import LeftOut, left_out_of
 from keqa.retrievers.manifest import SCHEMA_VERSION, Manifest, SourceHash
 from keqa.retrievers.tantivy_engine import (
     Opened,
@@ -69,6 +71,7 @@ def build_index(
     notice: Notice | None = None,
     sources: Sequence[str] = (),
     name: str | None = None,
+    overwrite: bool = False,
 ) -> Manifest:
     """Build an index, and publish it only when it is finished.
 
@@ -83,18 +86,21 @@ def build_index(
         notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
         sources: Where the passages come from, for the manifest.
         name: Name of the index; the folder's name by default.
+        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index.
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        of the sources is not in it.
 
     Raises:
-        InputError: There are no passages, one has no id, or ``out`` holds something that is not an index.
+        InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not
+            an index, or one of other sources.
         RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
     """
     folder = Path(out)
     tell = notice or _LOG.warning
     fixed = None if language == "auto" else settings_for(language)
-    claim(folder)
+    claim(folder, sources, overwrite=overwrite)
     with exclusive(folder):
         try:
             _tell_of_interruption(folder, tell)
@@ -102,7 +108,8 @@ def build_index(
             sample = list(itertools.islice(stream, _SAMPLE))
             settings = fixed or settings_for(detect_language(sample))
             build = _Build(folder, settings, progress, tell)
-            manifest = build.run(itertools.chain(sample, stream), tuple(sources), name or folder.resolve().name)
+            of = _Origin(name or folder.resolve().name, tuple(sources), passages)
+            manifest = build.run(itertools.chain(sample, stream), of)
         except BaseException:
             _clean_up(folder)
             raise
@@ -116,10 +123,7 @@ def _tell_of_interruption(folder: Path, tell: Notice) -> None:
     marker = folder / BUILDING
     published = _published(folder)
     if marker.exists():
-        try:
-            begun = json.loads(marker.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            begun = {}
+        begun = read_note(folder, BUILDING)
         if published is None or begun.get("data") != published.data:
             tell(
                 f"an earlier build of {folder}, begun {begun.get('started', 'before')}, was interrupted: building anew"
@@ -147,6 +151,20 @@ def _clean_up(folder: Path) -> None:
     remove_if_unused(folder)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Origin:
+    """What an index is called and made of."""
+
+    name: str
+    sources: tuple[str, ...]
+    passages: Iterable[Passage]
+
+    @property
+    def left_out(self) -> LeftOut:
+        """What of the sources is not in the passages, which have all been read."""
+        return left_out_of(self.passages)
+
+
 class _Build:
     """One run of building."""
 
@@ -159,7 +177,7 @@ class _Build:
         self._tell = tell
         self._chinese = 0
 
-    def run(self, passages: Iterable[Passage], sources: tuple[str, ...], name: str) -> Manifest:
+    def run(self, passages: Iterable[Passage], of: _Origin) -> Manifest:
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         data = self._folder / f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
         marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
@@ -172,15 +190,16 @@ class _Build:
             raise InputError("there are no passages to index: the corpus is empty")
         manifest = Manifest(
             schema_version=SCHEMA_VERSION,
-            name=name,
+            name=of.name,
             analyzer=self._settings,
             passages=count,
             renamed=intake.renamed,
             source_hash=intake.source_hash.hexdigest(),
-            sources=sources,
+            sources=of.sources,
             created=started,
             data=data.name,
             commit=commit_stamp(data),
+            left_out=of.left_out,
         )
         write_atomically(self._folder / MANIFEST, manifest.to_json())
         (self._folder / NEXT_MANIFEST).unlink(missing_ok=True)

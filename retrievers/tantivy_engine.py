@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, register
 from keqa.retrievers.base import Passage
-from keqa.retrievers.layout import NEXT_MANIFEST, no_index, read_manifest
+from keqa.retrievers.layout import NEXT_MANIFEST, data_folder, no_index, read_bytes, read_manifest
 from keqa.retrievers.manifest import Manifest
+from keqa.untrusted import parse_json
 
 if TYPE_CHECKING:
     import tantivy
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # Another process may be between its commit and its new manifest, or have just replaced the data folder.
 _ATTEMPTS = 20
 _PAUSE = 0.05
+# An entry for each segment; an index has dozens.
+_META = "meta.json"
+_LARGEST_META = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,13 @@ def commit_stamp(data: Path) -> int:
         RetrievalError: The engine's own record is missing or broken.
     """
     try:
-        return int(json.loads((data / "meta.json").read_text(encoding="utf-8"))["opstamp"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        record = parse_json(read_bytes(data, _META, _LARGEST_META), data / _META, error=RetrievalError)
+    except RetrievalError as error:
         raise RetrievalError(f"the index in {data} is broken: {error}") from error
+    stamp = record.get("opstamp") if isinstance(record, dict) else None
+    if type(stamp) is not int:
+        raise RetrievalError(f"the index in {data} is broken: meta.json has no operation stamp")
+    return stamp
 
 
 def open_checked(folder: Path) -> Opened:
@@ -122,7 +129,7 @@ def open_checked(folder: Path) -> Opened:
 def _open(folder: Path, manifest: Manifest) -> Opened:
     from tantivy import Index
 
-    data = folder / manifest.data
+    data = data_folder(folder, manifest.data)
     stamp = commit_stamp(data)
     with engine_errors(f"the index in {folder} cannot be opened; build it again"):
         index = Index.open(str(data))
@@ -131,6 +138,9 @@ def _open(folder: Path, manifest: Manifest) -> Opened:
         register(index, manifest.analyzer)
         index.reload()
         found = index.searcher().num_docs
+        fields = index.schema == make_schema(manifest.analyzer)
+    if not fields:
+        raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
     if not data.exists():
         raise RetrievalError(f"the index in {folder} was replaced while it was opened")
     if stamp != manifest.commit:

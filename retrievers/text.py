@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # Han ideographs with their extensions, and kana: written without spaces, so each character is counted.
 UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
@@ -14,6 +15,8 @@ WORD_LENGTH = 5
 CHARACTER_LENGTH = 3
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Up to this length, no run of combining marks costs anything that could be measured.
+_MARKED = 2000
 _INVALID = re.compile("[\ud800-\udfff\ufeff]")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
@@ -34,7 +37,22 @@ def clean_text(value: object) -> str:
     # faster than the patterns are searched for. What the patterns match is never printable.
     if not text.isprintable():
         text = _INVALID.sub("", _CONTROL.sub(" ", text.replace("\r\n", "\n")))
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    if text.isascii():
+        return text
+    if len(text) > _MARKED:
+        text = _long_marks().sub(r"\1", text)
+    return unicodedata.normalize("NFC", text)
+
+
+@lru_cache(maxsize=1)
+def _long_marks() -> re.Pattern[str]:
+    """Matches a run of more combining marks than any writing has.
+
+    To compose a text takes time with the square of such a run. Thirty is the bound of Unicode's own format for that
+    (UAX 15, section 13).
+    """
+    marks = "".join(mark for mark in map(chr, range(0x300, 0x20000)) if unicodedata.combining(mark))
+    return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
 
 def one_line(text: str) -> str:

@@ -55,6 +55,11 @@ def index(
         str | None, typer.Option(help="en, zh, or auto to tell from the text.", show_default="auto")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the index; the folder's by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an index that was made of other sources.")] = False,
+    skip_unreadable: Annotated[
+        bool,
+        typer.Option("--skip-unreadable", help="End with exit code 0 although something could not be read."),
+    ] = False,
     model: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +109,10 @@ def index(
     is already there stays in place until then. After a kill, the same command goes on where a dense index or one of
     Elasticsearch was.
 
+    What could not be read is counted and named at the end, and in the index. Where that should have been read (a
+    damaged PDF, a folder without rights, a link that leads elsewhere), the index is made of the rest and the exit code
+    is 1.
+
     keqa index info ADDRESS tells what an index is.
     """
     from keqa.cli.indexing import build
@@ -121,7 +130,7 @@ def index(
         "shards": shards,
         "replicas": replicas,
     }
-    build(engine, sources, name, _taken(engine, given))
+    build(engine, sources, name, _taken(engine, given), force=force, skip_unreadable=skip_unreadable)
 
 
 def _taken(engine: str, given: dict[str, Any]) -> dict[str, Any]:

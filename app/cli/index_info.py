@@ -27,7 +27,8 @@ def info(
         str,
         typer.Argument(
             metavar="ADDRESS",
-            help="The folder of an index, elasticsearch://host:9200/name, or several with commas.",
+            help="The folder of an index (FOLDER@MODEL to search a dense one), elasticsearch://host:9200/name, or "
+            "several with commas.",
             show_default=False,
         ),
     ],

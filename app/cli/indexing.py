@@ -14,36 +14,73 @@ if TYPE_CHECKING:
 
 __all__ = ["build"]
 
+# So many files are named at the end; the manifest names more of them.
+_NAMED = 20
+
 Tell = Callable[[str], None]
 Progress = Callable[..., None]
 """How many passages are done, and of how many where that is known."""
 
 
-def build(engine: str, sources: Sequence[Path], name: str | None, options: Mapping[str, Any]) -> None:
-    """Build an index and say how to ask it.
+def build(
+    engine: str,
+    sources: Sequence[Path],
+    name: str | None,
+    options: Mapping[str, Any],
+    *,
+    force: bool = False,
+    skip_unreadable: bool = False,
+) -> None:
+    """Build an index, say how to ask it and what is not in it.
 
     Args:
         engine: Which.
         sources: Files and folders.
         name: Name of the index.
         options: Those of the engine.
+        force: Whether an index of other sources is replaced.
+        skip_unreadable: Whether what could not be read is no failure.
 
     Raises:
         InputError: An option is missing, or a source cannot be read.
         RetrievalError: The index cannot be built.
+        typer.Exit: The index is there, without something that should have been read.
     """
-    from keqa.cli.console import results
+    import typer
+
+    from keqa.cli.console import results, status
 
     place = _placed(engine, name, options)
     with _progress() as (progress, tell):
-        manifest = _built(engine, sources, name, place, options, progress, tell)
+        manifest = _built(engine, sources, name, place, {**options, "overwrite": force}, progress, tell)
     noun = "passage" if manifest.passages == 1 else "passages"
     kind = getattr(manifest, "language", None) or f"{engine}, {manifest.encoder.model}"  # type: ignore[union-attr]
+    address = _address(place, manifest)
     results().print(
-        f'Indexed {manifest.passages:,} {noun} ({kind}) into {place}. Ask with: keqa ask "…" --index {place} --lm …',
+        f'Indexed {manifest.passages:,} {noun} ({kind}) into {place}. Ask with: keqa ask "…" --index {address} --lm …',
         markup=False,
         soft_wrap=True,
     )
+    for line in manifest.left_out.lines(_NAMED):
+        status().print(line, style="yellow", markup=False, soft_wrap=True)
+    if manifest.left_out.unexpected and not skip_unreadable:
+        status().print(
+            f"{manifest.left_out.unexpected} of the sources should be in the index and could not be read, so this ends "
+            "with exit code 1; with --skip-unreadable it does not. keqa index info names them again",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(1)
+
+
+def _address(place: str, manifest: Manifest | DenseManifest) -> str:
+    """How the index is named to search it: with the model of its questions, where that is to be named."""
+    from keqa.retrievers.dense.models import LOCAL
+    from keqa.retrievers.opening import MODEL
+
+    encoder = getattr(manifest, "encoder", None)
+    return place if encoder is None or encoder.query_model == LOCAL else f"{place}{MODEL}{encoder.query_model}"
 
 
 def _placed(engine: str, name: str | None, options: Mapping[str, Any]) -> str:
@@ -70,7 +107,7 @@ def _built(
 ) -> Manifest | DenseManifest:
     from keqa.retrievers import build_dense, build_index, read_corpus
 
-    passages = read_corpus(sources, notice=tell)
+    passages = read_corpus(sources, notice=tell, summary=False)
     own = {option: value for option, value in options.items() if option not in ("out", "url")}
     shared: dict[str, Any] = {"progress": progress, "notice": tell, "sources": [str(source) for source in sources]}
     if engine == "dense":

@@ -18,7 +18,8 @@ from keqa.retrievers.dense.passages import PassageFile
 from keqa.retrievers.dense.vectors import VectorFile, drop_unused, finish, settings_for
 from keqa.retrievers.dense.work import Work, begin, clean_up
 from keqa.retrievers.intake import Notice
-from keqa.retrievers.layout import MANIFEST, claim, exclusive, write_atomically
+from keqa.retrievers.layout import MANIFEST, check_place, claim, exclusive, write_atomically
+from keqa.retrievers.left_out import left_out_of
 from keqa.retrievers.manifest import SCHEMA_VERSION
 
 __all__ = ["FLAT_LIMIT", "SHARD", "build_dense"]
@@ -54,6 +55,7 @@ def build_dense(
     notice: Notice | None = None,
     sources: Sequence[str] = (),
     name: str | None = None,
+    overwrite: bool = False,
 ) -> DenseManifest:
     """Build a dense index, and publish it only when it is finished.
 
@@ -75,12 +77,15 @@ def build_dense(
         notice: Called with what the user should know; logged by default.
         sources: Where the passages come from, for the manifest.
         name: Name of the index; the folder's name by default.
+        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index.
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        of the sources is not in it.
 
     Raises:
-        InputError: There are no passages, one has no id, or ``out`` holds something that is not an index.
+        InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not
+            an index, or one of other sources.
         ConfigurationError: A model cannot be opened, or the two are no pair.
         RetrievalError: Another process works on the index, or it cannot be written.
         MissingExtraError: A package is missing.
@@ -88,6 +93,7 @@ def build_dense(
     if shard < 1:
         raise InputError(f"a shard holds at least one passage, not {shard}")
     folder, tell = Path(out), notice or _LOG.warning
+    check_place(folder, sources, overwrite=overwrite)
     encoder = Encoder.choose(
         model,
         query_model=query_model,
@@ -96,13 +102,19 @@ def build_dense(
         separator=separator,
         similarity=similarity,
     )
-    claim(folder)
+    claim(folder, sources, overwrite=overwrite)
     with exclusive(folder):
         try:
             settings = {**dataclasses.asdict(encoder.settings), "shard": shard}
             work = begin(folder, passages, settings, encoder.passage_probe(), tell)
             _encode(work, encoder, shard, progress or (lambda done, of: None))
-            manifest = _publish(folder, work, encoder, flat_limit, tuple(sources), name or folder.resolve().name)
+            manifest = dataclasses.replace(
+                _manifest(work, encoder, flat_limit),
+                name=name or folder.resolve().name,
+                sources=tuple(sources),
+                left_out=left_out_of(passages),
+            )
+            _publish(folder, work, encoder, manifest)
         finally:
             # Encoded shards stay for the next call; all else that a failure left goes.
             clean_up(folder)
@@ -125,24 +137,24 @@ def _encode(work: Work, encoder: Encoder, shard: int, progress: Progress) -> Non
         vectors.append(rows)
 
 
-def _publish(
-    folder: Path, work: Work, encoder: Encoder, flat_limit: int, sources: tuple[str, ...], name: str
-) -> DenseManifest:
-    vectors = settings_for(work.count, flat_limit)
-    finish(work.data, vectors)
-    encoder.save_probe(work.data)
-    manifest = DenseManifest(
+def _manifest(work: Work, encoder: Encoder, flat_limit: int) -> DenseManifest:
+    """The manifest of what was encoded, before it has a name."""
+    return DenseManifest(
         schema_version=SCHEMA_VERSION,
-        name=name,
+        name="",
         encoder=encoder.settings,
-        vectors=vectors,
+        vectors=settings_for(work.count, flat_limit),
         passages=work.count,
         renamed=work.renamed,
         source_hash=work.source_hash,
-        sources=sources,
+        sources=(),
         created=work.started,
         data=work.data.name,
     )
+
+
+def _publish(folder: Path, work: Work, encoder: Encoder, manifest: DenseManifest) -> None:
+    finish(work.data, manifest.vectors)
+    encoder.save_probe(work.data)
     write_atomically(folder / MANIFEST, manifest.to_json())
-    drop_unused(work.data, vectors)
-    return manifest
+    drop_unused(work.data, manifest.vectors)

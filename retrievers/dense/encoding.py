@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +12,19 @@ import numpy as np
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, open_model
-from keqa.retrievers.layout import disk_errors
+from keqa.retrievers.layout import disk_errors, read_bytes
+from keqa.retrievers.left_out import shown
+from keqa.untrusted import parse_npy
 
 __all__ = ["Encoder", "EncoderSettings", "same_weights"]
 
 SIMILARITIES = ("cosine", "dot")
+_LARGEST_DIMENSION = 65_536
 
 # Any question will do: it tells whether a model gives the vectors that it gave when an index was built.
 _PROBE = "Who wrote the first program, and for which machine?"
 _SAVED = "probe.npy"
+_LARGEST_PROBE = 4096 + 4 * _LARGEST_DIMENSION
 # Another machine, or its graphics card, rounds otherwise.
 _SAME = 0.99
 # Two states of one model in training are this close; one model is closer to itself wherever it runs.
@@ -48,6 +52,13 @@ class EncoderSettings:
     separator: str
     similarity: str
     dimension: int
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with settings that were read from a manifest."""
+        if self.similarity not in SIMILARITIES:
+            yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
+        if not 1 <= self.dimension <= _LARGEST_DIMENSION:
+            yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
 
 
 class Encoder:
@@ -114,31 +125,45 @@ class Encoder:
         return cls(settings, for_queries, for_passages)
 
     @classmethod
-    def open(cls, settings: EncoderSettings, data: Path) -> Encoder:
+    def open(cls, settings: EncoderSettings, data: Path, model: str | None = None) -> Encoder:
         """Open the model that questions to an index need, and see that it is the one that the index was built with.
+
+        To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
+        as a package is opened because an index says so, and every other one because its user does.
 
         Args:
             settings: From the manifest.
             data: Where `save_probe` was.
+            model: The model of questions, by name or folder.
 
         Raises:
-            ConfigurationError: The model cannot be opened.
+            ConfigurationError: The model cannot be opened, or was not named.
             RetrievalError: It is another one.
             MissingExtraError: A package is missing.
         """
         where = data.parent
+        probe = parse_npy(
+            read_bytes(data, _SAVED, _LARGEST_PROBE),
+            data / _SAVED,
+            (settings.dimension,),
+            error=RetrievalError,
+        )
+        name = LOCAL if settings.query_model == LOCAL else _located(model) if model else None
+        if name is None:
+            named = shown(settings.query_model)
+            raise ConfigurationError(
+                f"the index in {where} says that its questions are encoded by the model {named!r}. An index may come "
+                f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "
+                f"{where}@{named} (in Python also open_index(…, model={named!r}))"
+            )
         try:
-            probe: Vectors = np.load(data / _SAVED, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise RetrievalError(f"{data / _SAVED} cannot be read: {error}") from error
-        try:
-            encoder = cls(settings, open_model(settings.query_model), None)
+            encoder = cls(settings, open_model(name), None)
         except ConfigurationError as error:
             raise ConfigurationError(f"the index in {where} needs the model that it was built with: {error}") from error
         if not _alike(encoder._probe(), probe, _SAME):
             raise RetrievalError(
-                f"the model {settings.query_model!r} is not the one that the index in {where} was built with: it gives "
-                "other vectors. Put that model back, or build the index again"
+                f"the model {name!r} is not the one that the index in {where} was built with: it gives other vectors. "
+                "Name or put back that model, or build the index again"
             )
         return encoder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from keqa.retrievers.dense.encoding import Encoder
 from keqa.retrievers.dense.manifest import DenseManifest
 from keqa.retrievers.dense.passages import PassageFile
 from keqa.retrievers.dense.vectors import Search, open_search
-from keqa.retrievers.layout import no_index
+from keqa.retrievers.layout import data_folder, no_index
 from keqa.retrievers.text import clean_text
 
 __all__ = ["DenseRetriever", "inspected"]
@@ -43,24 +44,30 @@ class DenseRetriever(Retriever):
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
     """
 
-    def __init__(self, folder: Path, opened: _Opened) -> None:
+    def __init__(self, folder: Path, opened: _Opened, model: str | None = None) -> None:
         """Take over an opened index; use :meth:`open`."""
         self._folder = folder
+        self._model = model
         self._opened = opened
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, path: Path | str) -> DenseRetriever:
+    def open(cls, path: Path | str, model: str | None = None) -> DenseRetriever:
         """Open a finished index and the model that encodes questions.
+
+        Args:
+            path: Folder of the index.
+            model: The model that encodes questions, by name or folder; needed where it is not the one that comes as a
+                package, as an index may come from anyone.
 
         Raises:
             RetrievalError: There is no finished index, it is truncated or broken, this version cannot read it, or the
                 model is not the one that it was built with.
-            ConfigurationError: The model cannot be opened.
+            ConfigurationError: The model cannot be opened, or was not named.
             MissingExtraError: A package is missing.
         """
         folder = Path(path)
-        return cls(folder, _open(folder))
+        return cls(folder, _open(folder, model), model)
 
     @property
     def manifest(self) -> DenseManifest:
@@ -70,7 +77,7 @@ class DenseRetriever(Retriever):
     def reload(self) -> DenseManifest:
         """See the index as it is now; searches under way finish on the old one."""
         with self._lock:
-            self._opened = _open(self._folder)
+            self._opened = _open(self._folder, self._model)
         return self._opened.manifest
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
@@ -100,6 +107,11 @@ class DenseRetriever(Retriever):
             raise RetrievalError(f"searching the index in {self._folder} failed: {error}") from error
         for place, some_scores, some_rows in zip(places, scores.tolist(), rows.tolist(), strict=True):
             best = sorted((-score, row) for score, row in zip(some_scores, some_rows, strict=True) if row >= 0)
+            if any(row >= len(opened.passages) or not math.isfinite(score) for score, row in best):
+                raise RetrievalError(
+                    f"the vectors of the index in {self._folder} are damaged: they lead beyond its passages, or score "
+                    "nothing. Build it again"
+                )
             found[place] = [Hit(opened.passages[row], -score) for score, row in best]
         return found
 
@@ -117,9 +129,9 @@ def inspected(folder: Path) -> DenseManifest:
     return _files(folder).manifest
 
 
-def _open(folder: Path) -> _Opened:
+def _open(folder: Path, model: str | None) -> _Opened:
     files = _files(folder)
-    encoder = Encoder.open(files.manifest.encoder, folder / files.manifest.data)
+    encoder = Encoder.open(files.manifest.encoder, folder / files.manifest.data, model)
     return _Opened(files.manifest, files.passages, files.search, encoder)
 
 
@@ -128,8 +140,8 @@ def _files(folder: Path) -> _Files:
         manifest = DenseManifest.read(folder)
         if manifest is None:
             raise no_index(folder)
-        data = folder / manifest.data
         try:
+            data = data_folder(folder, manifest.data)
             passages = PassageFile(data)
             search = open_search(data, manifest.vectors, manifest.passages, manifest.encoder.dimension)
         except RetrievalError:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.dense.encoding import EncoderSettings
 from keqa.retrievers.dense.vectors import VectorSettings
 from keqa.retrievers.layout import MANIFEST, read_text
-from keqa.retrievers.manifest import DENSE, check_types, parse, render
+from keqa.retrievers.left_out import LeftOut
+from keqa.retrievers.manifest import DENSE, checked, parse, render
 
 __all__ = ["DenseManifest"]
 
@@ -29,6 +30,7 @@ class DenseManifest:
         sources: The files and folders that the passages came from.
         created: When the build was begun, in UTC.
         data: Folder of the passages and vectors, inside the index folder.
+        left_out: What of the sources is not in the index.
     """
 
     schema_version: int
@@ -41,6 +43,7 @@ class DenseManifest:
     sources: tuple[str, ...]
     created: str
     data: str
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def to_json(self) -> str:
         """Return the manifest as it is written to disk."""
@@ -60,14 +63,9 @@ class DenseManifest:
         engine, values = parse(text, where)
         if engine != DENSE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
-        try:
-            values["encoder"] = EncoderSettings(**values["encoder"])
-            values["vectors"] = VectorSettings(**values["vectors"])
-            values["sources"] = tuple(values["sources"])
-            manifest = cls(**values)
-        except (TypeError, KeyError) as error:
-            raise RetrievalError(f"{where} is incomplete or has unknown entries ({error})") from error
-        check_types(manifest, manifest.data, where)
+        manifest = checked(cls, values, where)
+        for problem in (*manifest.encoder.problems(), *manifest.vectors.problems(manifest.passages)):
+            raise RetrievalError(f"{where}: {problem}")
         return manifest
 
     @classmethod

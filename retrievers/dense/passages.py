@@ -8,15 +8,21 @@ import os
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from keqa.errors import RetrievalError
+from keqa.errors import KeqaError, RetrievalError
 from keqa.retrievers.base import Passage
+from keqa.retrievers.text import clean_text
+from keqa.untrusted import open_regular
 
-__all__ = ["PassageFile", "write_passages"]
+__all__ = ["PassageFile", "open_rows", "write_passages"]
 
 _PASSAGES, _OFFSETS = "passages.jsonl", "offsets.npy"
+# The most bytes of a passage, which escapes make a few times as long as a line of a corpus may be.
+_LONGEST = 256 << 20
 
 
 def write_passages(data: Path, passages: Iterable[Passage]) -> int:
@@ -47,12 +53,13 @@ class PassageFile:
             RetrievalError: It is not there, or not whole.
         """
         try:
-            self._offsets = np.load(data / _OFFSETS, mmap_mode="r", allow_pickle=False)
-            with (data / _PASSAGES).open("rb") as stream:
+            self._offsets = open_rows(data, _OFFSETS)
+            with open_regular(data / _PASSAGES, error=RetrievalError) as stream:
                 self._bytes = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeqaError) as error:
             raise RetrievalError(f"the passages in {data} cannot be read: {error}") from error
-        if self._offsets.ndim != 1 or not len(self._offsets) or int(self._offsets[-1]) != len(self._bytes):
+        offsets = self._offsets
+        if offsets.ndim != 1 or offsets.dtype != np.uint64 or not len(offsets) or int(offsets[-1]) != len(self._bytes):
             raise RetrievalError(f"the passages in {data} are not whole")
 
     def __len__(self) -> int:
@@ -65,8 +72,28 @@ class PassageFile:
             RetrievalError: The file was changed.
         """
         try:
-            line = self._bytes[int(self._offsets[row]) : int(self._offsets[row + 1])]
-            passage_id, title, text = json.loads(line)
-        except ValueError as error:
+            start, end = int(self._offsets[row]), int(self._offsets[row + 1])
+            if not 0 <= end - start <= _LONGEST:
+                raise ValueError(f"it has {end - start:,} bytes")
+            fields = json.loads(self._bytes[start:end])
+            if not isinstance(fields, list) or len(fields) != 3 or not all(isinstance(one, str) for one in fields):
+                raise ValueError("it is no list of id, title and text")
+        except (ValueError, RecursionError) as error:
             raise RetrievalError(f"passage {row} of the index is damaged: {error}; build the index again") from error
-        return Passage(passage_id, title, text)
+        return Passage(*map(clean_text, fields))
+
+
+def open_rows(data: Path, name: str) -> NDArray[Any]:
+    """The array of a file in a data folder, memory-mapped, of whatever shape and type it is.
+
+    Raises:
+        KeqaError: The file is not there, or no regular one.
+        OSError: It cannot be read.
+        ValueError: It is no array, or is cut off.
+    """
+    with open_regular(data / name, error=RetrievalError):
+        # Not `np.load`, which opens archives and objects as well.
+        try:
+            return np.lib.format.open_memmap(data / name, mode="r")
+        except (TypeError, OverflowError, MemoryError, RecursionError, SyntaxError) as error:
+            raise ValueError(f"{name} is no array: {error}") from error

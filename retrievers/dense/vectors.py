@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,12 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from keqa.errors import RetrievalError
+from keqa.errors import KeqaError, RetrievalError
+from keqa.retrievers.dense.faiss_file import check_file
 from keqa.retrievers.dense.models import Vectors
+from keqa.retrievers.dense.passages import open_rows
 from keqa.retrievers.layout import cannot_be_written, disk_errors, write_atomically
+from keqa.untrusted import MissingFileError, read_json
 
 __all__ = ["VectorFile", "VectorSettings", "drop_unused", "finish", "open_search", "settings_for"]
 
@@ -25,6 +28,7 @@ FLAT, IVF = "flat", "ivf-sq8"
 Search = Callable[[Vectors, int], tuple[Vectors, NDArray[np.int64]]]
 """From one row a question to the scores and rows of the k best vectors; row -1 where there are no more."""
 
+_LARGEST_NOTE = 4096
 _VECTORS, _ENCODED, _FAISS = "vectors.npy", "encoded.json", "index.faiss"
 # FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.
 _SAMPLE = 64
@@ -45,6 +49,13 @@ class VectorSettings:
     kind: str
     lists: int = 0
     nprobe: int = 0
+
+    def problems(self, rows: int) -> Iterator[str]:
+        """What is wrong with settings that were read from the manifest of so many vectors."""
+        if self.kind not in (FLAT, IVF):
+            yield f"vectors.kind must be {FLAT} or {IVF}, found {self.kind!r}"
+        elif self.kind == IVF and not 1 <= self.nprobe <= self.lists <= max(rows, 1):
+            yield f"vectors.lists and nprobe must be from 1 to {rows}, found {self.lists} and {self.nprobe}"
 
 
 def settings_for(count: int, flat_limit: int) -> VectorSettings:
@@ -82,8 +93,9 @@ class VectorFile:
         self._data, self._shape = data, (rows, dimension)
         self.done = 0
         try:
-            self.done = min(int(json.loads((data / _ENCODED).read_text(encoding="utf-8"))["rows"]), rows)
-        except (OSError, ValueError, KeyError, TypeError):
+            note = read_json(data, _ENCODED, _LARGEST_NOTE, error=RetrievalError)
+            self.done = min(int(note["rows"]), rows)
+        except (RetrievalError, MissingFileError, ValueError, KeyError, TypeError):
             with disk_errors(data / _VECTORS), (data / _VECTORS).open("wb") as stream:
                 header = {"descr": "<f4", "fortran_order": False, "shape": self._shape}
                 npy.write_array_header_1_0(stream, header)
@@ -154,8 +166,8 @@ def open_search(data: Path, settings: VectorSettings, rows: int, dimension: int)
         RetrievalError: They are not there, or not those that the manifest tells of.
     """
     try:
-        shape, search = _flat(data) if settings.kind == FLAT else _ivf(data, settings)
-    except (OSError, ValueError, RuntimeError) as error:
+        shape, search = _flat(data) if settings.kind == FLAT else _ivf(data, settings, rows, dimension)
+    except (OSError, ValueError, RuntimeError, KeqaError) as error:
         raise RetrievalError(f"the vectors in {data} cannot be read: {error}") from error
     if shape != (rows, dimension):
         raise RetrievalError(
@@ -168,18 +180,24 @@ def open_search(data: Path, settings: VectorSettings, rows: int, dimension: int)
 def _flat(data: Path) -> tuple[tuple[int, int], Search]:
     import faiss
 
-    vectors = np.load(data / _VECTORS, mmap_mode="r", allow_pickle=False)
+    vectors = open_rows(data, _VECTORS)
+    if vectors.ndim != 2 or vectors.dtype != np.dtype("<f4") or not vectors.flags.c_contiguous:
+        raise ValueError(f"{_VECTORS} is no table of 32-bit numbers, row by row")
 
     def search(queries: Vectors, k: int) -> tuple[Vectors, NDArray[np.int64]]:
         found: tuple[Vectors, NDArray[np.int64]] = faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
+        # All vectors are compared, so the best are there, unless their numbers are none.
+        if (found[1] < 0).any():
+            raise ValueError("the vectors are damaged; build the index again")
         return found
 
     return vectors.shape, search
 
 
-def _ivf(data: Path, settings: VectorSettings) -> tuple[tuple[int, int], Search]:
+def _ivf(data: Path, settings: VectorSettings, rows: int, dimension: int) -> tuple[tuple[int, int], Search]:
     import faiss
 
+    check_file(data / _FAISS, rows, dimension, settings.lists)
     index: Any = faiss.read_index(str(data / _FAISS), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
     index.nprobe = settings.nprobe
 

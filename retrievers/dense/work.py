@@ -22,6 +22,7 @@ from keqa.retrievers.layout import (
     DATA_PREFIX,
     MANIFEST,
     disk_errors,
+    read_note,
     read_text,
     remove_if_unused,
     remove_stale,
@@ -97,16 +98,13 @@ def begin(
 
 def _marker(folder: Path) -> dict[str, Any]:
     """The note of a build that did not end; empty where there is none."""
-    try:
-        marker = json.loads((folder / BUILDING).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return marker if isinstance(marker, dict) and marker.get("data") != _published(folder) else {}
+    marker = read_note(folder, BUILDING)
+    return marker if marker.get("data") != _published(folder) else {}
 
 
 def _unfinished(folder: Path, marker: dict[str, Any]) -> bool:
     """Whether the passages of an interrupted build were written, so that its shards can be gone on with."""
-    return "source_hash" in marker and (folder / str(marker["data"])).is_dir()
+    return {"source_hash", "started", "data"} <= set(marker) and (folder / str(marker.get("data"))).is_dir()
 
 
 def _published(folder: Path) -> str | None:

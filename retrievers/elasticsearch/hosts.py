@@ -14,7 +14,7 @@ from keqa.retrievers.elasticsearch.address import Address
 # Numbers of lines and shards follow a colon too: a host without a dot has a port of four digits or more behind it.
 _NODE = re.compile(rf"{HOST.pattern} | (?<![\w.-])[a-z][a-z0-9_-]*:\d{{4,5}}(?!\w)", HOST.flags)
 # Elasticsearch writes [name][address], or {name}{id}…{address}; by default the name of a node is that of its host.
-_NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}})+)(?=[\[{{]{REPLACED})")
+_NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}}){{1,20}})(?=[\[{{]{REPLACED})")
 
 
 def without_hosts(text: str, address: Address) -> str:

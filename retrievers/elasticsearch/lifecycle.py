@@ -14,6 +14,7 @@ the index that another removed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from keqa.errors import InputError, KeqaError, RetrievalError
@@ -22,6 +23,7 @@ from keqa.retrievers.elasticsearch.client import server_errors
 from keqa.retrievers.elasticsearch.credentials import timeout
 from keqa.retrievers.elasticsearch.mapping import LOADING, field_mappings
 from keqa.retrievers.elasticsearch.records import Load, described, is_finished, load_of, meta_of
+from keqa.retrievers.layout import refuse_other_sources
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -50,8 +52,11 @@ class Indexes:
             except NotFoundError:
                 return {}
 
-    def refuse_foreign(self) -> None:
+    def refuse_foreign(self, sources: Sequence[str] | None = None) -> None:
         """Make sure that the name is free, or an index that KEQA made.
+
+        Args:
+            sources: What it must have been made of, where an index of other sources is not to be replaced.
 
         Raises:
             InputError: Something else has the name.
@@ -63,6 +68,9 @@ class Indexes:
                     f"{name} at {self._address.cluster} is an index that KEQA did not make; it is left alone. "
                     "Choose another name"
                 )
+            earlier = meta_of(state).get("sources")
+            if sources is not None and isinstance(earlier, list):
+                refuse_other_sources(f"{name} at {self._address.cluster}", list(map(str, earlier)), sources)
 
     def unfinished(self) -> Load | None:
         """Return the load of this name that is under way or was interrupted."""

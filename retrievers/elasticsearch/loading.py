@@ -21,6 +21,7 @@ from keqa.retrievers.elasticsearch.mapping import analyzer_settings, index_setti
 from keqa.retrievers.elasticsearch.records import Load, data_name
 from keqa.retrievers.elasticsearch.verification import Sample
 from keqa.retrievers.intake import Intake, Notice
+from keqa.retrievers.left_out import left_out_of
 from keqa.retrievers.manifest import SCHEMA_VERSION, Manifest
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def load_index(
     b: float = 0.75,
     resume: bool = True,
     threads: int = 2,
+    overwrite: bool = False,
 ) -> Manifest:
     """Load passages into an index in Elasticsearch, and publish it only when it is finished.
 
@@ -69,13 +71,15 @@ def load_index(
         b: BM25's b: how much a long text is held against it.
         resume: Whether to go on with an interrupted load; otherwise it is removed.
         threads: How many requests may be on their way at a time.
+        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index.
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        of the sources is not in it.
 
     Raises:
         InputError: There are no passages, one has no id, an argument cannot be used, or the name belongs to something
-            that KEQA did not make.
+            that KEQA did not make, or to an index of other sources.
         ConfigurationError: Credentials, certificate or version do not fit.
         MissingExtraError: The client is not installed.
         RetrievalError: The cluster cannot be reached, refuses the passages, or another process loads the same index.
@@ -93,7 +97,7 @@ def load_index(
         analyzer = analyzer_settings(detect_language(head) if language == "auto" else language)
         plan = {"language": analyzer.language, "version": analyzer.version, "shards": shards, "k1": k1, "b": b}
         loading = _Loading(client, target, plan, notice or _LOG.warning, progress or (lambda count: None))
-        loading.begin(head, resume)
+        loading.begin(head, resume, None if overwrite else sources)
         intake = loading.read(itertools.chain(head, stream), threads)
         manifest = Manifest(
             schema_version=SCHEMA_VERSION,
@@ -107,6 +111,7 @@ def load_index(
             data=loading.load.data,
             # The engine keeps no stamp of its commits; a finished index takes no further ones.
             commit=0,
+            left_out=left_out_of(passages),
         )
         loading.publish(manifest, replicas)
         loading.tell(intake)
@@ -147,9 +152,9 @@ class _Loading:
         self._chinese = 0
         self._closed = False
 
-    def begin(self, head: Sequence[Passage], resume: bool) -> None:
-        """Go on with an interrupted load of the same passages, or begin one."""
-        self._indexes.refuse_foreign()
+    def begin(self, head: Sequence[Passage], resume: bool, sources: Sequence[str] | None) -> None:
+        """Go on with an interrupted load of the same passages, or begin one; None of sources replaces any index."""
+        self._indexes.refuse_foreign(sources)
         first = Intake(head)
         for _ in first:
             pass

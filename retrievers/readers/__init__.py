@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Passage
+from keqa.retrievers.left_out import LeftOut, LeftOutCounter
 from keqa.retrievers.readers.common import RECORD_WORDS, Notice, default_notice, plain_suffix
 from keqa.retrievers.readers.documents import DOCUMENTS, read_document
 from keqa.retrievers.readers.dpr import read_dpr
@@ -14,7 +15,7 @@ from keqa.retrievers.readers.folder import read_folder
 from keqa.retrievers.readers.records import read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
-__all__ = ["RECORD_WORDS", "read_corpus"]
+__all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]
 
 _RECORDS: dict[str, Callable[[Path, Notice], Iterator[Passage]]] = {
     ".json": read_json,
@@ -24,21 +25,57 @@ _RECORDS: dict[str, Callable[[Path, Notice], Iterator[Passage]]] = {
 }
 
 
+class Corpus(Iterator[Passage]):
+    """The passages of files and folders, read as they are asked for, and what was left out of them so far."""
+
+    def __init__(self, paths: Sequence[Path], words: int, notice: Notice, *, summary: bool = True) -> None:
+        """Use `read_corpus`, which checks the paths."""
+        self._counter = LeftOutCounter()
+        self._notice, self._summary = notice, summary
+        self._passages = self._read(paths, words)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """What was left out: all of it once the last passage was read."""
+        return self._counter.result()
+
+    def __next__(self) -> Passage:
+        return next(self._passages)
+
+    def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
+        empty = True
+        for path in paths:
+            for passage in _read_one(path, words, self._notice, self._counter):
+                empty = False
+                yield passage
+        if empty:
+            named = "".join(f"\n  {name}" for name in self.left_out.names[:5])
+            raise InputError(f"there is no text in {', '.join(map(str, paths))}{named}")
+        if self._summary:
+            for line in self.left_out.lines():
+                self._notice(line)
+
+
 def read_corpus(
-    sources: Sequence[Path | str], *, words: int = PASSAGE_WORDS, notice: Notice | None = None
-) -> Iterator[Passage]:
+    sources: Sequence[Path | str],
+    *,
+    words: int = PASSAGE_WORDS,
+    notice: Notice | None = None,
+    summary: bool = True,
+) -> Corpus:
     """Read passages from files and folders.
 
     Folders are searched for .txt, .md, .html and .pdf files, which are split into passages. JSONL, JSON lists and
-    DPR's .tsv (each also gzipped) hold passages already: a record is kept whole, unless it is longer than
-    2,000 words, in which case it is a document and split as well. JSONL and .tsv are read line by line.
+    DPR's .tsv hold passages already: a record is kept whole, unless it is longer than 2,000 words, in which case it is
+    a document and split as well. JSONL and .tsv are read line by line. Any of them may be packed with gzip.
 
     Ids are the record's own, or ``file#n`` (``folder/file#n`` below the named folder), counted from 1.
 
     Args:
         sources: Files and folders.
         words: Target length of the passages of a split document.
-        notice: Called with what the user should know, such as a skipped file; logged by default.
+        notice: Called with what the user should know, such as a guessed encoding; logged by default.
+        summary: Whether ``notice`` is called at the end with what was left out; it is in `Corpus.left_out` in any case.
 
     Returns:
         The passages, read as they are asked for. The paths are checked at once.
@@ -53,7 +90,7 @@ def read_corpus(
         raise InputError("name at least one file or folder to read")
     for path in paths:
         _check(path)
-    return _read_all(paths, words, notice or default_notice)
+    return Corpus(paths, words, notice or default_notice, summary=summary)
 
 
 def _check(path: Path) -> None:
@@ -68,18 +105,8 @@ def _check(path: Path) -> None:
     )
 
 
-def _read_all(paths: Sequence[Path], words: int, notice: Notice) -> Iterator[Passage]:
-    empty = True
-    for path in paths:
-        for passage in _read_one(path, words, notice):
-            empty = False
-            yield passage
-    if empty:
-        raise InputError(f"there is no text in {', '.join(map(str, paths))}")
-
-
-def _read_one(path: Path, words: int, notice: Notice) -> Iterator[Passage]:
+def _read_one(path: Path, words: int, notice: Notice, left_out: LeftOutCounter) -> Iterator[Passage]:
     if path.is_dir():
-        return read_folder(path, words, notice)
+        return read_folder(path, words, notice, left_out)
     reader = _RECORDS.get(plain_suffix(path))
-    return reader(path, notice) if reader else read_document(path, path.name, words, notice)
+    return reader(path, notice) if reader else read_document(path, path.name, words, notice, left_out)

@@ -1,18 +1,35 @@
-"""What the readers share: opening, decoding, and long records."""
+"""What the readers share: opening, bounds, decoding, and long records."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import logging
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, BinaryIO, Final, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, text_length
+from keqa.untrusted import MissingFileError, open_regular
+
+MAX_LINE: Final = 64 << 20
+"""The most bytes of one line of records: a few kB of a packed file can become gigabytes."""
+
+MAX_DOCUMENT: Final = 256 << 20
+"""The most bytes of one document, unpacked."""
+
+LONGEST_TITLE: Final = 500
+"""The most characters of a title: it is repeated in every passage of a document."""
+
+READ_ERRORS: Final = (OSError, EOFError, zlib.error)
+"""What reading a file raises that is damaged, cut off or on a failing disk, packed ones included."""
+
+_Line = TypeVar("_Line", str, bytes)
 
 Notice = Callable[[str], None]
 
@@ -28,6 +45,46 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
+# So many bytes tell text from anything else, as for git and grep.
+_HEAD = 8192
+_MAGIC = (
+    (b"%PDF-", "a PDF"),
+    (b"PK\x03\x04", "a zip archive, such as an office document"),
+    (b"\x89PNG\r\n", "a PNG picture"),
+    (b"GIF87a", "a GIF picture"),
+    (b"GIF89a", "a GIF picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"\x7fELF", "a program"),
+    (b"\x1f\x8b", "packed with gzip"),
+    (b"BZh91AY&SY", "packed with bzip2"),
+    (b"\xfd7zXZ", "packed with xz"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"\xd0\xcf\x11\xe0", "an office document"),
+    (b"SQLite format 3", "a database"),
+)
+# All but tab, line ends, backspace, form feed and escape, which old texts and logs have.
+_CONTROL = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 27})
+_CONTROL_SHARE = 0.05
+_GB_SAMPLE = 200_000
+
+
+class UnreadError(InputError):
+    """One file cannot be read, which is no reason to stop where it is one of many.
+
+    Attributes:
+        reason: What such files are counted as, such as ``binary``.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        """Take the reason and the whole message."""
+        self.reason = reason
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type[UnreadError], tuple[str, str]]:
+        """Rebuild from both arguments when the error crosses a process."""
+        return (type(self), (self.reason, str(self)))
+
 
 def default_notice(message: str) -> None:
     """Log what the user should know, where the caller has no better place for it."""
@@ -40,40 +97,93 @@ def plain_suffix(path: Path) -> str:
     return Path(name.removesuffix(".gz")).suffix
 
 
+def plain_stem(path: Path) -> str:
+    """Return the name of a file without its suffix and ``.gz``."""
+    return Path(path.name[:-3] if path.name.lower().endswith(".gz") else path.name).stem
+
+
 def open_binary(path: Path) -> IO[bytes]:
-    """Open a file, unpacking ``.gz``.
+    """Open a regular file, unpacking ``.gz``. A pipe or device is refused, not waited for.
 
     Raises:
-        InputError: It cannot be opened.
+        InputError: It cannot be opened, or is no regular file.
     """
     try:
-        if path.name.lower().endswith(".gz"):
-            return cast(IO[bytes], gzip.open(path, "rb"))
-        return path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        stream = open_regular(path, links=True, error=InputError)
+    except MissingFileError as error:
+        raise InputError(f"{path} cannot be read: there is no such file") from error
+    return cast(IO[bytes], _Unpacked(stream)) if path.name.lower().endswith(".gz") else stream
+
+
+class _Unpacked(gzip.GzipFile):
+    """The content of a packed file, which is closed with it."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        super().__init__(fileobj=packed, mode="rb")
+        self._packed = packed
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._packed.close()
+
+
+def read_whole(path: Path, limit: int) -> bytes:
+    """The content of a file, unpacked.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may have.
+
+    Raises:
+        InputError: It cannot be read, or is larger.
+    """
+    with open_binary(path) as stream:
+        try:
+            data = stream.read(limit + 1)
+        except READ_ERRORS as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+    if len(data) > limit:
+        raise UnreadError("too large", f"{path} has more than {_size(limit)}, the most that is read: divide it")
+    return data
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a UTF-8 file, or one that begins with a byte order mark, line end included.
 
     Raises:
-        InputError: The file cannot be read, or a line is not UTF-8.
+        InputError: The file cannot be read, or a line is not UTF-8 or too long.
     """
     with open_binary(path) as stream:
+        encoding = None
         try:
             head = stream.read(4)
             stream.seek(0)
             encoding = bom_encoding(head)
             if encoding in ("utf-16", "utf-32"):
-                yield from enumerate(codecs.getreader(encoding)(stream), start=1)
+                wide = io.TextIOWrapper(stream, encoding, newline="\n")
+                yield from enumerate(_bounded(path, lambda: wide.readline(MAX_LINE + 1)), start=1)
                 return
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(_bounded(path, lambda: stream.readline(MAX_LINE + 1)), start=1):
                 yield number, _decode_line(path, number, line)
         except UnicodeError as error:
             raise InputError(f"{path} begins as {encoding} but is not: {error}") from error
-        except (OSError, EOFError) as error:
+        except READ_ERRORS as error:
             raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def _bounded(path: Path, read: Callable[[], _Line]) -> Iterator[_Line]:
+    number = 0
+    while line := read():
+        number += 1
+        if len(line) > MAX_LINE:
+            raise InputError(f"{path}, line {number}: longer than {_size(MAX_LINE)}, the most that is read")
+        yield line
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
 def _decode_line(path: Path, number: int, line: bytes) -> str:
@@ -91,16 +201,25 @@ def bom_encoding(head: bytes) -> str | None:
 
 
 def decode(data: bytes, name: str, notice: Notice) -> str:
-    """Decode a text file: UTF-8, what its byte order mark says, or else GB 18030 or Windows-1252 with a notice."""
+    """Decode a text file: UTF-8, what its byte order mark says, or else GB 18030 or Windows-1252 with a notice.
+
+    Raises:
+        UnreadError: It is in none of these.
+    """
     marked = bom_encoding(data)
-    for encoding in filter(None, (marked, "utf-8")):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    encoding = "gb18030" if _looks_like_gb(data) else "cp1252"
+    try:
+        return data.decode(marked or "utf-8")
+    except UnicodeDecodeError:
+        encoding = "gb18030" if _looks_like_gb(data) else "cp1252"
+    try:
+        text = data.decode(encoding) if marked in (None, "utf-8-sig") else None
+    except UnicodeDecodeError:
+        text = None
+    if text is None:
+        meant = f"it begins as {marked} but is not" if marked else "it is neither UTF-8 nor GB 18030 nor Windows-1252"
+        raise UnreadError("in an unknown encoding", f"{name} cannot be decoded: {meant}; convert it to UTF-8 first")
     notice(f"{name} is not UTF-8; it was read as {encoding}")
-    return data.decode(encoding, errors="replace")
+    return text
 
 
 def _looks_like_gb(data: bytes) -> bool:
@@ -112,14 +231,37 @@ def _looks_like_gb(data: bytes) -> bool:
         text = data.decode("gb18030")
     except UnicodeDecodeError:
         return False
-    wide = [character.encode("gb18030") for character in text if character > "\x7f"]
+    wide = [character.encode("gb18030") for character in text[:_GB_SAMPLE] if character > "\x7f"]
     common = sum(len(code) == 2 and min(code) > 0xA0 for code in wide)
     return bool(wide) and common >= 0.7 * len(wide)
 
 
+def refuse_binary(data: bytes, path: Path) -> None:
+    """Refuse what a text file's name does not make text: programs, pictures, archives.
+
+    Args:
+        data: The content, or its beginning; so many bytes of it are looked at as tell.
+        path: For the message.
+
+    Raises:
+        UnreadError: It is no text.
+    """
+    head = data[:_HEAD]
+    if bom_encoding(head) in ("utf-16", "utf-32"):
+        return
+    kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+    control = len(head) - len(head.translate(None, _CONTROL))
+    if kind is None and b"\0" in head:
+        kind = "binary: it has NUL bytes (text in UTF-16 needs its byte order mark)"
+    elif kind is None and control > _CONTROL_SHARE * len(head):
+        kind = "binary: much of it is control characters"
+    if kind is not None:
+        raise UnreadError("binary", f"{path} is no text but {kind}")
+
+
 def record_passages(identifier: str, title: object, text: object) -> Iterator[Passage]:
     """Yield a record as one passage; one of over 2,000 words as several with ``#n`` ids; an empty one not at all."""
-    heading = " ".join(clean_text(title).split())
+    heading = " ".join(clean_text(title).split())[:LONGEST_TITLE]
     body = clean_text(text).strip()
     if not body:
         return

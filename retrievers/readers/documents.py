@@ -3,53 +3,59 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from keqa.errors import InputError, MissingExtraError
+from keqa.errors import MissingExtraError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.readers.common import Notice, decode, open_binary
+from keqa.retrievers.left_out import LeftOutCounter
+from keqa.retrievers.readers.common import (
+    LONGEST_TITLE,
+    MAX_DOCUMENT,
+    Notice,
+    UnreadError,
+    decode,
+    plain_stem,
+    plain_suffix,
+    read_whole,
+    refuse_binary,
+)
+from keqa.retrievers.readers.html import text_of_html
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import clean_text, one_line
 
-# Elements whose content is not the document's text.
-_NOT_TEXT: Final = ("script", "style", "noscript", "template", "nav", "svg", "head")
-_BLOCKS: Final = """
-    address article aside blockquote br dd details div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 header
-    hr li main ol p pre section table tbody td th thead tr ul
-""".split()
-_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
-_FRONT_TITLE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
-_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
-def read_document(path: Path, identifier: str, words: int, notice: Notice) -> Iterator[Passage]:
+def read_document(
+    path: Path, identifier: str, words: int, notice: Notice, left_out: LeftOutCounter
+) -> Iterator[Passage]:
     """Yield the passages of one document, whose ids are ``identifier#1``, ``identifier#2`` and so on.
 
     Args:
         path: The file.
         identifier: What its passages are called after.
         words: Target length of a passage.
-        notice: Told of a guessed encoding and of a document without text.
+        notice: Told of a guessed encoding.
+        left_out: Takes note of a document without text.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: The file cannot be read, or is not what its name says.
         MissingExtraError: It needs the ``documents`` extra.
     """
-    suffix = path.suffix.lower()
-    try:
-        with open_binary(path) as stream:
-            data = stream.read()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+    suffix = plain_suffix(path)
+    data = read_whole(path, MAX_DOCUMENT)
+    if suffix != ".pdf":
+        refuse_binary(data, path)
     title, text = DOCUMENTS[suffix](data, path, notice)
     pieces = split_text(clean_text(text), words)
-    if not pieces:
-        notice(f"{path} has no text" + (" (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""))
-    title = one_line(clean_text(title)) or path.stem.replace("_", " ")
+    if not pieces and not data.strip():
+        left_out.pass_over("empty")
+    elif not pieces:
+        needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
+        left_out.unread(path, "without text", f"{path} has no text{needs}")
+    title = one_line(clean_text(title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
     for number, piece in enumerate(pieces, start=1):
         yield Passage(f"{identifier}#{number}", title, piece)
 
@@ -60,40 +66,53 @@ def _read_text(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
 
 def _read_markdown(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
-    title = ""
-    front = _FRONT_MATTER.match(text)
-    if front:
-        named = _FRONT_TITLE.search(front.group(1))
-        title = named.group(1) if named else ""
-        text = text[front.end() :]
-    heading = _HEADING.search(text)
-    return title or (heading.group(1) if heading else ""), text
+    front, text = _front_matter(text)
+    return _front_title(front) or _first_heading(text), text
+
+
+# Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
+def _front_matter(text: str) -> tuple[str, str]:
+    """The lines between two lines of three hyphens that begin a text, and what follows them."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return "", text
+    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
+    return ("", text) if end is None else ("\n".join(lines[1:end]), "\n".join(lines[end + 1 :]))
+
+
+def _front_title(front: str) -> str:
+    named = next((line for line in front.split("\n") if line.startswith("title:")), "")
+    title = named.removeprefix("title:").strip()
+    for quote in ("'", '"'):
+        if len(title) > 1 and title.startswith(quote) and title.endswith(quote):
+            return title[1:-1]
+    return title
+
+
+def _first_heading(text: str) -> str:
+    for line in text.split("\n"):
+        level = len(line) - len(line.lstrip("#"))
+        if 1 <= level <= 6 and line[level : level + 1].isspace():
+            heading = line[level:].strip()
+            # Closing hashes stand after a space: those of C# belong to it.
+            bare = heading.rstrip("#")
+            heading = bare.rstrip() if not bare or bare[-1].isspace() else heading
+            if heading:
+                return heading
+    return ""
 
 
 def _read_html(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
-    try:
-        from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
-    except ImportError as error:
-        raise MissingExtraError("documents", f"Reading {path.name}") from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
-        try:
-            soup = BeautifulSoup(data, "html.parser")
-        except (RecursionError, AssertionError, ValueError) as error:
-            raise InputError(f"{path} cannot be read as HTML: {error}") from error
-    heading = soup.title or soup.find("h1")
-    title = heading.get_text(" ") if heading else ""
-    for element in soup.find_all(_NOT_TEXT):
-        element.decompose()
-    for element in soup.find_all(_BLOCKS):
-        element.insert_before("\n\n")
-        element.insert_after("\n\n")
-    return title, soup.get_text("")
+    return text_of_html(data, path)
 
 
 def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
     import io
+    import logging
 
+    # It warns of what it finds in a file, in the file's words; what cannot be read is told below.
+    if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
     try:
         from pypdf import PdfReader
     except ImportError as error:
@@ -102,14 +121,14 @@ def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
         reader = PdfReader(io.BytesIO(data))
         # Many PDFs are encrypted with an empty password, which only restricts printing.
         if reader.is_encrypted and not reader.decrypt(""):
-            raise InputError(f"{path} is protected by a password")
+            raise UnreadError("protected by a password", f"{path} is protected by a password")
         text = "\n".join(page.extract_text() for page in reader.pages)
         title = str((reader.metadata and reader.metadata.title) or "")
-    except InputError:
+    except UnreadError:
         raise
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
-        raise InputError(f"{path} cannot be read as PDF: {error}") from error
+        raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
     return title, _HYPHENATED.sub("", text)
 
 

@@ -10,12 +10,15 @@ from typing import Any
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.readers.common import Notice, decode, open_binary, read_lines, record_passages
+from keqa.retrievers.readers.common import Notice, decode, read_lines, read_whole, record_passages
 
 # The names that published corpora use, in order of preference.
 _TEXT = ("text", "contents", "content", "passage", "paragraph_text", "body")
 _TITLE = ("title", "name", "heading")
 _ID = ("id", "_id", "doc_id", "docid", "passage_id", "pid")
+
+# A list is held in memory as a whole, with its records; JSONL may have any length.
+_MAX_LIST = 1 << 30
 
 # FlashRAG keeps the title as the first line of the contents, in quotes.
 _QUOTED_TITLE = re.compile(r'"([^"\n]{1,200})"\n')
@@ -43,11 +46,7 @@ def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
     Raises:
         InputError: The file is no such list, or a record has no text under a known name.
     """
-    with open_binary(path) as stream:
-        try:
-            data = stream.read()
-        except (OSError, EOFError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from error
+    data = read_whole(path, _MAX_LIST)
     records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
     if not isinstance(records, list):
         kind = type(records).__name__

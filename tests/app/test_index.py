@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import typer
@@ -78,3 +79,70 @@ def test_help_tells_what_a_cluster_takes_from_the_environment():
     for name in (variables.API_KEY, variables.CA_CERTS, variables.FINGERPRINT, variables.TIMEOUT):
         assert name in url.help
     assert "_USERNAME and _PASSWORD" in url.help
+
+
+@pytest.fixture
+def documents(tmp_path):
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "good.txt").write_text("The oldest oak of the Varn forest was planted by monks.")
+    return folder
+
+
+def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(documents, tmp_path):
+    (documents / "bad.pdf").write_text("no PDF")
+    (documents / "elsewhere").symlink_to(tmp_path)
+    (documents / "picture.png").write_bytes(b"x")
+    result = run(documents, "--out", tmp_path / "index")
+    assert result.exit_code == 1
+    assert "Indexed 1 passage (en)" in result.stdout
+    for told in (
+        "1 .png",
+        "1 damaged, 1 links to folders",
+        "bad.pdf cannot be read as PDF",
+        "elsewhere is a link to a folder",
+    ):
+        assert told in result.stderr
+    assert open_index(tmp_path / "index").manifest.left_out.unexpected == 2
+    shown = " ".join(CliRunner().invoke(app, ["index", "info", str(tmp_path / "index")]).stdout.split())
+    assert "left out unread damaged 1" in shown
+    assert "bad.pdf" in shown
+
+
+def test_what_could_not_be_read_is_no_failure_where_the_user_says_so(documents, tmp_path):
+    (documents / "bad.pdf").write_text("no PDF")
+    result = run(documents, "--out", tmp_path / "index", "--skip-unreadable")
+    assert result.exit_code == 0
+    assert "bad.pdf cannot be read as PDF" in result.stderr
+
+
+def test_what_nobody_expects_in_an_index_is_told_and_no_failure(documents, tmp_path):
+    (documents / "picture.png").write_bytes(b"x")
+    (documents / ".hidden").write_text("x")
+    (documents / "empty.txt").write_text("")
+    result = run(documents, "--out", tmp_path / "index")
+    assert result.exit_code == 0
+    (line,) = [
+        line for line in result.stderr.splitlines() if line.startswith("passed over, as such files are not read")
+    ]
+    assert sorted(line.partition(": ")[2].split(", ")) == ["1 .png", "1 empty", "1 hidden"]
+
+
+def test_an_index_of_other_sources_is_replaced_by_force_only(documents, tmp_path):
+    corpus = tmp_path / "corpus.json"
+    corpus.write_text(json.dumps([FOREST, FOREST]))
+    assert run(documents, "--out", tmp_path / "index").exit_code == 0
+    message = str(failing(corpus, "--out", tmp_path / "index"))
+    assert f"other sources ({documents})" in message
+    assert "--force" in message
+    assert open_index(tmp_path / "index").manifest.passages == 1
+    (documents / "more.txt").write_text("Changed content of the same sources.")
+    assert run(documents, "--out", tmp_path / "index").exit_code == 0
+    assert run(corpus, "--out", tmp_path / "index", "--force").exit_code == 0
+    assert open_index(tmp_path / "index").manifest.sources == (str(corpus),)
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_any_work(documents, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & os.W_OK)
+    monkeypatch.setattr("keqa.retrievers.readers.Corpus.__next__", lambda self: pytest.fail("documents were read"))
+    assert "Name a folder for the index in which you may write" in str(failing(documents, "--out", tmp_path / "index"))

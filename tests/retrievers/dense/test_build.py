@@ -62,7 +62,7 @@ def test_a_build_that_is_killed_goes_on_and_ends_in_the_same(
     done = other_process(CODE, killed_after, tmp_path / "i", flat_limit)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with pytest.raises(RetrievalError, match="not finished"):
-        open_index(tmp_path / "i")
+        open_index(tmp_path / "i", model="some/model")
     library.CALLS.clear()
     _, told, progress = built(tmp_path / "i", flat_limit=flat_limit)
     assert progress[0] == ((killed_after - 3) * 10, 50)
@@ -92,7 +92,7 @@ def test_a_model_in_a_folder_is_found_from_every_directory(library, monkeypatch,
     assert progress[0] == (20, 50)
     assert manifest.encoder.model == manifest.encoder.query_model == str(tmp_path / "some/model")
     monkeypatch.chdir(tmp_path.parent)
-    assert len(open_index(tmp_path / "i").search("word3")) == 10
+    assert len(open_index(tmp_path / "i", model=str(tmp_path / "some/model")).search("word3")) == 10
 
 
 @pytest.mark.parametrize("change", ["passages", "settings", "model"])
@@ -150,7 +150,7 @@ def test_a_full_disk_is_told_whatever_finds_it_full(library, tmp_path, monkeypat
         if left > 0:
             break
     assert ["No space left on device" in failure for failure in failures] == [True] * (after - 1)
-    assert open_index(tmp_path / "i").manifest.passages == 50
+    assert open_index(tmp_path / "i", model="some/model").manifest.passages == 50
 
 
 def test_a_full_disk_tells_what_to_do(library, tmp_path, monkeypatch):
@@ -166,9 +166,9 @@ def test_a_full_disk_tells_what_to_do(library, tmp_path, monkeypatch):
 
 def test_the_old_index_answers_until_the_new_one_is_there(library, tmp_path, other_process):
     old, _, _ = built(tmp_path / "i", passages(5))
-    retriever = DenseRetriever.open(tmp_path / "i")
+    retriever = DenseRetriever.open(tmp_path / "i", "some/model")
     other_process(CODE, 5, tmp_path / "i", 100)
-    assert open_index(tmp_path / "i").manifest == old
+    assert open_index(tmp_path / "i", model="some/model").manifest == old
     new, _, _ = built(tmp_path / "i")
     assert len(retriever.search("word3", 100)) == 5
     assert retriever.reload() == new
@@ -179,9 +179,9 @@ def test_the_old_index_answers_until_the_new_one_is_there(library, tmp_path, oth
 def test_engines_take_each_others_place(library, tmp_path):
     build_index(passages(), tmp_path / "i")
     built(tmp_path / "i")
-    assert type(open_index(tmp_path / "i")).__name__ == "DenseRetriever"
+    assert type(open_index(tmp_path / "i", model="some/model")).__name__ == "DenseRetriever"
     build_index(passages(), tmp_path / "i")
-    assert type(open_index(tmp_path / "i")).__name__ == "TantivyRetriever"
+    assert type(open_index(tmp_path / "i", model="some/model")).__name__ == "TantivyRetriever"
     assert len(list((tmp_path / "i").glob("data-*"))) == 1
 
 
@@ -209,7 +209,7 @@ def test_repeated_ids_get_a_suffix_as_in_every_index(library, tmp_path):
     manifest, told, _ = built(tmp_path / "i", [Passage("7", "", "a"), Passage("7", "", "b")])
     assert manifest.renamed == 1
     assert "got a suffix" in told[0]
-    assert {hit.passage.id for hit in open_index(tmp_path / "i").search("a")} == {"7", "7~2"}
+    assert {hit.passage.id for hit in open_index(tmp_path / "i", model="some/model").search("a")} == {"7", "7~2"}
 
 
 @pytest.mark.parametrize(
@@ -228,4 +228,4 @@ def test_a_manifest_that_is_not_true_is_refused(library, tmp_path, change, messa
     path = tmp_path / "i" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(RetrievalError, match=message):
-        open_index(tmp_path / "i")
+        open_index(tmp_path / "i", model="some/model")

@@ -16,7 +16,7 @@ def index(library, tmp_path, passages):
 
 
 def test_search_ranks_passages_and_returns_them_whole(index, passages):
-    retriever = open_index(index)
+    retriever = open_index(index, model="some/model")
     assert isinstance(retriever, Retriever)
     assert isinstance(retriever, DenseRetriever)
     hits = retriever.search("the zebra has stripes", k=2)
@@ -26,7 +26,7 @@ def test_search_ranks_passages_and_returns_them_whole(index, passages):
 
 
 def test_many_queries_are_encoded_together_and_found_as_one_by_one(index, library):
-    retriever = open_index(index)
+    retriever = open_index(index, model="some/model")
     queries = ["zebra stripes", "", "rock band", "?! …", "analytical engine"]
     library.CALLS.clear()
     found = retriever.search_many(queries, 2)
@@ -34,21 +34,21 @@ def test_many_queries_are_encoded_together_and_found_as_one_by_one(index, librar
     assert found[1] == found[3] == []
     assert found == [retriever.search(query, 2) for query in queries]
     assert retriever.search_many([]) == []
-    assert open_index(index).search("zebra \ud800\x00") == retriever.search("zebra")
+    assert open_index(index, model="some/model").search("zebra \ud800\x00") == retriever.search("zebra")
 
 
 def test_no_passages_cannot_be_asked_for(index):
     with pytest.raises(InputError, match="not 0"):
-        open_index(index).search("zebra", k=0)
+        open_index(index, model="some/model").search("zebra", k=0)
 
 
 def test_copies_of_a_program_share_the_index(index):
-    retriever = open_index(index)
+    retriever = open_index(index, model="some/model")
     assert copy.deepcopy(retriever) is retriever
 
 
 def test_many_threads_find_the_same(index):
-    retriever = open_index(index)
+    retriever = open_index(index, model="some/model")
     expected = {query: retriever.search(query, 2) for query in ("zebra", "rock", "engine")}
     wrong = []
 
@@ -66,13 +66,13 @@ def test_many_threads_find_the_same(index):
 
 @pytest.mark.parametrize("name", ["passages.jsonl", "offsets.npy", "vectors.npy", "probe.npy"])
 def test_a_file_that_is_missing_or_cut_off_is_told(index, name):
-    file = index / DenseRetriever.open(index).manifest.data / name
+    file = index / DenseRetriever.open(index, "some/model").manifest.data / name
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(RetrievalError):
-        open_index(index)
+        open_index(index, model="some/model")
     file.unlink()
     with pytest.raises(RetrievalError, match=name if name == "probe.npy" else "cannot be read"):
-        open_index(index)
+        open_index(index, model="some/model")
 
 
 def test_the_packaged_model_finds_by_meaning(tmp_path):
@@ -96,4 +96,4 @@ def test_what_an_index_is_can_be_told_without_its_model(index, monkeypatch):
     assert (facts["engine"], facts["encoder"]["model"], facts["passages"]) == ("dense", "some/model", 4)
     assert facts["bytes"] > 4 * 16 * 4
     with pytest.raises(MissingExtraError, match=r"keqa\[dense\]"):
-        open_index(index)
+        open_index(index, model="some/model")

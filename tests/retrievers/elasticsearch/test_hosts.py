@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,3 +36,10 @@ def test_a_node_by_number_never_stays(number, port, around):
     said = f"{around} [{number}:{port}] {number} {around}"
     assert f" [{number}" not in without_hosts(said, ADDRESS)
     assert f" {number} " not in without_hosts(said, ADDRESS)
+
+
+@pytest.mark.parametrize("unit", ["{}", "{a}", "[a]", "[::", "[", "{", "a-", "a:1234 "])
+def test_no_message_takes_more_than_its_length(unit):
+    begun = time.perf_counter()
+    without_hosts(unit * (100_000 // len(unit)), ADDRESS)
+    assert time.perf_counter() - begun < 20

@@ -1,0 +1,112 @@
+"""What of the sources is not in an index, and why: counted, and named as far as a manifest has room for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["LeftOut", "LeftOutCounter", "left_out_of", "shown"]
+
+NAMED = 100
+"""So many files that should have been read are named; the others are only counted."""
+
+_LONGEST_NAME = 300
+# A folder may hold files of more kinds than anyone reads about.
+_KINDS = 20
+_OTHER_KINDS = "of further kinds"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of the sources is not in an index.
+
+    Attributes:
+        passed_over: Files that nobody expects in an index, by kind, such as ``.png``, ``hidden`` or ``empty``.
+        unread: What should have been read and was not, by reason, such as ``damaged``.
+        names: What was unread, with the reason of each; the first hundred.
+    """
+
+    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
+    unread: Mapping[str, int] = field(default_factory=dict, hash=False)
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.passed_over or self.unread)
+
+    @property
+    def unexpected(self) -> int:
+        """How many files and folders should have been read and were not."""
+        return sum(self.unread.values())
+
+    def lines(self, named: int = NAMED) -> list[str]:
+        """What to say of it, one statement a line.
+
+        Args:
+            named: So many names at most.
+        """
+        lines = []
+        if self.passed_over:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in self.passed_over.items())
+            lines.append(f"passed over, as such files are not read: {kinds}")
+        if self.unread:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.unread.items())
+            lines.append(f"left out, although it should have been read: {reasons}")
+        lines += [f"left out: {name}" for name in self.names[:named]]
+        if (more := self.unexpected - len(self.names[:named])) > 0 and self.names:
+            lines.append(f"left out: {more} more")
+        return lines
+
+
+def left_out_of(passages: object) -> LeftOut:
+    """What of their sources is not in passages that have all been read; nothing where they do not know.
+
+    Args:
+        passages: Such as those of `keqa.retrievers.read_corpus`.
+    """
+    known = getattr(passages, "left_out", None)
+    return known if isinstance(known, LeftOut) else LeftOut()
+
+
+class LeftOutCounter:
+    """Counts what is left out while sources are read."""
+
+    def __init__(self) -> None:
+        self._passed_over: Counter[str] = Counter()
+        self._unread: Counter[str] = Counter()
+        self._names: list[str] = []
+
+    def pass_over(self, kind: str) -> None:
+        """Take note of a file that nobody expects in an index.
+
+        Args:
+            kind: What it is counted as.
+        """
+        kind = shown(kind)[:_LONGEST_NAME]
+        known = kind in self._passed_over or len(self._passed_over) < _KINDS
+        self._passed_over[kind if known else _OTHER_KINDS] += 1
+
+    def unread(self, path: Path, reason: str, why: str) -> None:
+        """Take note of what should have been read.
+
+        Args:
+            path: Of a file or folder.
+            reason: What it is counted as.
+            why: What was wrong with this one; it may name the path itself.
+        """
+        self._unread[reason] += 1
+        if len(self._names) < NAMED:
+            name = shown(why if str(path) in why else f"{path}: {why}")
+            self._names.append(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
+
+    def result(self) -> LeftOut:
+        """What was left out so far, what is most frequent first."""
+        return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
+
+
+def shown(text: str) -> str:
+    """A name or message with what no terminal and no UTF-8 file should get, such as ESC, escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,0 +1,97 @@
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.readers.html import text_of_html
+
+N = 50_000
+
+
+def read(page):
+    title, text = text_of_html(page.encode(), Path("page.html"))
+    return title, " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>One</p><p>Two <b>bold</b>.</p>", "One Two bold."),
+        ("<ul><li>one<li>two</ul>three", "one two three"),
+        ("<p>a<!-- no -->b<!-- <p> -->c</p>", "abc"),
+        ("<p>before<!-- never closed <p>after", "before"),
+        ("<!DOCTYPE html><?xml version='1.0'?><p>x", "x"),
+        ("<script>if (a <!-- b) document.write('<p>no</p>')</script><p>yes", "yes"),
+        ("<SCRIPT type=x>no</Script ><style>no</style>yes<scripted>too</scripted>", "yestoo"),
+        ("<script>never closed <p>no", ""),
+        ("a &lt;b&gt; &amp; &eacute; c", "a <b> & é c"),
+        ("1 < 2 and <p>3", "1 < 2 and 3"),
+        ("a > b <p", "a > b <p"),
+        ("<p>x</p><![if !IE]><p>y</p><![endif]>", "x y"),
+        ("<![CDATA[x]]><p>y", "y"),
+    ],
+)
+def test_the_text_of_a_page(page, text):
+    assert read(page)[1] == text
+
+
+def test_the_title_is_that_of_the_head_or_the_first_heading():
+    assert read("<head><title>A &amp; B</title></head><h1>C</h1>")[0] == "A & B"
+    assert read("<h1>C <i>D</i></h1>")[0].split() == ["C", "D"]
+
+
+def test_the_encoding_is_the_one_that_the_page_says():
+    page = '<meta charset="iso-8859-2"><p>żółw</p>'
+    assert text_of_html(page.encode("iso-8859-2"), Path("x"))[1].strip() == "żółw"
+
+
+UNITS = [
+    *(
+        "<div>",
+        "<p>x</p>",
+        "<b>",
+        "</i>",
+        "<",
+        "<a ",
+        "<!--",
+        "&",
+        "&#x",
+        "<![",
+        "</",
+        '<a a="',
+        "<a a='",
+        "<?",
+        "<script>",
+    ),
+    *("<li>x", "<table><tr><td>x", "<b><i>x</b>", "<textarea></", "<a b='>", "<script></script", "<title>", "<svg>"),
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("end", ["", ">", "-->"])
+def test_no_page_takes_more_than_its_length_or_is_nested_too_deeply(unit, end):
+    page = "<p>x" + unit * (N // len(unit)) + end
+    begun = time.perf_counter()
+    read(page)
+    assert time.perf_counter() - begun < 20
+
+
+markup = st.lists(
+    st.sampled_from([*UNITS, "</p>", "</div>", "-->", "x ", '"', "'", ">", "/>", "</script>", "]]>", "\x00", "\ud800"]),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(markup)
+def test_any_markup_is_text_or_a_typed_error(parts):
+    data = "".join(parts).encode("utf-8", "surrogatepass")
+    told, title, text = "", None, None
+    try:
+        title, text = text_of_html(data, Path("x.html"))
+    except UnreadError as error:
+        told = str(error)
+    assert "x.html" in told or (isinstance(title, str) and isinstance(text, str))

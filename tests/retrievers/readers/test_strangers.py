@@ -1,0 +1,342 @@
+"""Documents that someone else made: whatever they are, reading them ends soon, in passages or in one clear line."""
+
+import gzip
+import json
+import os
+import threading
+import time
+import zlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keqa.errors import InputError
+from keqa.retrievers import LeftOut, Passage, read_corpus
+from keqa.retrievers.left_out import LeftOutCounter, shown
+from keqa.retrievers.readers import common, documents
+from keqa.retrievers.readers.common import MAX_LINE, open_binary, read_lines
+from keqa.retrievers.splitting import split_text
+
+N = 100_000
+# What is linear takes a second or two on a busy machine; what was cubic took hours, and the square of it a minute.
+SECONDS = 20
+
+
+def read(*paths, **options):
+    return list(read_corpus(paths, **options))
+
+
+def left_out(*paths):
+    corpus = read_corpus(paths, notice=lambda text: None)
+    return list(corpus), corpus.left_out
+
+
+def seconds(work):
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "good.txt").write_text("A good note.")
+    return folder
+
+
+GOOD = Passage("good.txt#1", "good", "A good note.")
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.json.gz", "x.tsv", "x.pdf"])
+def test_a_pipe_is_never_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    errors = []
+
+    def work():
+        with pytest.raises(InputError, match="is a pipe; a regular file is expected"):
+            read(tmp_path / name)
+        errors.append(None)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert errors == [None]
+
+
+def test_a_pipe_in_a_folder_is_named(folder):
+    os.mkfifo(folder / "x.txt")
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told == LeftOut({}, {"pipes or devices": 1}, (f"{folder}/x.txt is no regular file",))
+
+
+def test_links_are_counted_and_not_followed_out_of_the_folder(folder, tmp_path):
+    (tmp_path / "secret.txt").write_text("The secret.")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "b.txt").write_text("Other.")
+    (folder / "secret.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "other").symlink_to(tmp_path / "other")
+    (folder / "broken.txt").symlink_to(tmp_path / "nowhere")
+    (folder / "round.txt").symlink_to("round.txt")
+    (folder / "inside.txt").symlink_to("good.txt")
+    passages, told = left_out(folder)
+    assert [passage.id for passage in passages] == ["good.txt#1", "inside.txt#1"]
+    assert told.unread == {"links that lead nowhere": 2, "links to folders": 1, "links out of the folder": 1}
+    assert [name.removeprefix(f"{folder}/").split(" is")[0] for name in told.names] == [
+        "broken.txt",
+        "other",
+        "round.txt",
+        "secret.txt",
+    ]
+    assert read(tmp_path / "documents" / "secret.txt")[0].text == "The secret."
+
+
+def test_a_folder_without_rights_is_named(folder, monkeypatch):
+    (folder / "closed").mkdir()
+    (folder / "closed" / "a.txt").write_text("Never read.")
+    real = os.scandir
+
+    def refusing(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told.unread == {"folders that cannot be opened": 1}
+    assert told.names == (f"{folder}/closed cannot be opened: Permission denied",)
+
+
+def test_what_is_expected_is_counted_and_no_failure(folder):
+    for name in ("a.png", "b.png", "c.docx", ".hidden", "d"):
+        (folder / name).write_bytes(b"\x00")
+    (folder / ".git").mkdir()
+    (folder / "empty.txt").write_text("\n \n")
+    (folder / "none.md").write_bytes(b"")
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told == LeftOut({"hidden": 2, ".png": 2, "empty": 2, ".docx": 1, "without a suffix": 1}, {}, ())
+    assert told.unexpected == 0
+
+
+BINARY = {
+    "PNG": b"\x89PNG\r\n\x1a\n" + b"rest" * 100,
+    "PDF": b"%PDF-1.7\n" + b"text" * 100,
+    "zip": b"PK\x03\x04" + b"text" * 100,
+    "program": b"\x7fELF" + b"text" * 100,
+    "NUL": b"text " * 1000 + b"\x00" + b"text " * 1000,
+    "control": bytes(range(1, 9)) * 20 + b"text" * 100,
+    "gzip": gzip.compress(b"text" * 100),
+}
+
+
+@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("suffix", [".txt", ".md", ".html"])
+def test_what_is_no_text_is_no_passage(folder, kind, suffix):
+    (folder / f"x{suffix}").write_bytes(BINARY[kind])
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told.unread == {"binary": 1}
+    assert told.names[0].startswith(f"{folder}/x{suffix} is no text but ")
+
+
+def test_text_with_a_byte_order_mark_and_old_control_characters_is_text(tmp_path):
+    (tmp_path / "a.txt").write_bytes("Zürich".encode("utf-16"))
+    (tmp_path / "b.txt").write_bytes("Bern".encode("utf-32"))
+    (tmp_path / "c.txt").write_bytes(b"\x1b[1mBasel\x1b[0m\n" * 3)
+    passages, told = left_out(tmp_path)
+    assert [passage.text.split()[0].strip() for passage in passages][:2] == ["Zürich", "Bern"]
+    assert "Basel" in passages[2].text
+    assert not told
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfea\x00b", b"caf\xe9 \x81\x8d", b"\xef\xbb\xbf\x81\x8d\xff"])
+def test_what_cannot_be_decoded_is_named_and_not_guessed(folder, data):
+    (folder / "x.txt").write_bytes(data)
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told.unread == {"in an unknown encoding": 1}
+
+
+def test_packed_documents_are_read(tmp_path):
+    (tmp_path / "my_notes.txt.gz").write_bytes(gzip.compress(b"Packed."))
+    expected = [Passage("my_notes.txt.gz#1", "my notes", "Packed.")]
+    assert read(tmp_path / "my_notes.txt.gz") == read(tmp_path) == expected
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:20] + b"\xff" * 9 + data[29:]])
+@pytest.mark.parametrize("name", ["x.txt.gz", "x.jsonl.gz", "x.json.gz"])
+def test_a_packed_file_that_is_damaged_is_one_line(folder, name, damage):
+    content = b"".join(json.dumps({"text": f"{zlib.crc32(b'%d' % n)}"}).encode() + b"\n" for n in range(2000))
+    (folder / name).write_bytes(damage(gzip.compress(content)))
+    with pytest.raises(InputError, match=f"{name} cannot be read"):
+        read(folder / name)
+    if name == "x.txt.gz":
+        assert left_out(folder)[1].unexpected == 1
+
+
+def test_a_line_of_gigabytes_is_refused_where_it_becomes_too_long(tmp_path):
+    path = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b'{"text": "first"}\n{"text": "')
+        for _ in range(MAX_LINE // (8 << 20) + 1):
+            stream.write(b"a" * (8 << 20))
+    with pytest.raises(InputError, match=r"bomb\.jsonl\.gz, line 2: longer than 64 MiB"):
+        read(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_bound_of_lines_counts_for_every_encoding(tmp_path, monkeypatch, encoding):
+    monkeypatch.setattr(common, "MAX_LINE", 1000)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(("short\n" + "a" * 990 + "\n" + "a" * 3000 + "\n").encode(encoding))
+    lines = read_lines(path)
+    assert [len(next(lines)[1]) for _ in range(2)] == [6, 991]
+    with pytest.raises(InputError, match="line 3: longer than"):
+        next(lines)
+
+
+def test_a_document_that_unpacks_to_too_much_is_left_out(folder, monkeypatch):
+    monkeypatch.setattr(documents, "MAX_DOCUMENT", 10_000)
+    (folder / "x.txt.gz").write_bytes(gzip.compress(b"word " * 10_000))
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told.unread == {"too large": 1}
+
+
+def test_a_title_is_not_repeated_at_any_length(tmp_path):
+    (tmp_path / "a.md").write_text("---\ntitle: " + "long " * 1000 + "\n---\n" + "A sentence of words. " * 100)
+    (tmp_path / "b.jsonl").write_text(json.dumps({"title": "long " * 1000, "text": "x"}))
+    for name in ("a.md", "b.jsonl"):
+        assert {len(passage.title) for passage in read(tmp_path / name)} == {500}
+
+
+def test_a_path_that_is_too_long_for_an_id_is_named(folder):
+    deep = folder
+    for _ in range(5):
+        deep = deep / ("d" * 190)
+        deep.mkdir()
+    (deep / "x.txt").write_text("Deep.")
+    passages, told = left_out(folder)
+    assert passages == [GOOD]
+    assert told.unread == {"with too long a path": 1}
+
+
+def test_a_name_that_is_no_text_is_escaped(folder):
+    (folder / os.fsdecode(b"b\xff\x1b[31m.pdf")).write_bytes(b"no PDF")
+    (name,) = left_out(folder)[1].names
+    assert "\\udcff\\x1b[31m.pdf cannot be read as PDF" in name
+    name.encode()
+
+
+def test_more_than_a_hundred_are_counted():
+    counter = LeftOutCounter()
+    for number in range(150):
+        counter.unread(common.Path(f"{number}.pdf"), "damaged", "x" * 1000)
+        counter.pass_over(f".{number}")
+    told = counter.result()
+    assert (told.unexpected, len(told.names), max(map(len, told.names))) == (150, 100, 300)
+    assert len(told.passed_over) == 21
+    assert told.passed_over["of further kinds"] == 130
+    assert told.lines(named=2)[-1] == "left out: 148 more"
+
+
+@given(st.text())
+def test_what_is_shown_is_printable(text):
+    assert shown(text).isprintable()
+    assert not text.isprintable() or shown(text) == text
+
+
+ATTACKS = {
+    "heading of spaces": "# x" + " " * N + "y",
+    "spaces": " " * N,
+    "heading of hashes": "# " + "#" * N + "x",
+    "hashes and spaces": "# " + "# " * (N // 2) + "x",
+    "open front matter": "---\n" + "---x\n" * (N // 5),
+    "front matter of lines": "---" + "\n" * N,
+    "front matter of spaces": "---\n" + "\n---" + " " * N + "x",
+    "title of spaces": "---\ntitle: x" + " " * N + "y\n---\n",
+    "title of lines": "---\ntitle:" + "\n" * N + "---\n",
+    "title of quotes": "---\ntitle: " + '"' * N + "\n---\n",
+    "lines of spaces": "\n ".join([""] * (N // 2)),
+    "items": "\n- " * (N // 3),
+    "brackets": "[(" * (N // 2),
+    "quotes": "\"'" * (N // 2),
+    "stars": "*" * N,
+    "dots": ". " * (N // 2),
+    "dots without spaces": "." * N,
+    "form feeds": "\x0c\n" * (N // 2),
+    "marks": "a" + "\u0301\u0323" * (N // 2),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("suffix", [".md", ".txt"])
+def test_no_text_takes_more_than_its_length(tmp_path, attack, suffix):
+    (tmp_path / f"x{suffix}").write_text(ATTACKS[attack] + "\n\nThe end.")
+    assert seconds(lambda: read(tmp_path / f"x{suffix}")) < SECONDS
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(alphabet=" \n#-*.\"'[]()a1|>\t", min_size=1, max_size=6), st.sampled_from(["", "A b. ", "# ", "---\n"]))
+def test_splitting_takes_no_more_than_its_length(unit, before):
+    text = before + unit * (20_000 // len(unit))
+    assert seconds(lambda: split_text(text)) < SECONDS
+    assert seconds(lambda: documents._read_markdown(text.encode(), None, print)) < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: Front\n---\n# Head\n", "Front"),
+        ("---\ntitle: 'It''s'\n---\n", "It''s"),
+        ('---  \nauthor: A\ntitle:   "Quoted"  \n---\n', "Quoted"),
+        ("---\ntitle:\nauthor: A\n---\n# Head ##  \n", "Head"),
+        ("---\ntitle: Open\n# Head of an open one", "Head of an open one"),
+        ("# C#\n", "C#"),
+        ("Text\n###### Sixth ######\n# First", "Sixth"),
+        ("####### seven\n#none\n# \n#\tTab", "Tab"),
+    ],
+)
+def test_titles_of_markdown(text, title):
+    assert documents._read_markdown(text.encode(), None, print)[0] == title
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.binary(max_size=200), st.sampled_from([".txt", ".md", ".html", ".json", ".jsonl", ".tsv", ".pdf", ".jsonl.gz"])
+)
+def test_any_bytes_are_passages_or_an_input_error(tmp_path, data, suffix):
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(data)
+    told, passages = "", []
+    try:
+        passages = read(path, notice=lambda text: None)
+    except InputError as error:
+        told = str(error)
+    assert passages or path.name in told
+    assert all(passage.text.strip() and passage.text.encode() for passage in passages)
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 200_000, '{"a":' * 100_000, '{"text": ' + "9" * 5000 + "}", '{"text": "\\ud800"}']
+)
+def test_odd_json_names_file_and_line(tmp_path, line):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x"}\n' + line + "\n")
+    if "ud800" in line:
+        assert [passage.text for passage in read(path, notice=print)] == ["x"]
+        return
+    with pytest.raises(InputError, match=r"a\.jsonl, line 2: malformed JSON"):
+        read(path)
+
+
+def test_a_file_is_closed_with_what_it_is_packed_in(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"x"))
+    stream = open_binary(tmp_path / "a.gz")
+    packed = stream._packed
+    stream.close()
+    assert packed.closed
