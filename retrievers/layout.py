@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keqa.errors import InputError, RetrievalError
+from keqa.private import new_file, private_folder
 from keqa.retrievers.manifest import Manifest
 
 MANIFEST = "manifest.json"
@@ -104,8 +105,8 @@ def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         try:
-            with temporary.open("w", encoding="utf-8") as stream:
-                stream.write(text)
+            with new_file(temporary) as stream:
+                stream.write(text.encode())
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(path)
@@ -136,7 +137,7 @@ def claim(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder for the index")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         entries = {entry.name for entry in folder.iterdir()}
     except OSError as error:
         raise InputError(f"{folder} cannot be used for an index: {error}") from error
