@@ -17,9 +17,10 @@ __all__ = ["publish"]
 
 
 def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
-    """Write files into a folder beside its place and then rename it; an older folder there is replaced. Only its owner may read it.
+    """Write files into a folder beside its place and then rename it; an older folder there is replaced.
 
-    The older one is moved aside for that. A process killed right then leaves it there, hidden, as ``.name.….old``.
+    Only its owner may read it. The older one is moved aside for that; a process killed right then leaves it there,
+    hidden, as ``.name.….old``.
 
     Args:
         folder: Where it shall be.

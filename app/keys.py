@@ -146,10 +146,8 @@ def _parts(text: str, key: str, least: int) -> Iterator[Span]:
 def _about_masks(text: str, key: str) -> Iterator[Span]:
     """The first and last characters of a key about what stands for the others, or named as such."""
     for mask in _MASK.finditer(text):
-        head = next(
-            (n for n in range(min(len(key), mask.start()), 0, -1) if _ends_with(text, mask.start(), key[:n])), 0
-        )
-        tail = next((n for n in range(len(key), 0, -1) if text.startswith(key[-n:], mask.end())), 0)
+        head = _common(key, text[max(0, mask.start() - len(key)) : mask.start()])
+        tail = _common(key[::-1], text[mask.end() : mask.end() + len(key)][::-1])
         if head + tail >= _FEWEST:
             yield mask.start() - head, mask.end() + tail
     for named in _ENDS.finditer(text):
@@ -158,8 +156,11 @@ def _about_masks(text: str, key: str) -> Iterator[Span]:
             yield named.span(2)
 
 
-def _ends_with(text: str, end: int, part: str) -> bool:
-    return text.startswith(part, end - len(part))
+def _common(key: str, text: str) -> int:
+    """The most characters with which a key begins and a text ends."""
+    if not text or text[-1] not in key:
+        return 0
+    return next((n for n in range(min(len(key), len(text)), 0, -1) if text.endswith(key[:n])), 0)
 
 
 def _widened(text: str, start: int, end: int) -> Span:

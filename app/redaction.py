@@ -41,7 +41,7 @@ HOST = re.compile(
 """A server that is named without a scheme."""
 # Not after a word, a colon or a slash: "and/or" and addresses are no paths.
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
-_USER = re.compile(r"(?<=://)[^\s/@\"'<>]+(?=@)")
+_USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
 # What an index, the user or this program wrote, and no server that was given a key.
 _OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
 
@@ -72,7 +72,7 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
 
 
 def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
-    """A text without keys, whole or in part, and without the user of an address, whose host stays.
+    """A text without keys, whole or in part, and without user and password of an address, whose host stays.
 
     Args:
         text: A message, such as that of a server's error, before it is shortened where that can be.

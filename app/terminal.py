@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO, cast
 
+from keqa.redaction import without_keys
+
 __all__ = ["UNSAFE", "GuardedStream", "guard_streams", "json_text", "visible", "visible_line"]
 
 # Where only line breaks and tabs are left to act.
@@ -78,25 +80,29 @@ class GuardedStream:
 
     Attributes:
         unguarded: The stream behind it.
+        hides_keys: Whether keys are taken out, such as a library's warning or a traceback may repeat.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, hides_keys: bool = False) -> None:
         """Guard a stream.
 
         Args:
             stream: Where to write.
+            hides_keys: See above.
         """
         self.unguarded = stream
+        self.hides_keys = hides_keys
 
     def write(self, text: str) -> int:
         """Write a text as `visible` shows it; returns the length of what was given."""
+        length, text = len(text), without_keys(text) if self.hides_keys else text
         if UNSAFE.search(text):
             # A bar of another library begins its line anew.
             start = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
             self.unguarded.write(start + self._guarded(text[len(start) :].replace("\r\n", "\n")))
         else:
             self.unguarded.write(text)
-        return len(text)
+        return length
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write texts one after the other."""
@@ -132,7 +138,7 @@ def guard_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-        setattr(sys, name, cast(TextIO, GuardedStream(stream)))
+        setattr(sys, name, cast(TextIO, GuardedStream(stream, hides_keys=name == "stderr")))
 
 
 def _styled(stream: TextIO) -> bool:

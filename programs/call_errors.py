@@ -38,6 +38,8 @@ _OVERFLOW = re.compile(
     r"|prompt is too long|input is too long|exceeds? the (?:model|context)",
     re.IGNORECASE,
 )
+_LONGEST = 20_000
+"""Of a server's error so many characters are read."""
 # Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
 _WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
 
@@ -83,8 +85,8 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
         return error
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
-        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {error}", lms))
-    message = without_keys(str(error), lms)
+        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {error}"[:_LONGEST], lms))
+    message = without_keys(str(error)[:_LONGEST], lms)
     overflow = isinstance(error, ContextWindowExceededError) or (
         isinstance(error, LMInvalidRequestError) and bool(_OVERFLOW.search(message))
     )

@@ -1,7 +1,8 @@
 """Where the command line writes: results to stdout, everything else to stderr.
 
 Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
-`keqa.terminal`). Text is plain: brackets and colons in it are neither markup nor emoji.
+`keqa.terminal`) and shows no key (see `keqa.redaction.without_keys`). Text is plain: brackets and colons in it are
+neither markup nor emoji.
 """
 
 from __future__ import annotations
@@ -40,13 +41,8 @@ def show_json(value: Any) -> None:
 
 
 def complain(error: Exception) -> None:
-    """Write an error for the user, as it is: messages hold paths and brackets that are no markup.
-
-    What a message repeats of a key known here is taken out; see `keqa.redaction.without_keys`.
-    """
-    from keqa.redaction import without_keys
-
-    status().print(f"keqa: {without_keys(str(error))}", style="red", soft_wrap=True)
+    """Write an error for the user, as it is: messages hold paths and brackets that are no markup."""
+    status().print(f"keqa: {error}", style="red", soft_wrap=True)
 
 
 def _behind(stream: Any) -> Any:
@@ -67,9 +63,15 @@ def _guarded() -> type[Console]:
     from rich.segment import Segment
     from rich.text import Text
 
+    from keqa.redaction import without_keys
     from keqa.terminal import UNSAFE, visible
 
     def shown(text: Text) -> Text:
+        plain = without_keys(text.plain)
+        if plain != text.plain:
+            return Text(visible(plain), text.style, no_wrap=text.no_wrap, overflow=text.overflow)
+        if not UNSAFE.search(plain):
+            return text
         made, end = text.blank_copy(), 0
         for found in UNSAFE.finditer(text.plain):
             made.append_text(text[end : found.start()])
@@ -81,14 +83,14 @@ def _guarded() -> type[Console]:
         """A console through which only rich itself acts on the terminal.
 
         Everything is rendered by `render`, cells of tables and descriptions of bars included. Texts are made visible
-        before they are laid out, and whatever else came to be rendered is afterwards.
+        before they are laid out; and whatever else came to be rendered is afterwards.
         """
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             """Render with what is unsafe made visible."""
             if isinstance(renderable, str):
-                renderable = visible(renderable)
-            elif isinstance(renderable, Text) and UNSAFE.search(renderable.plain):
+                renderable = visible(without_keys(renderable))
+            elif isinstance(renderable, Text):
                 renderable = shown(renderable)
             for segment in super().render(renderable, options):
                 if segment.control is None and UNSAFE.search(segment.text):
