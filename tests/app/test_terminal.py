@@ -161,7 +161,7 @@ def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(tmp_path):
     run = tmp_path / "closed-book.jsonl"
     assert KEY not in run.read_text()
     assert "fXYZ" not in run.read_text()
-    header, line = run.read_text().splitlines()
+    header, line = run.read_text().rstrip("\n").split("\n")
     values = json.loads(header)
     values["header"]["label"] = f"mine {EVIL}"
     run.write_text(json.dumps(values) + "\n" + line + "\n")
@@ -186,7 +186,7 @@ def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(tmp_path):
 def test_an_argument_that_an_error_repeats_is_shown_harmlessly(tmp_path, arguments):
     code, out, err = keqa(*arguments, tmp_path=tmp_path)
     assert code == 2
-    assert "owned" in err
+    assert "evil" in re.sub(r"[\s│]", "", err)
     assert not acting(out + err)
 
 
