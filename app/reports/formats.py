@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from keqa.reports.grid import Cell, Grid
-from keqa.terminal import visible_line
+from keqa.terminal import visible, visible_line
 
 __all__ = ["FORMATS", "to_csv", "to_latex", "to_markdown"]
 
-_MARKDOWN = re.compile(r"([\\`*_|<>\[\]&~$])")
+_MARKDOWN = re.compile(r"([\\`*_|<>\[\]~$]|&(?=#?\w))")
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 """How a cell begins that a spreadsheet computes."""
 _LATEX = {
@@ -95,8 +95,9 @@ def _raw(cell: Cell) -> float | str:
 
 
 def _inert(words: str) -> str:
-    """Text that no spreadsheet takes for a formula and that has no line breaks, which many readers take for rows."""
-    shown = visible_line(words)
+    """Text that no spreadsheet takes for a formula."""
+    # A carriage return ends a line for many readers, and the writer does not quote it.
+    shown = visible(words.replace("\r", " "))
     return f"'{shown}" if _FORMULA.match(shown) else shown
 
 
