@@ -77,7 +77,7 @@ def test_a_second_signal_does_not_wait(tmp_path, questions, number):
         process.send_signal(number)
         assert "once more ends at once" in process.stderr.readline()
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == CODES[number]
     assert "Traceback" not in err
     assert "the same command resumes" in err
@@ -89,7 +89,7 @@ def test_a_question_that_is_stopped_does_not_wait_for_its_calls(tmp_path, number
         process = begin("ask", "Why?", "--lm", "openai/scripted", "--api-base", server.api_base, tmp_path=tmp_path)
         until(lambda: server.count >= 1, process)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == CODES[number]
     assert err.endswith("nothing was kept\n")
     assert "Traceback" not in err

@@ -89,8 +89,8 @@ def test_whatever_a_label_holds_it_stays_one_cell_of_one_line(labels):
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\n=1", " =1", "＝1"])
 def test_no_spreadsheet_computes_a_label(label):
-    grid = Grid("t", "T", (Column(label, right=False), Column("F1")), (Row((text(label), number(-0.5))),))
-    assert list(csv.reader(io.StringIO(to_csv(grid), newline=""))) == [[f"'{label}", "F1"], [f"'{label}", "-0.5"]]
+    grid = Grid("t", "T", (Column("=2", right=False), Column("F1")), (Row((text(label), number(-0.5))),))
+    assert list(csv.reader(io.StringIO(to_csv(grid), newline=""))) == [["'=2", "F1"], [f"'{label}", "-0.5"]]
 
 
 def test_what_a_label_holds_acts_in_no_format():
