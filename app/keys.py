@@ -11,6 +11,7 @@ import html
 import json
 import os
 import re
+import string
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -33,6 +34,9 @@ _FEWEST = 4
 _ENDS = re.compile(r"\b(ends?|ending|starts?|starting|begins?|beginning)\s+(?:in|with)\s+[\"'`]?([\w.+/=-]*[\w+/=-])")
 _AUTHORIZATION = re.compile(r"\b(?:Bearer|Basic)\s+(?=[^\s\d=]*[\d=])([A-Za-z0-9._~+/=-]{8,})")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_=-]*")
+
+# Of some other characters the lower case is longer, and places in it would not be those in the text.
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 Span = tuple[int, int]
 
@@ -60,14 +64,12 @@ def hide_keys(text: str, keys: Sequence[str]) -> str:
         keys: See `known_keys`.
     """
     spans = [found.span(1) for found in _AUTHORIZATION.finditer(text)]
-    lowered = text.lower()
-    # Of few characters the lower case is longer, and then places in it are not those in the text.
-    lowered = lowered if len(lowered) == len(text) else text
+    lowered = text.translate(_LOWER)
     for key in keys:
         for form, least, encoded in _forms(key):
             for start, end in _parts(lowered, form, least):
                 spans.append(_widened(text, start, end) if encoded else (start, end))
-        spans += _about_masks(lowered, key.lower())
+        spans += _about_masks(lowered, key.translate(_LOWER))
     return _replaced(text, spans)
 
 
@@ -112,8 +114,8 @@ def _forms(key: str) -> tuple[tuple[str, int, bool], ...]:
         if len(core) >= _SHORTEST:
             coded |= {core, core.replace("+", "-").replace("/", "_")}
     return (
-        *((one.lower(), _least(one), False) for one in sorted(plain)),
-        *((one.lower(), max(_SHORTEST, len(one) // 3), True) for one in sorted(coded)),
+        *((one.translate(_LOWER), _least(one), False) for one in sorted(plain)),
+        *((one.translate(_LOWER), max(_SHORTEST, len(one) // 3), True) for one in sorted(coded)),
     )
 
 

@@ -87,6 +87,7 @@ def configured(monkeypatch):
         (f"cut off: {KEY[:12]}", "cut off: <secret>"),
         (f"cut off: {KEY[-12:]}", "cut off: <secret>"),
         (f"in capitals: {KEY.upper()}", "in capitals: <secret>"),
+        (f"\u0130 {KEY} \u0130 {KEY.lower()}", "\u0130 <secret> \u0130 <secret>"),
         ("?key=" + quote(f"{KEY}", safe=""), "?key=<secret>"),
         (base64.b64encode(KEY.encode()).decode(), "<secret>"),
         ("Basic " + base64.b64encode(f"elastic:{KEY}".encode()).decode(), "Basic <secret>"),

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
+from keqa.cli.console import results
 from keqa.retrievers import Passage, build_index
 from keqa.terminal import GuardedStream, json_text, visible, visible_line
 
@@ -209,6 +210,40 @@ def test_a_traceback_and_a_warning_show_nothing_hostile_and_no_key(tmp_path):
     assert not acting(err)
 
 
+class Screen(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_whatever_rich_is_given_only_rich_acts_on_the_terminal(monkeypatch):
+    from rich.progress import Progress, TextColumn
+    from rich.table import Table
+    from rich.text import Text
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", Screen())
+    console = results()
+    table = Table(EVIL, title=EVIL, caption=EVIL)
+    table.add_row(EVIL)
+    table.add_row(Text.assemble(("a ", "bold"), (EVIL, "red"), (KEY, "green")))
+    for shown in (EVIL, Text(EVIL), table, Text.from_markup("[link=http://evil]here[/link]")):
+        console.print(shown, style="red")
+    with Progress(TextColumn("{task.description}"), console=console, auto_refresh=False) as bar:
+        bar.add_task(EVIL.replace("[/link]", ""), total=1)
+        bar.refresh()
+    with console.status("asking"):
+        print(EVIL)
+    written = sys.stdout.getvalue()
+    assert KEY not in written
+    assert "http://evil" in written
+    # Colours, the cursor hidden and shown, up a line and to its begin, and lines erased: what a bar of rich needs.
+    assert not acting(re.sub(r"\x1b\[(?:[0-9;]*m|\?25[lh]|1A|2K)|\r(?=\x1b|$)", "", written))
+
+
 @given(st.text(st.characters() | st.sampled_from("\x1b\x9b\r\u202e\u200d\ud800\U000e0041")))
 def test_whatever_the_text_what_is_shown_does_nothing(text):
     left = acting(visible(text)) - {"\u200c", "\u200d"}
@@ -232,13 +267,9 @@ def test_styling_passes_to_a_terminal_only(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     said = "\r\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;owned\x07"
     for stream, told in (
-        (Terminal(), "\r\x1b[1;31mred\x1b[0m ␛[2J␛]0;owned␇"),
+        (Screen(), "\r\x1b[1;31mred\x1b[0m ␛[2J␛]0;owned␇"),
         (io.StringIO(), "\r␛[1;31mred␛[0m ␛[2J␛]0;owned␇"),
     ):
         GuardedStream(stream).write(said)
