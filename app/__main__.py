@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from contextlib import suppress
+from types import FrameType
 
 from keqa.errors import KeqaError, StageError
 
@@ -14,28 +19,117 @@ UNANSWERED = 1
 MISUSED = 2
 """Exit code of everything that the user can put right: bad input, a missing package, key or index."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C (SIGINT)."""
+
+TERMINATED = 143
+"""Exit code after SIGTERM, as of a system that shuts down or a queue that ends a job."""
+
+_KEPT = {
+    "evaluate": "questions that ended are kept; the same command resumes and asks the others",
+    "compare": "questions that ended are kept; the same command resumes and asks the others",
+    "reproduce": "with --out, questions that ended are kept, and the same command resumes and asks the others",
+    "compile": "finished work is kept; the same command resumes",
+    "index": "an index that was there before is untouched; the same command builds the new one, and resumes a dense "
+    "one or one of Elasticsearch",
+}
+_NOTHING_KEPT = "nothing was kept"
+_WAITING = ("evaluate", "compare", "reproduce", "compile")
+
 
 def main() -> None:
-    """Run the command line; an error meant for the user is one message on stderr, not a traceback."""
-    # Text of any language, and lone surrogates in what is shown, must not end a run on a terminal of another encoding.
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+    """Run the command line as this process; an error meant for the user is one message on stderr, not a traceback.
 
+    Ctrl-C and SIGTERM end it in an orderly way: what was finished is kept, one line says so and how to resume. A
+    second one does not wait for what is in work.
+    """
+    stops = _Stops()
+    try:
+        from keqa.terminal import guard_streams
+
+        guard_streams()
+        _run()
+    except KeyboardInterrupt:
+        _leave(stops.told())
+    except SystemExit as ended:
+        # The library of the command line turns an interrupt into this code.
+        if ended.code == INTERRUPTED:
+            _leave(stops.told())
+        raise
+    finally:
+        stops.over = True
+
+
+def _run() -> None:
     from keqa.cli import app
     from keqa.cli.console import complain
 
     try:
         app(prog_name="keqa")
-    except KeyboardInterrupt:
-        sys.exit(130)
     except StageError as error:
         complain(error)
         sys.exit(UNANSWERED)
     except KeqaError as error:
         complain(error)
         sys.exit(MISUSED)
+
+
+class _Stops:
+    """Lets SIGINT and SIGTERM end the command, the first one in an orderly way and the second at once.
+
+    The handlers stay: while the interpreter waits for its last threads, an interrupt would be a traceback.
+
+    Attributes:
+        over: Whether the command has ended.
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self._code: int | None = None
+        # Handlers can be set by the main thread only, and one that was set to ignore (nohup) stays.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                    signal.signal(number, self._stop)
+
+    def told(self) -> int:
+        """Say what was kept, and return the exit code."""
+        code = self._code or INTERRUPTED
+        how = "ended by SIGTERM" if code == TERMINATED else "interrupted"
+        _say(f"{how}: {_KEPT.get(_command(), _NOTHING_KEPT)}")
+        return code
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        again = self._code is not None
+        self._code = TERMINATED if number == signal.SIGTERM else INTERRUPTED
+        if self.over:
+            _leave(self._code)
+        if again:
+            _leave(self.told())
+        if _command() in _WAITING:
+            _say("stopping: what is in work is finished first; once more ends at once")
+        raise KeyboardInterrupt
+
+
+def _command() -> str:
+    return next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+
+
+def _say(message: str) -> None:
+    line = f"keqa: {message}\n"
+    try:
+        # Past the layers of the stream: a signal may have come in the middle of a write.
+        os.write(sys.stderr.fileno(), line.encode())
+    except (AttributeError, OSError, ValueError):
+        sys.stderr.write(line)
+
+
+def _leave(code: int) -> None:
+    """End the process without waiting for threads whose calls are still under way."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError, RuntimeError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

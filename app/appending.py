@@ -8,12 +8,15 @@ from io import FileIO
 from pathlib import Path
 
 from keqa.errors import InputError
+from keqa.private import opener
 
 __all__ = ["append", "held"]
 
 
 def held(path: Path, other: str, instead: str) -> FileIO:
     """Open a file for reading and appending, for this process alone; the system lets go of it when the process ends.
+
+    It is readable by its owner only.
 
     Args:
         path: The file; it is made where it is missing.
@@ -25,7 +28,7 @@ def held(path: Path, other: str, instead: str) -> FileIO:
         OSError: It cannot be opened.
     """
     # Append mode keeps a second writer, were there one, from overwriting; reading needs the plus.
-    stream = FileIO(path, "a+")
+    stream = FileIO(path, "a+", opener=opener)
     try:
         import fcntl
 

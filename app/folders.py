@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from keqa.errors import InputError
+from keqa.private import new_file, private_folder
 from keqa.retrievers.layout import sync_folder
 
 __all__ = ["check_writable", "publish"]
@@ -40,7 +41,8 @@ def check_writable(folder: Path, option: str) -> None:
 def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
     """Write files into a folder beside its place and then rename it; an older folder there is replaced.
 
-    The older one is moved aside for that. A process killed right then leaves it there, hidden, as ``.name.….old``.
+    Only its owner may read it. The older one is moved aside for that; a process killed right then leaves it there,
+    hidden, as ``.name.….old``.
 
     Args:
         folder: Where it shall be.
@@ -55,9 +57,9 @@ def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -
     mark = f"{folder.name}.{secrets.token_hex(4)}"
     new, old = folder.with_name(f".{mark}.new"), folder.with_name(f".{mark}.old")
     try:
-        new.mkdir(parents=True)
+        private_folder(new)
         for name, content in files.items():
-            with (new / name).open("wb") as stream:
+            with new_file(new / name) as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
+from keqa.private import private_file, private_folder
 
 __all__ = ["KeyedFile"]
 
@@ -41,7 +42,9 @@ class KeyedFile:
         self._lock = threading.Lock()
         try:
             if self.path is not None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(self.path.parent)
+                # SQLite gives the files beside it (-wal, -shm) the mode of this one.
+                private_file(self.path)
             self._file = sqlite3.connect(
                 self.path or ":memory:", isolation_level=None, check_same_thread=False, timeout=_WAIT
             )

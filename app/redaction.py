@@ -1,18 +1,27 @@
-"""Taking addresses and keys out of what is written to disk."""
+"""Taking addresses and keys out of what is written to disk, and keys out of what is shown."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from keqa.keys import SECRET, hide_keys, known_keys
 
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["HOST", "REPLACED", "record_without_secrets", "without_folders", "without_secrets"]
+__all__ = [
+    "HOST",
+    "REPLACED",
+    "record_without_keys",
+    "record_without_secrets",
+    "without_folders",
+    "without_keys",
+    "without_secrets",
+]
 
 REPLACED = "<address>"
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>]+", re.IGNORECASE)
@@ -32,10 +41,9 @@ HOST = re.compile(
 """A server that is named without a scheme."""
 # Not after a word, a colon or a slash: "and/or" and addresses are no paths.
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
-_SECRET_NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)
-_SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
-# Shorter ones are placeholders such as "none", which would be found in the middle of words.
-_SHORTEST = 8
+_USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
+# What an index, the user or this program wrote, and no server that was given a key.
+_OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
 
 
 def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
@@ -49,17 +57,12 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
     Returns:
         The value, with ``<address>`` and ``<secret>`` in the places of what was taken out.
     """
-    found = {secret for lm in lms for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
-    found |= {text for name, text in os.environ.items() if _SECRET_VARIABLE.search(name)}
-    # The longest first: one may be a part of another.
-    known = sorted((one for one in found if len(one) >= _SHORTEST), key=len, reverse=True)
+    keys = known_keys(lms)
     served = _servers(lms)
 
     def cleaned(part: Any) -> Any:
         if isinstance(part, str):
-            for secret in known:
-                part = part.replace(secret, "<secret>")
-            part = HOST.sub(REPLACED, _ADDRESS.sub(REPLACED, part))
+            part = HOST.sub(REPLACED, hide_keys(_ADDRESS.sub(REPLACED, part), keys))
             return served.sub(REPLACED, part) if served else part
         if isinstance(part, dict):
             return {cleaned(key): cleaned(inner) for key, inner in part.items()}
@@ -68,13 +71,45 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
     return cleaned(json.loads(json.dumps(value, default=str)))
 
 
-def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
-    """A record without what a server's error may have brought into its messages.
+def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
+    """A text without keys, whole or in part, and without user and password of an address, whose host stays.
+
+    Args:
+        text: A message, such as that of a server's error, before it is shortened where that can be.
+        lms: As for `without_secrets`.
+    """
+    return hide_keys(_USER.sub(SECRET, text), known_keys(lms))
+
+
+def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
+    """A record in which no reply and no message repeats a key; addresses stay.
 
     Args:
         record: The story of a question.
         lms: As for `without_secrets`.
     """
+    keys = known_keys(lms)
+
+    def cleaned(part: Any) -> Any:
+        if isinstance(part, str):
+            return hide_keys(_USER.sub(SECRET, part), keys)
+        if isinstance(part, dict):
+            return {name: inner if name in _OWN_WORDS else cleaned(inner) for name, inner in part.items()}
+        return [cleaned(inner) for inner in part] if isinstance(part, list) else part
+
+    before = record.model_dump()
+    after = cleaned(before)
+    return record if after == before else type(record).model_validate(after)
+
+
+def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
+    """A record without what a server may have brought into it: keys anywhere, and addresses in its messages.
+
+    Args:
+        record: The story of a question.
+        lms: As for `without_secrets`.
+    """
+    record = record_without_keys(record, lms)
     changed: dict[str, Any] = {}
     if record.failure is not None:
         changed["failure"] = record.failure.model_copy(update={"message": without_secrets(record.failure.message, lms)})
@@ -98,15 +133,3 @@ def _servers(lms: Sequence[Any]) -> re.Pattern[str] | None:
     if not named:
         return None
     return re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(named))})(?![\w-]|\.\w)(?::\d{{1,5}})?", re.IGNORECASE)
-
-
-def _secrets(value: Any, *, named: bool) -> Iterator[str]:
-    """The texts under a name that tells of a secret, however deep."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _secrets(inner, named=named or bool(_SECRET_NAME.search(str(name))))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets(inner, named=named)
-    elif named and isinstance(value, str):
-        yield value

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from rich.tree import Tree
 
+from keqa.terminal import visible_line
+
 if TYPE_CHECKING:
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 
@@ -35,9 +37,6 @@ _LONGEST = 2000
 
 _LONGEST_MESSAGE = 160
 """An error's message is cut in the tree: many quote the whole reply of an LM."""
-
-# Control characters of a passage or an LM must not reach the terminal: an escape sequence could rewrite the screen.
-_CONTROLS = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
 def record_tree(record: QuestionRecord) -> Tree:
@@ -202,10 +201,8 @@ def _labelled(label: str, text: str, style: str = "") -> Text:
 
 
 def _text(text: str, style: str = "") -> Text:
-    shown = text.translate(_CONTROLS)
-    if len(shown) > _LONGEST:
-        shown = f"{shown[:_LONGEST]}… ({len(shown):,} characters)"
-    return Text(shown, style)
+    cut = f"{text[:_LONGEST]}… ({len(text):,} characters)" if len(text) > _LONGEST else text
+    return Text(visible_line(cut), style)
 
 
 def _count(number: int, thing: str) -> str:

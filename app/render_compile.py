@@ -9,6 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from keqa.terminal import visible
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["report_parts"]
 
 _PROBLEMS_SHOWN = 8
-_CONTROLS = {code: " " for code in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))}
 
 
 def report_parts(report: Report) -> Iterator[RenderableType]:
@@ -137,7 +138,7 @@ def _line(label: str, text: str) -> Text:
 
 
 def _plain(text: str, style: str = "") -> Text:
-    return Text(text.translate(_CONTROLS), style)
+    return Text(visible(text), style)
 
 
 def _marked(count: int) -> Text:

@@ -12,6 +12,7 @@ from typing import Any
 
 from keqa.appending import append, held
 from keqa.errors import InputError, StorageError
+from keqa.private import private_folder
 
 __all__ = ["Journal"]
 
@@ -49,7 +50,7 @@ class Journal:
         path = Path(path)
         header = _line({"keqa_journal": 1, "fingerprint": dict(fingerprint)})
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             stream = held(path, "another compilation", "choose another folder")
             try:
                 stream.seek(0)

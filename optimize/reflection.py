@@ -56,7 +56,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
     try:
         lm("Reply with one word: ready")
     except Exception as error:
-        raise _told(error) from error
+        raise _told(error, lm) from error
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
     """
     watch = Failures().watch("asking the reflection LM")
     try:
-        yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch)])
+        yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch, lm)])
     except _Ended as ended:
         raise ended.error from ended.__cause__
     told = watch.told
@@ -92,14 +92,14 @@ class _Ended(BaseException):
 class _Watching(BaseCallback):
     """Hears how each request ended."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, watch: Watch, lm: dspy.BaseLM) -> None:
+        self._watch, self._lm = watch, lm
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
         """Count the request, and end the optimizer where it is of no use to go on."""
-        failure = typed_error(exception) if isinstance(exception, Exception) else None
+        failure = typed_error(exception, [self._lm]) if isinstance(exception, Exception) else None
         if failure is not None and not isinstance(failure, CallError):
-            raise _Ended(_told(exception)) from exception
+            raise _Ended(_told(exception, self._lm)) from exception
         cause = None if failure is None else failure.cause
         try:
             self._watch.outcome(cause, str(failure) if cause and may_pass(cause) else None)
@@ -107,9 +107,9 @@ class _Watching(BaseCallback):
             raise _Ended(error) from exception
 
 
-def _told(error: Exception) -> KeqaError:
+def _told(error: Exception, lm: dspy.BaseLM) -> KeqaError:
     """The error as the project's own, which names the language model's role."""
-    found = typed_error(error)
+    found = typed_error(error, [lm])
     if isinstance(found, MissingExtraError):
         return found
     kind = StoppedError if isinstance(found, CallError) and may_pass(found.cause) else ConfigurationError

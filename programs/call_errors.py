@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from dspy.utils.exceptions import (
     AdapterParseError,
@@ -16,6 +18,7 @@ from dspy.utils.exceptions import (
 )
 
 from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.redaction import without_keys
 
 __all__ = ["CallError", "typed_error"]
 
@@ -35,6 +38,8 @@ _OVERFLOW = re.compile(
     r"|prompt is too long|input is too long|exceeds? the (?:model|context)",
     re.IGNORECASE,
 )
+_LONGEST = 20_000
+"""Of a server's error so many characters are read."""
 # Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
 _WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
 
@@ -69,14 +74,19 @@ def _shortened(message: str) -> str:
     return (whole.group() if whole else "") + "..."
 
 
-def typed_error(error: Exception) -> Exception:
-    """The error as the program treats it: one that surfaces, or a `CallError`."""
+def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
+    """The error as the program treats it: one that surfaces, or a `CallError`. Its message repeats no key.
+
+    Args:
+        error: As it was raised.
+        lms: The language models that were asked, whose keys a server may have repeated.
+    """
     if isinstance(error, CallError):
         return error
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
-        return error if known else ConfigurationError(f"{type(error).__name__}: {error}")
-    message = str(error)
+        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {error}"[:_LONGEST], lms))
+    message = without_keys(str(error)[:_LONGEST], lms)
     overflow = isinstance(error, ContextWindowExceededError) or (
         isinstance(error, LMInvalidRequestError) and bool(_OVERFLOW.search(message))
     )

@@ -123,7 +123,7 @@ class Session:
             listener.refuse_truncated()
         except Exception as error:
             event.failed = True
-            known = typed_error(error)
+            known = typed_error(error, [lm])
             if isinstance(known, CallError) and known.unusable:
                 known.reply = listener.only
                 if len(listener.replies) > 1:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError, RetrievalError
+from keqa.private import new_file, private_folder
 from keqa.retrievers.left_out import shown
 from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
 from keqa.untrusted import MissingFileError, parse_json, read_file
@@ -157,10 +158,8 @@ def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         try:
-            # A link in its place, in a folder from elsewhere, would lead the writing to another file.
-            temporary.unlink(missing_ok=True)
-            with temporary.open("x", encoding="utf-8") as stream:
-                stream.write(text)
+            with new_file(temporary) as stream:
+                stream.write(text.encode())
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(path)
@@ -207,6 +206,7 @@ def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = 
     if folder != there:
         return
     try:
+        private_folder(folder)
         entries = {entry.name for entry in folder.iterdir()}
     except OSError as error:
         raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error

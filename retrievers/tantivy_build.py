@@ -183,7 +183,7 @@ class _Build:
         marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
         write_atomically(self._folder / BUILDING, json.dumps(marker) + "\n")
         with disk_errors(data):
-            data.mkdir()
+            data.mkdir(mode=0o700)
         intake = Intake(passages)
         count = self._index(intake, data)
         if count == 0:

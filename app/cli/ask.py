@@ -160,7 +160,9 @@ def ask(
         )
         asked = _program(program, retriever, roles, given, embedder)
         record, error = _answer(asked, text, kind, choice or [])
-    _show(record, as_json)
+    from keqa.redaction import record_without_keys
+
+    _show(record_without_keys(record, [roles.task, roles.consistency, roles.utility]), as_json)
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)
@@ -216,10 +218,10 @@ def _answer(
 
 
 def _show(record: QuestionRecord, as_json: bool) -> None:
-    from keqa.cli.console import results
+    from keqa.cli.console import results, show_json
     from keqa.render import record_tree
 
     if as_json:
-        typer.echo(record.model_dump_json(indent=2))
+        show_json(record.model_dump(mode="json"))
     else:
         results().print(record_tree(record))

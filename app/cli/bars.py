@@ -23,10 +23,10 @@ class Bars:
         from keqa.cli.console import status
 
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[calls]}{task.fields[note]}"),
+            TextColumn("{task.fields[calls]}{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
         )
         self._bar: Progress = Progress(*columns, console=status(), transient=True)

@@ -1,29 +1,57 @@
-"""Where the command line writes: results to stdout, everything else to stderr."""
+"""Where the command line writes: results to stdout, everything else to stderr.
+
+Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
+`keqa.terminal`) and shows no key (see `keqa.redaction.without_keys`). Text is plain: brackets and colons in it are
+neither markup nor emoji.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["complain", "results", "status"]
+__all__ = ["complain", "results", "show_json", "status"]
 
 
 def results() -> Console:
     """The console for what was asked for. It is made anew, since tests and callers may replace the stream."""
-    from rich.console import Console
+    from keqa.cli.guarded_console import GuardedConsole
 
-    return Console(highlight=False)
+    return GuardedConsole(file=_behind(sys.stdout), highlight=False, markup=False, emoji=False)
 
 
 def status() -> Console:
     """The console for progress and messages, so that stdout holds nothing but the result."""
-    from rich.console import Console
+    from keqa.cli.guarded_console import GuardedConsole
 
-    return Console(stderr=True, highlight=False)
+    return GuardedConsole(file=_behind(sys.stderr), stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def show_json(value: Any) -> None:
+    """Write a value to stdout as JSON: it parses to the same value, and nothing in it acts on the terminal.
+
+    Args:
+        value: What `json.dumps` takes.
+    """
+    import typer
+
+    from keqa.terminal import json_text
+
+    typer.echo(json_text(value, encoding=getattr(sys.stdout, "encoding", None) or "utf-8"))
 
 
 def complain(error: Exception) -> None:
     """Write an error for the user, as it is: messages hold paths and brackets that are no markup."""
-    status().print(f"keqa: {error}", style="red", markup=False, soft_wrap=True)
+    status().print(f"keqa: {error}", style="red", soft_wrap=True)
+
+
+def _behind(stream: Any) -> Any:
+    """The stream behind the guard of `keqa.terminal.guard_streams`, which would take rich's own sequences for others'.
+
+    While a bar is shown, rich stands before the stream as well.
+    """
+    stream = getattr(stream, "rich_proxied_file", stream)
+    return getattr(stream, "unguarded", stream)

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from rich.table import Table
+    from rich.text import Text
 
     from keqa.demo import DemoResult
     from keqa.metrics.significance import Interval
@@ -78,7 +79,7 @@ def _table(result: DemoResult) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     compiled = result.compiled
     for row in result.rows:
-        lead = "" if row is compiled else _written(row.f1_less(compiled), signed=True)
+        lead: str | Text = "" if row is compiled else _written(row.f1_less(compiled), signed=True)
         table.add_row(
             row.method,
             _written(row.f1),
@@ -95,10 +96,14 @@ def _table(result: DemoResult) -> Table:
     return table
 
 
-def _written(interval: Interval, *, signed: bool = False) -> str:
+def _written(interval: Interval, *, signed: bool = False) -> Text:
+    from rich.text import Text
+
     sign = "+" if signed else ""
     star = "*" if signed and interval.excludes_zero else ""
-    return f"{interval.mean:{sign}.2f}{star}\n[dim]{interval.low:{sign}.2f}…{interval.high:{sign}.2f}[/dim]"
+    return Text.assemble(
+        f"{interval.mean:{sign}.2f}{star}\n", (f"{interval.low:{sign}.2f}…{interval.high:{sign}.2f}", "dim")
+    )
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +40,7 @@ def info(
     The passages are counted, and a file that is missing or cut off is told. Where documents to be indexed are in a
     folder that is called info, write ./info.
     """
-    from keqa.cli.console import results, status
+    from keqa.cli.console import results, show_json, status
     from keqa.cli.search import as_json_rows, hits_table, timed
     from keqa.retrievers import open_index
     from keqa.retrievers.facts import facts_of
@@ -53,7 +52,7 @@ def info(
         told: dict[str, Any] = {"indexes": parts}
         if found is not None:
             told |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
-        typer.echo(json.dumps(told, indent=2))
+        show_json(told)
         return
     for part in parts:
         results().print(_table(part))
@@ -66,9 +65,11 @@ def _table(part: Mapping[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from keqa.terminal import visible_line
+
     table = Table(box=None, show_header=False)
     for name, value in _rows(part):
-        table.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
+        table.add_row(Text(visible_line(name), style="bold"), Text(visible_line(value), overflow="fold"))
     return table
 
 

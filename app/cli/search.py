@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +26,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON and nothing else.")] = False,
 ) -> None:
     """Search an index and show the passages that it finds, best first."""
-    from keqa.cli.console import results, status
+    from keqa.cli.console import results, show_json, status
     from keqa.encyclopedia import open_encyclopedia
     from keqa.retrievers import open_index
 
@@ -35,7 +34,7 @@ def search(
         retriever = open_encyclopedia() if index is None else open_index(index)
         hits, milliseconds = timed(retriever, query, k)
     if as_json:
-        typer.echo(json.dumps({"query": query, "milliseconds": milliseconds, "hits": as_json_rows(hits)}, indent=2))
+        show_json({"query": query, "milliseconds": milliseconds, "hits": as_json_rows(hits)})
         return
     results().print(hits_table(hits))
     results().print(f"{len(hits)} passages in {milliseconds:.1f} ms", style="dim", markup=False)
@@ -55,14 +54,17 @@ def hits_table(hits: Sequence[Hit]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from keqa.terminal import visible, visible_line
+
     table = Table(box=SIMPLE_HEAD)
     table.add_column("", justify="right")
     table.add_column("score", justify="right")
     table.add_column("passage", overflow="fold")
     table.add_column("id", overflow="fold")
     for rank, hit in enumerate(hits, start=1):
-        passage = Text.assemble((f"{hit.passage.title}: ", "bold") if hit.passage.title else "", hit.passage.text)
-        table.add_row(str(rank), f"{hit.score:.4g}", passage, Text(hit.passage.id))
+        title, text = visible_line(hit.passage.title), visible(hit.passage.text)
+        passage = Text.assemble((f"{title}: ", "bold") if title else "", text)
+        table.add_row(str(rank), f"{hit.score:.4g}", passage, Text(visible_line(hit.passage.id)))
     return table
 
 

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from keqa.reports.grid import Cell, Grid
+from keqa.terminal import visible, visible_line
 
 __all__ = ["FORMATS", "to_csv", "to_latex", "to_markdown"]
 
-_MARKDOWN = re.compile(r"([\\`*_|<>\[\]])")
+_MARKDOWN = re.compile(r"([\\`*_|<>\[\]~$]|&(?=#?\w))")
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+"""How a cell begins that a spreadsheet computes."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -27,6 +30,9 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    # A line that begins with a bracket would be an argument of the line break before it.
+    "[": "{[}",
+    "]": "{]}",
     "\u03b1": r"$\alpha$",
     "\u2265": r"$\geq$",
     "\u2264": r"$\leq$",
@@ -39,7 +45,7 @@ def to_csv(grid: Grid) -> str:
     """The unrounded values, a row a line, with the columns' names first."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([column.full for column in grid.columns])
+    writer.writerow([_inert(column.full) for column in grid.columns])
     writer.writerows([_raw(cell) for cell in row.cells] for row in grid.rows)
     return stream.getvalue()
 
@@ -85,8 +91,14 @@ FORMATS = {".csv": to_csv, ".md": to_markdown, ".tex": to_latex}
 
 
 def _raw(cell: Cell) -> float | str:
+    return _inert(cell.value) if isinstance(cell.value, str) else "" if cell.value is None else cell.value
+
+
+def _inert(words: str) -> str:
+    """Text that no spreadsheet takes for a formula."""
     # A carriage return ends a line for many readers, and the writer does not quote it.
-    return cell.value.replace("\r", " ") if isinstance(cell.value, str) else "" if cell.value is None else cell.value
+    shown = visible(words.replace("\r", " "))
+    return f"'{shown}" if _FORMULA.match(shown) else shown
 
 
 def _latex_groups(grid: Grid) -> Iterator[str]:
@@ -113,7 +125,7 @@ def _ampersands(cells: Iterator[str] | list[str]) -> str:
 
 
 def _plain(words: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", " ".join(words.split()))
+    return _MARKDOWN.sub(r"\\\1", " ".join(visible_line(words).split()))
 
 
 def _marked(cell: Cell) -> str:
@@ -124,7 +136,9 @@ def _marked(cell: Cell) -> str:
 
 
 def _escaped(words: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(words.split()))
+    shown = " ".join(visible_line(words).split())
+    typeset = "".join(_LATEX.get(character, character) for character in shown)
+    return f"{{*}}{typeset[1:]}" if typeset.startswith("*") else typeset
 
 
 def _typeset(cell: Cell) -> str:

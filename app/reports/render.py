@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from keqa.reports.grid import Cell, Grid
+from keqa.terminal import visible_line
 
 __all__ = ["Rendered"]
 
-# Control characters of a label must not reach the terminal: an escape sequence could rewrite the screen.
-_CONTROLS = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0))}
 _GAP = 2
 """Between two columns, and about the outer ones together."""
 
@@ -40,7 +39,7 @@ class Rendered:
             yield self._table(columns, title)
             title = None
         for note in self._grid.notes:
-            yield Text(note.translate(_CONTROLS), "dim")
+            yield Text(visible_line(note), "dim")
 
     def _parts(self, width: int) -> Iterator[list[int]]:
         """Positions of the columns of each part; a group of columns stays together where it fits at all."""
@@ -60,7 +59,7 @@ class Rendered:
     def _width(self, position: int) -> int:
         column = self._grid.columns[position]
         begins = position == 0 or self._grid.columns[position - 1].group != column.group
-        cells = (len(row.cells[position].text) + row.cells[position].star for row in self._grid.rows)
+        cells = (len(visible_line(row.cells[position].text)) + row.cells[position].star for row in self._grid.rows)
         return max(len(column.name), len(column.group) if begins else 0, *cells, 0) + _GAP
 
     def _table(self, columns: list[int], title: str | None) -> Table:
@@ -84,4 +83,4 @@ class Rendered:
 
 def _shown(cell: Cell) -> Text:
     style = " ".join(name for name, on in (("bold", cell.bold), ("underline", cell.underline)) if on)
-    return Text.assemble((cell.text.translate(_CONTROLS), style), "*" if cell.star else "")
+    return Text.assemble((visible_line(cell.text), style), "*" if cell.star else "")

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from keqa.appending import append, held
 from keqa.errors import InputError
+from keqa.private import new_file, private_folder
 from keqa.retrievers.layout import sync_folder
 from keqa.runs.configuration import differences
 from keqa.runs.lines import RunHeader, RunLine, header_line, run_line
@@ -61,7 +62,7 @@ class RunFile:
             InputError: The file is no run file, is that of another run, is damaged, in use or cannot be written.
         """
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             file = cls(path, header, _held(path))
             try:
                 file._read(asked, retry_failed, found)
@@ -186,7 +187,7 @@ class RunFile:
         """Replace the file by one with this header and the standing lines in order, whole or not at all."""
         temporary = self.path.with_name(f".{self.path.name}.new")
         moved: dict[str, range] = {}
-        with self.path.open("rb") as old, temporary.open("wb") as new:
+        with self.path.open("rb") as old, new_file(temporary) as new:
             new.write(header_line(self.header))
             for name in self.header.ids:
                 if name in self._places:

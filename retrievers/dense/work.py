@@ -78,7 +78,7 @@ def begin(
         write_atomically(folder / BUILDING, json.dumps(marker) + "\n")
     intake = Intake(passages)
     with disk_errors(data):
-        data.mkdir()
+        data.mkdir(mode=0o700)
         count = write_passages(data, intake)
     if not count:
         raise InputError("there are no passages to index: the corpus is empty")

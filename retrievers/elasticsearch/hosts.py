@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from keqa.redaction import HOST, REPLACED
+from keqa.redaction import HOST, REPLACED, without_keys
 from keqa.retrievers.elasticsearch.address import Address
 
 # Numbers of lines and shards follow a colon too: a host without a dot has a port of four digits or more behind it.
@@ -20,11 +20,13 @@ _NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}}){{1,20}})(?=[\[{{]{REPL
 def without_hosts(text: str, address: Address) -> str:
     """Return a text with ``<address>`` in the places of hosts: those of an address, and any with a port or by number.
 
+    Keys that it repeats are taken out as well.
+
     Args:
         text: What a server, or the system, says.
         address: Of the index that it is about.
     """
-    text = _NODE.sub(REPLACED, text)
+    text = _NODE.sub(REPLACED, without_keys(text))
     for host in {host.strip("[]") for host, _ in address.nodes}:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", REPLACED, text, flags=re.IGNORECASE)
     return _NAMES.sub("", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from dataclasses import dataclass
 
@@ -34,9 +35,18 @@ def keqa_command(monkeypatch, capsys, tmp_path):
 
     def run(*arguments: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["keqa", *map(str, arguments)])
+        # The process of the tests must outlive what ends that of a command.
+        monkeypatch.setattr(keqa.__main__, "_leave", sys.exit)
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        streams = sys.stdout, sys.stderr
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            keqa.__main__.main()
+        try:
+            with pytest.raises(SystemExit) as ended:
+                keqa.__main__.main()
+        finally:
+            sys.stdout, sys.stderr = streams
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         out, err = capsys.readouterr()
         return Ended(ended.value.code or 0, out, err)
 

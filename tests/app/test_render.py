@@ -120,7 +120,7 @@ def test_the_whole_story():
         "│   │   ├── ✓ Heidi Fenman [mayor] (judged helpful)\n"
         "│   │   │   └── Her spouse is Flora Isvik.\n"
         "│   │   └── ✗ p/2 (the judge failed)\n"
-        "│   │       └── The harbour  [2J of Carmouth.\n"
+        "│   │       └── The harbour ␛[2J of Carmouth.\n"
         "│   └── answer: Flora Isvik (from the passages kept)\n"
         "├── What went wrong, and what was done\n"
         "│   └── judge utility, quiz 2: no reply in 5 s (LMTimeoutError) → left the passage out\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dspy
 import pytest
-from dspy.utils.exceptions import LMInvalidRequestError, LMServerError
+from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMServerError
 
+from keqa.errors import ConfigurationError
 from keqa.programs.call_errors import CallError, typed_error
 
 
@@ -37,3 +38,13 @@ def test_a_secret_is_never_cut_in_two():
         told = CallError("X", " " * before + f"'{secret}' is no key" + " of ours" * 9).message
         assert len(told) <= 500
         assert secret in told or "sk" not in told
+
+
+@pytest.mark.parametrize(("kind", "typed"), [(LMAuthError, ConfigurationError), (LMServerError, CallError)])
+def test_no_error_repeats_the_key_that_a_server_refused(kind, typed):
+    lm = dspy.LM("openai/x", api_key="sk-proj-Abc123DEF456ghi789JKL")
+    for echoed in ("sk-proj-Abc123DEF456ghi789JKL", "sk-proj-******9JKL"):
+        error = typed_error(kind(f"no such key: {echoed}. " + "Go away. " * 100), [lm])
+        assert isinstance(error, typed)
+        assert "no such key: <secret>." in str(error)
+        assert "JKL" not in str(error)

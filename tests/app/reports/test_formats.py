@@ -1,11 +1,13 @@
 import csv
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.reports.formats import to_csv, to_latex, to_markdown
 from keqa.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
+from keqa.terminal import visible
 
 GRID = Grid(
     "table1",
@@ -79,4 +81,24 @@ def test_whatever_a_label_holds_it_stays_one_cell_of_one_line(labels):
     tex = to_latex(grid).split("\n")
     assert sum(line.endswith(r" & 1.000 \\") for line in tex) == len(labels)
     written = list(csv.reader(io.StringIO(to_csv(grid), newline="")))
-    assert [row[0] for row in written[1:]] == [label.replace("\r", " ") for label in labels]
+    told = [visible(label.replace("\r", " ")) for label in labels]
+    assert [row[0] for row in written[1:]] == [
+        f"'{one}" if one.strip()[:1] in set("=+-@＝＋－＠") else one for one in told
+    ]
+
+
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\n=1", " =1", "＝1"])
+def test_no_spreadsheet_computes_a_label(label):
+    grid = Grid("t", "T", (Column("=2", right=False), Column("F1")), (Row((text(label), number(-0.5))),))
+    assert list(csv.reader(io.StringIO(to_csv(grid), newline=""))) == [["'=2", "F1"], [f"'{label}", "-0.5"]]
+
+
+def test_what_a_label_holds_acts_in_no_format():
+    evil = "[x](javascript:a) &lt;b&gt; $x$ ~y~ \x1b[2J\u202e"
+    grid = Grid("t", evil, (Column("m", right=False), Column("F1")), (Row((text(f"*{evil}"), number(1.0))),), (evil,))
+    for written in (to_csv(grid), to_markdown(grid), to_latex(grid)):
+        assert "\x1b" not in written
+        assert "\u202e" not in written
+    shown = r"\[x\](javascript:a) \&lt;b\&gt; \$x\$ \~y\~ ␛\[2J\\u202e"
+    assert to_markdown(grid).splitlines()[4] == rf"| \*{shown} | 1.000 |"
+    assert r"{*}{[}x{]}(javascript:a)" in to_latex(grid)
