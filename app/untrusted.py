@@ -1,0 +1,296 @@
+"""The one reader of files that may come from strangers: saved programs, indexes, run files and what lies beside them.
+
+Nothing that is read here can leave its folder, block, fill the memory or slip past a check by a corner of its format.
+What the values mean is checked by whoever asked for them. This module imports nothing heavy, so every room may use it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+from keqa.errors import ConfigurationError, InputError, KeqaError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "MAX_DEPTH",
+    "MissingFileError",
+    "open_regular",
+    "parse_json",
+    "parse_jsonl",
+    "parse_npy",
+    "read_file",
+    "read_json",
+]
+
+MAX_DEPTH = 32
+"""How deeply lists and objects may be nested in a JSON value, where a reader needs no other bound."""
+
+_MAX_NUMBER_CHARS = 64
+_BYTES_IN_A_NAME = 255
+_CHUNK = 1 << 20
+
+
+class MissingFileError(InputError, ConfigurationError):
+    """There is no file of a name."""
+
+
+def open_regular(path: str | Path, *, links: bool = False, error: type[KeqaError] = ConfigurationError) -> BinaryIO:
+    """Open a regular file for reading, without ever waiting for one end of a pipe or touching a device.
+
+    Args:
+        path: Of the file.
+        links: Whether the last component may be a symbolic link.
+        error: What is raised where the file cannot be used.
+
+    Returns:
+        The open file, in binary.
+
+    Raises:
+        MissingFileError: There is no such file, whatever ``error`` is.
+        KeqaError: Of the class ``error``: it is a link, a pipe, a device, a socket or a folder, or has no rights.
+    """
+    path = Path(path)
+    try:
+        kind = (os.stat if links else os.lstat)(path).st_mode
+        _refuse_special(path, kind, error)
+        # What was looked at may have been exchanged since, so what is opened is looked at as well.
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+        descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingFileError(f"{path} is missing") from None
+    except (OSError, ValueError) as problem:
+        raise error(f"{path} cannot be read: {problem}") from problem
+    stream = os.fdopen(descriptor, "rb")
+    try:
+        _refuse_special(path, os.fstat(descriptor).st_mode, error)
+    except KeqaError:
+        stream.close()
+        raise
+    return stream
+
+
+def read_file(folder: str | Path, name: str, limit: int, *, error: type[KeqaError] = ConfigurationError) -> bytes:
+    """Read a regular file that lies directly in a folder.
+
+    Args:
+        folder: As the user named it; it may be a link.
+        name: Of the file, from anywhere.
+        limit: The most bytes that it may have.
+        error: What is raised where the file cannot be used.
+
+    Returns:
+        The whole content.
+
+    Raises:
+        MissingFileError: There is no such file, whatever ``error`` is.
+        KeqaError: Of the class ``error``: the name leaves the folder, the file is too large or no regular file.
+    """
+    folder = Path(folder)
+    if not _is_plain_name(name):
+        raise error(f"{folder} names the file {_shown(name)}: a name within the folder is expected")
+    path = folder / name
+    content = bytearray()
+    with open_regular(path, error=error) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            while size <= limit and (chunk := stream.read(min(_CHUNK, limit + 1 - len(content)))):
+                content += chunk
+                size = len(content)
+        except OSError as problem:
+            raise error(f"{path} cannot be read: {problem}") from problem
+    if size > limit:
+        raise error(f"{path} has more than {limit:,} bytes, the most that is read")
+    return bytes(content)
+
+
+def parse_json(
+    content: bytes | str, where: str | Path, *, max_depth: int = MAX_DEPTH, error: type[KeqaError] = ConfigurationError
+) -> Any:
+    """A JSON value, read strictly.
+
+    Args:
+        content: Its text, as UTF-8 where it is bytes.
+        where: What messages call it, such as the file's path.
+        max_depth: How deeply lists and objects may be nested.
+        error: What is raised where the content cannot be used.
+
+    Raises:
+        KeqaError: Of the class ``error``: it is not JSON, has a key twice in one object, is nested too deeply, or has
+            a number that is not finite or absurdly long.
+    """
+    try:
+        text = content.decode("utf-8") if isinstance(content, bytes) else content
+        value = json.loads(
+            text,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=_not_finite,
+            object_pairs_hook=_without_duplicates,
+        )
+    except RecursionError:
+        raise error(f"{where} cannot be read: it is nested too deeply") from None
+    except ValueError as problem:
+        raise error(f"{where} cannot be read: {problem}") from None
+    if _deeper_than(value, max_depth):
+        raise error(f"{where} cannot be read: it is nested more than {max_depth} levels deep")
+    return value
+
+
+def read_json(
+    folder: str | Path,
+    name: str,
+    limit: int,
+    *,
+    max_depth: int = MAX_DEPTH,
+    error: type[KeqaError] = ConfigurationError,
+) -> Any:
+    """Read a JSON file that lies directly in a folder; see `read_file` and `parse_json`."""
+    content = read_file(folder, name, limit, error=error)
+    return parse_json(content, Path(folder) / name, max_depth=max_depth, error=error)
+
+
+def parse_jsonl(
+    content: bytes, where: str | Path, *, max_depth: int = MAX_DEPTH, error: type[KeqaError] = ConfigurationError
+) -> Iterator[tuple[int, Any]]:
+    """The values of JSON lines, each read strictly.
+
+    Args:
+        content: UTF-8; blank lines are passed over.
+        where: See `parse_json`.
+        max_depth: See `parse_json`.
+        error: See `parse_json`.
+
+    Yields:
+        The number of a line, from 1, and its value.
+
+    Raises:
+        KeqaError: Of the class ``error``, naming the line; see `parse_json`.
+    """
+    # Not `splitlines`: JSON may hold U+2028 and its kind within a string, and only a line feed ends a line.
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.strip():
+            yield number, parse_json(line, f"{where}, line {number},", max_depth=max_depth, error=error)
+
+
+def parse_npy(
+    content: bytes, where: str | Path, shape: tuple[int | None, ...], *, error: type[KeqaError] = ConfigurationError
+) -> NDArray[np.float32]:
+    """A .npy array of 32-bit floats; its header is checked before anything is allocated by it.
+
+    Args:
+        content: Of the file, header included.
+        where: What messages call it.
+        shape: What it must be; None stands for any length.
+        error: What is raised where the content cannot be used.
+
+    Raises:
+        KeqaError: Of the class ``error``: it is another kind of file or array, is cut off, has more after its end, or
+            holds values that are not finite.
+    """
+    import io
+
+    import numpy as np
+    from numpy.lib import format as npy
+
+    stream = io.BytesIO(content)
+    try:
+        version = npy.read_magic(stream)
+        if version != (1, 0):
+            raise ValueError(f"format version {version}")
+        found, by_columns, dtype = npy.read_array_header_1_0(stream)
+    # The header is a Python literal, by whose corners NumPy raises errors of many kinds.
+    except Exception as problem:
+        raise error(f"{where} is no array file that can be used: {_shown(str(problem))}") from None
+    wanted = " x ".join("any" if length is None else str(length) for length in shape)
+    fits = len(found) == len(shape) and all(
+        length in (None, given) and given >= 0 for given, length in zip(found, shape, strict=True)
+    )
+    if dtype != np.dtype("<f4") or by_columns or not fits:
+        raise error(f"{where} is not an array of 32-bit floats of the shape {wanted}")
+    start = stream.tell()
+    if len(content) - start != math.prod(found) * 4:
+        raise error(f"{where} has another length than its header says")
+    rows = np.frombuffer(content, np.dtype("<f4"), offset=start).reshape(found).astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise error(f"{where} holds numbers that are not finite")
+    return rows
+
+
+def _refuse_special(path: Path, mode: int, error: type[KeqaError]) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kinds = {
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    raise error(f"{path} is {kinds.get(stat.S_IFMT(mode), 'something else')}; a regular file is expected there")
+
+
+def _is_plain_name(name: Any) -> bool:
+    if not isinstance(name, str) or name in ("", ".", "..") or any(char in name for char in "/\\:\0"):
+        return False
+    return len(name.encode("utf-8", "surrogatepass")) <= _BYTES_IN_A_NAME
+
+
+def _shown(text: Any) -> str:
+    shown = ascii(text)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+
+
+def _integer(literal: str) -> int:
+    return int(_bounded(literal))
+
+
+def _finite(literal: str) -> float:
+    value = float(_bounded(literal))
+    if not math.isfinite(value):
+        raise ValueError(f"the number {literal} is too large")
+    return value
+
+
+def _bounded(literal: str) -> str:
+    if len(literal) > _MAX_NUMBER_CHARS:
+        raise ValueError(f"a number has {len(literal):,} characters")
+    return literal
+
+
+def _not_finite(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is not a number that JSON has")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {_shown(twice)} is there twice")
+    return found
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    layer = [value]
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        layer = [inner for inner in layer if isinstance(inner, dict | list)]
+        if not layer:
+            return False
+    return True
