@@ -269,7 +269,7 @@ def checked(cls: type[T]) -> type[T]:
         bound.arguments.update(_read(written, given, type(self).__name__))
         written(*bound.args, **bound.kwargs)
 
-    cls.__init__ = checking  # type: ignore[method-assign, misc]
+    cls.__init__ = checking  # type: ignore[method-assign]
     return cls
 
 
@@ -287,7 +287,7 @@ def check(called: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> 
     Raises:
         ConfigurationError: One is of another type or out of its range; the message says what is allowed.
     """
-    function = called.__init__ if isinstance(called, type) else called
+    function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
     return _read(inspect.unwrap(function), arguments, of)
 
 
