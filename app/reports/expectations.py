@@ -36,7 +36,7 @@ from keqa.reports.case_commands import FOLDER, check_command
 from keqa.reports.measures import MEASURES
 from keqa.reports.placed_yaml import compose, line_of, value_of
 
-__all__ = ["Case", "Expected", "case_names", "load_case", "read_case"]
+__all__ = ["FOLDER", "Case", "Expected", "case_names", "load_case", "read_case"]
 
 _ENDING = ".yaml"
 
