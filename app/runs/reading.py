@@ -99,7 +99,7 @@ def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
                     f"{path}, line {number}: the line is damaged ({problem}); delete it, and the run asks its question "
                     "again"
                 )
-            asked_again[line.id] = line.failed or bool(line.impairments)
+            asked_again[line.id] = line.failed or line.record is None or bool(line.record.degradations)
             yield range(start, start + len(data)), line
             start += len(data)
 
