@@ -6,6 +6,7 @@ What the values mean is checked by whoever asked for them. This module imports n
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_DEPTH",
+    "MAX_LINE",
     "MissingFileError",
     "open_regular",
     "parse_json",
@@ -34,6 +36,9 @@ __all__ = [
 
 MAX_DEPTH = 32
 """How deeply lists and objects may be nested in a JSON value, where a reader needs no other bound."""
+
+MAX_LINE = 16 << 20
+"""How many bytes a line of JSON may have, where a reader needs no other bound."""
 
 _MAX_NUMBER_CHARS = 64
 _BYTES_IN_A_NAME = 255
@@ -161,7 +166,12 @@ def read_json(
 
 
 def parse_jsonl(
-    content: bytes, where: str | Path, *, max_depth: int = MAX_DEPTH, error: type[KeqaError] = ConfigurationError
+    content: bytes,
+    where: str | Path,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_line: int = MAX_LINE,
+    error: type[KeqaError] = ConfigurationError,
 ) -> Iterator[tuple[int, Any]]:
     """The values of JSON lines, each read strictly.
 
@@ -169,16 +179,19 @@ def parse_jsonl(
         content: UTF-8; blank lines are passed over.
         where: See `parse_json`.
         max_depth: See `parse_json`.
+        max_line: The most bytes that a line may have.
         error: See `parse_json`.
 
     Yields:
         The number of a line, from 1, and its value.
 
     Raises:
-        KeqaError: Of the class ``error``, naming the line; see `parse_json`.
+        KeqaError: Of the class ``error``, naming the line: it is too long; or see `parse_json`.
     """
-    # Not `splitlines`: JSON may hold U+2028 and its kind within a string, and only a line feed ends a line.
-    for number, line in enumerate(content.split(b"\n"), start=1):
+    # Only a line feed ends a line of bytes; U+2028 and its kind may stand within a string.
+    for number, line in enumerate(io.BytesIO(content), start=1):
+        if len(line) > max_line:
+            raise error(f"{where}, line {number}, has more than {max_line:,} bytes, the most that is read")
         if line.strip():
             yield number, parse_json(line, f"{where}, line {number},", max_depth=max_depth, error=error)
 
@@ -198,8 +211,6 @@ def parse_npy(
         KeqaError: Of the class ``error``: it is another kind of file or array, is cut off, has more after its end, or
             holds values that are not finite.
     """
-    import io
-
     import numpy as np
     from numpy.lib import format as npy
 
