@@ -10,7 +10,17 @@ from pathlib import Path
 from keqa.errors import InputError
 from keqa.private import opener
 
-__all__ = ["append", "held"]
+__all__ = ["append", "held", "refuse_special"]
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse what is there under a name and is no regular file: a pipe would be waited for, a device never end.
+
+    Raises:
+        InputError: That is so.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{path} is no regular file; name another")
 
 
 def held(path: Path, other: str, instead: str) -> FileIO:
@@ -24,9 +34,10 @@ def held(path: Path, other: str, instead: str) -> FileIO:
         instead: What to do then besides waiting, such as ``name another label``.
 
     Raises:
-        InputError: Another process holds it.
+        InputError: Another process holds it, or it is no regular file.
         OSError: It cannot be opened.
     """
+    refuse_special(path)
     # Append mode keeps a second writer, were there one, from overwriting; reading needs the plus.
     stream = FileIO(path, "a+", opener=opener)
     try:

@@ -6,16 +6,21 @@ import json
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from keqa.appending import refuse_special
 from keqa.errors import InputError, StorageError
 from keqa.private import private_file, private_folder
+from keqa.untrusted import parse_json
 
 __all__ = ["KeyedFile"]
 
 _WAIT = 30.0
+_LARGEST = 64 << 20
+_DEEPEST = 100
 _PAUSE = 0.05
 
 
@@ -26,40 +31,60 @@ class KeyedFile:
         path: The file; None where values last as long as the process.
     """
 
-    def __init__(self, path: Path | str | None, table: str, what: str) -> None:
+    def __init__(
+        self,
+        path: Path | str | None,
+        table: str,
+        what: str,
+        sound: Callable[[str, Any], bool] = lambda key, value: True,
+    ) -> None:
         """Open a file, or begin one.
 
         Args:
             path: See above; its folder is made where it is missing.
             table: Name of the table, so that a file of something else is told from this one.
             what: What the file is, as a message tells it.
+            sound: Whether a key may have a value, where the file may come from elsewhere; one that it may not have is
+                passed over, and replaced when the key is next put.
 
         Raises:
             InputError: The file is something else, or cannot be used.
         """
+        self._sound = sound
         self.path = None if path is None else Path(path)
         self._table = table
         self._lock = threading.Lock()
         try:
             if self.path is not None:
                 private_folder(self.path.parent)
+                refuse_special(self.path)
                 # SQLite gives the files beside it (-wal, -shm) the mode of this one.
                 private_file(self.path)
             self._file = sqlite3.connect(
                 self.path or ":memory:", isolation_level=None, check_same_thread=False, timeout=_WAIT
             )
-            _set_up(self._file, table)
+            try:
+                _check(self._file, table)
+                _set_up(self._file, table)
+            except BaseException:
+                self._file.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise InputError(f"{path} cannot be used as {what}: {error}; name another, or delete it") from error
 
     def get(self, key: str) -> Any:
-        """The value of a key, or None.
+        """The value of a key, or None; a damaged one is none.
 
         Raises:
             StorageError: The file cannot be read.
         """
         row = self._execute("read", f"SELECT value FROM {self._table} WHERE key = ?", (key,))
-        return None if row is None else json.loads(row[0])
+        try:
+            value = None if row is None else parse_json(row[0], str(self.path), max_depth=_DEEPEST, error=InputError)
+        except (InputError, AttributeError, TypeError):
+            # Neither text nor bytes, or not JSON.
+            return None
+        return value if value is not None and self._sound(key, value) else None
 
     def put(self, key: str, value: Any) -> None:
         """Keep a value, in the place of an earlier one.
@@ -89,6 +114,19 @@ class KeyedFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check(file: sqlite3.Connection, table: str) -> None:
+    """Refuse a file of something else before anything in it is changed."""
+    # What a stranger's file defines (views, triggers, generated columns) must not run anything.
+    file.execute("PRAGMA trusted_schema = OFF")
+    file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+    found = file.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").fetchall()
+    if found and (table not in {name for _, name in found} or {kind for kind, _ in found} != {"table"}):
+        raise sqlite3.DatabaseError("it is a database of something else")
+    columns = [column[1] for column in file.execute(f"PRAGMA table_xinfo({table})").fetchall()]
+    if columns not in ([], ["key", "value"]):
+        raise sqlite3.DatabaseError(f"its table {table} is that of something else")
 
 
 def _set_up(file: sqlite3.Connection, table: str) -> None:

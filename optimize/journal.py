@@ -13,10 +13,13 @@ from typing import Any
 from keqa.appending import append, held
 from keqa.errors import InputError, StorageError
 from keqa.private import private_folder
+from keqa.untrusted import parse_json
 
 __all__ = ["Journal"]
 
 _MAGIC = b'{"keqa_journal": 1, '
+_LONGEST = 64 << 20
+_DEEPEST = 100
 
 
 class Journal:
@@ -71,17 +74,14 @@ class Journal:
             stream.truncate(0)
             append(stream, header, sync=True)
             return {}
-        _compare(path, first, header)
+        _compare(path, first[:_LONGEST], header)
         entries: dict[str, dict[str, Any]] = {}
         end = len(first) + 1
         lines = rest.splitlines(keepends=True)
         for number, line in enumerate(lines, start=2):
             try:
-                entry = json.loads(line)
-                key, value = entry["key"], entry["value"]
-                if not line.endswith(b"\n"):
-                    raise ValueError("it was cut off")
-            except (ValueError, KeyError, TypeError) as error:
+                key, value = _entry(line)
+            except ValueError as error:
                 if number - 1 == len(lines):
                     break
                 raise InputError(
@@ -145,14 +145,41 @@ def _line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, allow_nan=False).encode("ascii") + b"\n"
 
 
+def _entry(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Key and value of a line.
+
+    Raises:
+        ValueError: The line is none that `Journal.put` writes.
+    """
+    if len(line) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST:,} bytes")
+    entry = _object(line)
+    if not line.endswith(b"\n"):
+        raise ValueError("it was cut off")
+    key, value = entry.get("key"), entry.get("value")
+    if entry.keys() != {"key", "value"} or not isinstance(key, str) or not isinstance(value, dict):
+        raise ValueError("a key and a value are expected")
+    return key, value
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = parse_json(line, "it", max_depth=_DEEPEST, error=InputError)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(value, dict):
+        raise ValueError("an object is expected")
+    return value
+
+
 def _compare(path: Path, first: bytes, header: bytes) -> None:
     """Refuse a file that is no journal, or one of other work."""
     try:
-        then = json.loads(first)
-        if not isinstance(then["keqa_journal"], int):
-            raise TypeError
-        before = dict(then["fingerprint"])
-    except (ValueError, KeyError, TypeError) as error:
+        then = _object(first)
+        if type(then.get("keqa_journal")) is not int or not isinstance(then.get("fingerprint"), dict):
+            raise ValueError("its first line is no header")
+        before = then["fingerprint"]
+    except ValueError as error:
         raise InputError(f"{path} is no journal of a compilation; choose another folder") from error
     now = json.loads(header)
     if then["keqa_journal"] != now["keqa_journal"]:

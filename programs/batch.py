@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, StageError
+from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.inputs import Asked
 from keqa.programs.records import QuestionRecord
 
@@ -38,11 +39,21 @@ class Outcome:
         return self.record.answer if self.record is not None else None
 
 
-def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: int) -> Iterator[Outcome]:
-    """Answer questions side by side; see `keqa.programs.program.Program.answer_many`."""
-    if in_flight < 1:
-        raise InputError(f"in_flight must be at least 1, not {in_flight}")
-    waiting = enumerate(questions)
+def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: InFlight) -> Iterator[Outcome]:
+    """Answer questions side by side; see `keqa.programs.program.Program.answer_many`.
+
+    What is wrong with the arguments themselves is told at once, and not when the first outcome is asked for.
+    """
+    check(answer_many, {"in_flight": in_flight}, "answer_many")
+    if isinstance(questions, str | bytes | bytearray | Mapping) or not isinstance(questions, Iterable):
+        raise InputError(
+            f"answer_many takes a list of questions, not {shown(questions)}; one question alone is asked as "
+            "program(question)"
+        )
+    return _outcomes(program, enumerate(questions), in_flight)
+
+
+def _outcomes(program: Callable[..., Any], waiting: Iterator[tuple[int, Any]], in_flight: int) -> Iterator[Outcome]:
     # These threads only wait for their question; its calls run in the program's own bounded pool.
     with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
         running: set[Future[Outcome]] = set()

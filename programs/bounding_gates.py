@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Annotated
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
+from keqa.programs.arguments import CORRECTNESS, GOLDS, Share, Word, checked
 from keqa.programs.references import plain
 from keqa.programs.votes import Votes, leader_is_fixed, reaches, smallest_wave
 
@@ -18,11 +20,12 @@ Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 """From the resolved text of a quiz to its gold answers."""
 
 
+@checked
 @dataclass(frozen=True)
 class AlwaysRetrieveGate:
     """Takes nothing for known; it needs no draws, which are made only where an answer falls back to them."""
 
-    name: str = "always retrieve"
+    name: Word = "always retrieve"
     needs_all_draws: bool = False
     threshold: None = None
 
@@ -39,11 +42,12 @@ class AlwaysRetrieveGate:
         return None
 
 
+@checked
 @dataclass(frozen=True)
 class NeverRetrieveGate:
     """Takes everything for known: the largest cluster answers, however small."""
 
-    name: str = "never retrieve"
+    name: Word = "never retrieve"
     needs_all_draws: bool = False
     threshold: None = None
 
@@ -60,6 +64,7 @@ class NeverRetrieveGate:
         return None
 
 
+@checked
 @dataclass(frozen=True)
 class OracleGate:
     """Known where the answer from memory is right: the ideal gate, which bounds what any gate can reach.
@@ -70,10 +75,10 @@ class OracleGate:
         threshold: From which correctness on an answer is right.
     """
 
-    golds: Golds = field(repr=False)
-    correctness: Correctness = exact_match
-    threshold: Fraction = Fraction(1)
-    name: str = "oracle"
+    golds: Annotated[Golds, GOLDS] = field(repr=False)
+    correctness: Annotated[Correctness, CORRECTNESS] = exact_match
+    threshold: Annotated[Fraction, Share] = Fraction(1)
+    name: Word = "oracle"
     needs_all_draws: bool = False
 
     def __post_init__(self) -> None:

@@ -144,7 +144,10 @@ class Session:
 
         Raises:
             CallError: The search failed.
+            ConfigurationError: There is nothing to search.
         """
+        if retriever is None:
+            raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
         event = Event(self.ledger, "retrieval", reached.get())
 
         def called() -> list[Hit]:

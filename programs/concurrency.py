@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import Workers, checked
 
 __all__ = ["Bound", "Branch", "Shared", "reached", "run_blocking"]
 
@@ -35,15 +35,14 @@ class Shared(Generic[T]):
         return self
 
 
+@checked
 class Bound:
     """How many leaf calls may be in flight: shared by all questions of a program, by its copies and by its stages.
 
     It is never copied with a program; unpickled, it starts afresh.
     """
 
-    def __init__(self, workers: int) -> None:
-        if workers < 1:
-            raise ConfigurationError(f"workers must be at least 1, not {workers}")
+    def __init__(self, workers: Workers) -> None:
         self.workers = workers
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None

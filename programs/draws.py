@@ -22,6 +22,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 import dspy
+from pydantic import TypeAdapter, ValidationError
 
 from keqa.errors import ConfigurationError
 from keqa.programs.calls import Session
@@ -87,6 +88,22 @@ class _Kept:
         session.degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
 
 
+def _read(value: Any) -> _Kept | None:
+    """What a store holds; None where it is damaged, so that the draws are made again."""
+    try:
+        kept = TypeAdapter(_Kept).validate_python(value)
+        TypeAdapter(list[Draw]).validate_python(kept.draws)
+        TypeAdapter(list[Degradation]).validate_python(kept.notes)
+    except ValidationError:
+        return None
+    places = range(len(kept.draws))
+    members = {place for cluster in kept.clusters for place in cluster}
+    clusters = {draw.get("cluster") for draw in kept.draws} - {None}
+    known = all(draw.keys() <= Draw.__dataclass_fields__.keys() for draw in kept.draws)
+    sound = known and members <= set(places) and clusters <= set(range(len(kept.clusters))) and all(kept.clusters)
+    return kept if sound and all(len(counts) == 2 for counts in kept.tokens.values()) else None
+
+
 class SharedDraws:
     """Draws by resolved quiz, for any number of programs and threads on the same language models.
 
@@ -149,7 +166,7 @@ class SharedDraws:
 
     def _stored(self, key: str) -> _Kept | None:
         value = None if self._store is None else self._store.get(f"draws:{key}")
-        return None if value is None else _Kept(**value)
+        return None if value is None else _read(value)
 
     async def _make(self, session: Session, found: Assessment, examination: SharedExamination, key: str) -> None:
         counted = _Counted(session)

@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
+from keqa.programs.arguments import Threshold, Word, checked
 from keqa.programs.bounding_gates import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
 from keqa.programs.random_gates import MatchedRandomGate, RandomGate
 from keqa.programs.uncertainty_gates import (
@@ -73,6 +75,7 @@ __all__ = [
 ]
 
 
+@checked
 @dataclass(frozen=True)
 class VoteGate:
     """KEQA's gate: known where T_c reaches α (section 3.3).
@@ -81,8 +84,8 @@ class VoteGate:
         threshold: α. Votes are compared with it as fractions, so that 27 of 30 reach .9.
     """
 
-    threshold: Fraction = Fraction(4, 5)
-    name: str = "votes"
+    threshold: Annotated[Fraction, Threshold] = Fraction(4, 5)
+    name: Word = "votes"
     needs_all_draws: bool = False
 
     def decide(self, votes: Votes) -> bool | None:

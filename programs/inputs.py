@@ -69,9 +69,10 @@ class Asked:
         if isinstance(item, str) or item is None:
             return {"question": item}
         if isinstance(item, Mapping):
-            return {name: item[name] for name in names if item.get(name) is not None}
+            return {"question": None} | {name: item[name] for name in names if item.get(name) is not None}
         found = {name: getattr(item, name, None) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        # What has no question is itself refused as one, with its type.
+        return {"question": item} | {name: value for name, value in found.items() if value is not None}
 
 
 def _text(value: object, what: str) -> str:

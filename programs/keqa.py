@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import dspy
 
-from keqa.errors import ConfigurationError
 from keqa.programs.answering import Answering
+from keqa.programs.arguments import (
+    GATE,
+    LMS,
+    REFERENCE,
+    RETRIEVER,
+    SIMILARITY,
+    Characters,
+    Count,
+    Seed,
+    Steps,
+    Temperature,
+    Threshold,
+    TopK,
+    TopP,
+    Tries,
+    Word,
+    Workers,
+    checked,
+)
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Branch, Shared
@@ -34,6 +52,7 @@ __all__ = ["KEQA"]
 _FALLBACK = "answered the question itself with retrieval"
 
 
+@checked
 class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
@@ -50,28 +69,28 @@ class KEQA(Program):
 
     def __init__(
         self,
-        retriever: Retriever | None,
+        retriever: Annotated[Retriever, RETRIEVER] | None,
         *,
-        lms: RoleLMs | None = None,
-        tries: int = 5,
-        threshold: Fraction | float | str = "0.8",
-        top_k: int = 10,
-        temperature: float = 1.0,
-        top_p: float | None = None,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        tries: Tries = 5,
+        threshold: Annotated[Fraction | float | str, Threshold] = "0.8",
+        top_k: TopK = 10,
+        temperature: Temperature = 1.0,
+        top_p: TopP | None = None,
         decompose: bool = True,
         examine: bool = True,
         pick: bool = True,
-        gate: Gate | None = None,
+        gate: Annotated[Gate, GATE] | None = None,
         select: bool | Select = False,
-        evidence_sentences: int = 2,
-        similarity: Similarity | str | None = None,
-        reference: Reference | None = None,
-        extract_sentences: int | None = None,
+        evidence_sentences: Count = 2,
+        similarity: Annotated[Similarity, SIMILARITY] | Word | None = None,
+        reference: Annotated[Reference, REFERENCE] | None = None,
+        extract_sentences: Count | None = None,
         on_nothing_helpful: OnNothingHelpful = "largest_cluster",
-        max_quizzes: int = 8,
-        max_question_chars: int = 8000,
-        workers: int = 16,
-        seed: int = 0,
+        max_quizzes: Steps = 8,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
+        seed: Seed = 0,
     ) -> None:
         """Set up; the defaults are the paper's.
 
@@ -108,15 +127,6 @@ class KEQA(Program):
         """
         super().__init__(lms, workers, max_question_chars)
         kept = 1 if extract_sentences is None else extract_sentences
-        if min(tries, top_k, max_quizzes, evidence_sentences, kept) < 1 or temperature <= 0:
-            raise ConfigurationError(
-                "tries, top_k, max_quizzes, evidence_sentences and extract_sentences must be at least 1, the "
-                "temperature of tries above 0"
-            )
-        if on_nothing_helpful not in ("largest_cluster", "closed_book", "top_passage"):
-            raise ConfigurationError(f"unknown on_nothing_helpful={on_nothing_helpful!r}")
-        if select not in (False, True, "beside", "instead"):
-            raise ConfigurationError(f"unknown select={select!r}")
         bound = self.bound
         self.decomposition = Decomposition(max_quizzes, bound)
         chosen = gate or VoteGate(as_fraction(threshold))

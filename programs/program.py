@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import dspy
 
 from keqa.errors import StageError
+from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.batch import Outcome, answer_many
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
@@ -69,6 +70,7 @@ class _OneLM:
     utility: Any
 
 
+@checked
 class Program(Stage):
     """Answers questions; subclasses say how in `solve`. Safe to call from many threads at once.
 
@@ -78,7 +80,7 @@ class Program(Stage):
 
     method: ClassVar[str]
 
-    def __init__(self, lms: RoleLMs | None, workers: int, max_question_chars: int) -> None:
+    def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(Bound(workers))
         self.max_question_chars = max_question_chars
         self._lms = Shared(lms)
@@ -125,11 +127,12 @@ class Program(Stage):
             questions: Texts, mappings or objects with `question` and, where wanted, `answer_type` and `choices`.
             in_flight: How many questions are in work at once; their calls share the program's bound.
 
-        Yields:
+        Returns:
             Outcomes, in the order in which they finish. A failed question is an outcome with an error.
 
         Raises:
-            ConfigurationError: As in `forward`; it ends the batch.
+            InputError: What is given is no list of questions, such as the text of one.
+            ConfigurationError: `in_flight` is out of its range; or as in `forward`, and it ends the batch.
         """
         return answer_many(self, questions, in_flight)
 

@@ -7,13 +7,16 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
 from keqa.errors import ConfigurationError
+from keqa.programs.arguments import Probability, Seed, Share, checked
 from keqa.programs.votes import Votes, leader_is_fixed, smallest_wave
 
 __all__ = ["MatchedRandomGate", "RandomGate"]
 
 
+@checked
 @dataclass(frozen=True)
 class RandomGate:
     """Retrieves for a share of the quizzes, whatever the draws say.
@@ -27,12 +30,9 @@ class RandomGate:
         seed: Another seed retrieves for others.
     """
 
-    threshold: Fraction
-    seed: int = 0
+    threshold: Annotated[Fraction, Share]
+    seed: Seed = 0
     needs_all_draws: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", _share(self.threshold))
 
     @property
     def name(self) -> str:
@@ -58,6 +58,7 @@ class RandomGate:
         return _number(self.seed, votes.quiz)
 
 
+@checked
 @dataclass(frozen=True)
 class MatchedRandomGate:
     """Retrieves for as many quizzes as another method did, drawn by chance: KBM's Random (section 3.2).
@@ -72,15 +73,10 @@ class MatchedRandomGate:
         seed: Another seed retrieves for others.
     """
 
-    threshold: Fraction
-    cut: float
-    seed: int = 0
+    threshold: Annotated[Fraction, Share]
+    cut: Probability
+    seed: Seed = 0
     needs_all_draws: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", _share(self.threshold))
-        if not 0 <= self.cut <= 1:
-            raise ConfigurationError(f"a cut must be a number from 0 to 1, not {self.cut!r}")
 
     @classmethod
     def of(cls, verdicts: Iterable[tuple[str, bool]], seed: int = 0) -> MatchedRandomGate:
@@ -128,16 +124,6 @@ class MatchedRandomGate:
         if not votes.place:
             raise ConfigurationError("a random gate that matches a run decides on quizzes of questions only")
         return _number(self.seed, votes.place)
-
-
-def _share(value: object) -> Fraction:
-    try:
-        share = Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(-1)
-    if not 0 <= share <= 1:
-        raise ConfigurationError(f"a share must be a number from 0 to 1, not {value!r}")
-    return share
 
 
 def _number(seed: int, text: str) -> float:

@@ -36,7 +36,7 @@ __all__ = [
 class Record(BaseModel):
     """Base of all records."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class SampleRecord(Record):
@@ -175,7 +175,9 @@ class RoleCost(Record):
     @classmethod
     def _one_for_each_request(cls, given: Any) -> Any:
         if isinstance(given, dict) and "samples" not in given:
-            return {**given, "samples": given.get("calls", 0) + given.get("cached", 0)}
+            counts = [given.get("calls", 0), given.get("cached", 0)]
+            # What is no number is refused by name, as any other field is.
+            return {**given, "samples": sum(count for count in counts if isinstance(count, int))}
         return given
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.metrics.certainty import CERTAINTIES, CertaintyForm
-from keqa.metrics.similarity import SIMILARITIES, SimilarityForm, lexical_similarity
+from keqa.metrics.similarity import SimilarityForm, lexical_similarity
+from keqa.programs.arguments import Certainty, Share, Word, checked
 from keqa.programs.votes import Gate, Votes, leader_is_fixed, reaches, smallest_wave
 
 __all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
@@ -27,6 +28,7 @@ def _complete(gate: Gate, votes: Votes) -> None:
         )
 
 
+@checked
 @dataclass(frozen=True)
 class CertaintyGate:
     """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
@@ -39,14 +41,10 @@ class CertaintyGate:
         over: ``clusters`` of one meaning, or ``types``: answers equal after normalisation.
     """
 
-    threshold: Fraction = Fraction(4, 5)
+    threshold: Annotated[Fraction, Certainty] = Fraction(4, 5)
     form: CertaintyForm = "by_types"
-    over: str = "clusters"
+    over: Literal["clusters", "types"] = "clusters"
     needs_all_draws: bool = True
-
-    def __post_init__(self) -> None:
-        if self.form not in CERTAINTIES or self.over not in ("clusters", "types"):
-            raise ConfigurationError(f"no certainty of form {self.form!r} over {self.over!r}")
 
     @property
     def name(self) -> str:
@@ -81,6 +79,7 @@ class CertaintyGate:
         return CERTAINTIES[self.form](sizes + [1] * alone)
 
 
+@checked
 @dataclass(frozen=True)
 class LexicalSimilarityGate:
     """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
@@ -93,13 +92,9 @@ class LexicalSimilarityGate:
         form: One of `keqa.metrics.similarity.SIMILARITIES`.
     """
 
-    threshold: Fraction = Fraction(4, 5)
+    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
     form: SimilarityForm = "rouge_l"
     needs_all_draws: bool = True
-
-    def __post_init__(self) -> None:
-        if self.form not in SIMILARITIES:
-            raise ConfigurationError(f"no lexical similarity of form {self.form!r}")
 
     @property
     def name(self) -> str:
@@ -128,6 +123,7 @@ class LexicalSimilarityGate:
         return lexical_similarity(votes.answers, self.form, votes.answer_type, votes.choices)
 
 
+@checked
 @dataclass(frozen=True)
 class ConfidenceGate:
     """Known where the LM states a high confidence in the leading answer.
@@ -139,8 +135,8 @@ class ConfidenceGate:
         threshold: What the stated confidence is compared with.
     """
 
-    threshold: Fraction = Fraction(4, 5)
-    name: str = "verbalised confidence"
+    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
+    name: Word = "verbalised confidence"
     needs_all_draws: bool = False
     asks: ClassVar[Literal["confidence"]] = "confidence"
 
@@ -171,6 +167,7 @@ class ConfidenceGate:
         return votes.confidence
 
 
+@checked
 @dataclass(frozen=True)
 class ProbabilityGate:
     """Known where the LM gives the answers it draws a high probability.
@@ -182,8 +179,8 @@ class ProbabilityGate:
         threshold: What the mean probability is compared with.
     """
 
-    threshold: Fraction = Fraction(1, 2)
-    name: str = "token probability"
+    threshold: Annotated[Fraction, Share] = Fraction(1, 2)
+    name: Word = "token probability"
     needs_all_draws: bool = True
     asks: ClassVar[Literal["probabilities"]] = "probabilities"
 
@@ -217,6 +214,7 @@ class ProbabilityGate:
         return sum(one for one in said if one is not None) / votes.tries
 
 
+@checked
 @dataclass(frozen=True)
 class PromptGate:
     """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
@@ -226,7 +224,7 @@ class PromptGate:
     The reply is a verdict and no score, so the gate ranks nothing.
     """
 
-    name: str = "prompt"
+    name: Word = "prompt"
     needs_all_draws: bool = False
     threshold: None = None
     asks: ClassVar[Literal["retrieval"]] = "retrieval"

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, Protocol, runtime_checkable
 
 from keqa.errors import ConfigurationError
+from keqa.programs.arguments import Threshold, shown
 
 __all__ = [
     "AskingGate",
@@ -136,12 +137,10 @@ def as_fraction(value: Fraction | float | int | str) -> Fraction:
         ConfigurationError: It is not a number from 0 to 1, 0 excluded.
     """
     try:
-        fraction = Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        raise ConfigurationError(f"a threshold must be a number such as 0.8 or '4/5', not {value!r}") from None
-    if not 0 < fraction <= 1:
-        raise ConfigurationError(f"a threshold must be above 0 and at most 1, not {value}")
-    return fraction
+        found: Fraction = Threshold.read(value)
+    except ValueError:
+        raise ConfigurationError(f"a threshold must be {Threshold.allowed}, not {shown(value)}") from None
+    return found
 
 
 def reaches(measure: float, threshold: Fraction) -> bool:

@@ -62,7 +62,7 @@ class CachingRetriever(Retriever):
         self._counting = threading.Lock()
         self._known: tuple[Any, str] = (None, "")
         self._manifest_digest()
-        self._file = KeyedFile(path, "retrievals", "a cache of retrievals")
+        self._file = KeyedFile(path, "retrievals", "a cache of retrievals", _is_sound)
 
     @property
     def manifest(self) -> Any:
@@ -142,3 +142,20 @@ class CachingRetriever(Retriever):
 def _key(index: str, query: str, k: int) -> str:
     text = json.dumps([index, query, k])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_sound(key: str, kept: Any) -> bool:
+    """Whether a value is what `CachingRetriever` writes."""
+    if not isinstance(kept, dict) or kept.keys() != {"hits", "seconds"} or not isinstance(kept["hits"], list):
+        return False
+    return _is_number(kept["seconds"]) and kept["seconds"] >= 0 and all(map(_is_hit, kept["hits"]))
+
+
+def _is_hit(row: Any) -> bool:
+    if not isinstance(row, list) or len(row) != 4:
+        return False
+    return all(isinstance(text, str) for text in row[:3]) and _is_number(row[3])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -16,14 +16,12 @@ __all__ = ["open_retriever", "refuse_stray_addresses", "settings_of", "share_of"
 
 def share_of(text: str) -> Fraction:
     """Read a share exactly, so that 4 of 5 reaches .8."""
-    from fractions import Fraction
+    from keqa.programs.arguments import Share
 
     try:
-        share = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(-1)
-    if not 0 <= share <= 1:
-        raise InputError(f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {text!r}")
+        share: Fraction = Share.read(text)
+    except ValueError:
+        raise InputError(f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {text!r}") from None
     return share
 
 

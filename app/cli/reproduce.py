@@ -147,12 +147,22 @@ def reproduce(
 
         reproduce_paper(out=out, as_json=as_json, **given)
         return
-    if given:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError(f"{flags} is for the preset paper: keqa reproduce paper {flags} …")
+    from keqa.reports.case_commands import GIVEN, options_of
     from keqa.reports.expectations import case_names, load_case
 
-    cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
+    flags = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
+    values = {
+        flag: [str(one) for one in (value if isinstance(value, list) else [value])]
+        for flag, value in flags.items()
+        if flag in GIVEN
+    }
+    cases = [load_case(name, values) for name in dict.fromkeys(chosen or case_names())]
+    used = {option for case in cases for command in (*case.first, case.command) for option in options_of(command)}
+    if any(flag not in values or flag not in used for flag in flags):
+        told = ", ".join(flags)
+        raise InputError(
+            f"{told} is for the preset paper, keqa reproduce paper {told} …, or allows a file of yours to use the same"
+        )
     if listed:
         for case in cases:
             typer.echo(f"{case.name}: {case.what}")

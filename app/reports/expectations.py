@@ -17,32 +17,36 @@ A figure is one of
 * a place in the JSON that the command prints, such as ``at: rows/method=KEQA/f1/mean``, or
   ``at: scores/task=decompose&demonstrations=8/right`` where one name is not enough.
 
-Commands that have to run before it, such as one that compiles a program into ``{folder}``, stand under ``first``.
+Commands that have to run before it, such as one that compiles a program into ``{folder}``, stand under ``first``. What
+a command may be, `keqa.reports.case_commands` says.
 """
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from keqa.errors import InputError
+from keqa.reports.case_commands import FOLDER, check_command
 from keqa.reports.measures import MEASURES
 from keqa.reports.placed_yaml import compose, line_of, value_of
 
-__all__ = ["Case", "Expected", "case_names", "load_case", "read_case"]
-
-FOLDER = "{folder}"
-"""Stands in a command for the folder of its run files."""
+__all__ = ["FOLDER", "Case", "Expected", "case_names", "load_case", "read_case"]
 
 _ENDING = ".yaml"
 
 
 class _Read(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+FileName = Annotated[str, Field(max_length=200, pattern=r"^[^/\\:.][^/\\:]*$")]
+"""The name of a file of the case's folder, without its ending."""
 
 
 class Expected(_Read):
@@ -63,10 +67,10 @@ class Expected(_Read):
 
     name: str = Field(min_length=1)
     at: str | None = None
-    table: str | None = None
+    table: FileName | None = None
     row: str | list[str | float] | None = None
     column: str | None = None
-    run: str | None = None
+    run: FileName | None = None
     measure: str | None = None
     kind: str = ""
     expected: float = Field(allow_inf_nan=False)
@@ -101,22 +105,16 @@ class Case(_Read):
     name: str
     what: str = Field(min_length=1)
     command: str
-    first: list[str] = []
-    exit_code: int = 0
-    figures: list[Expected] = Field(min_length=1)
+    first: list[str] = Field([], max_length=100)
+    exit_code: int = Field(0, ge=0, le=255)
+    figures: list[Expected] = Field(min_length=1, max_length=1_000)
 
     @field_validator("command", "first")
     @classmethod
-    def _are_keqa(cls, given: str | list[str]) -> str | list[str]:
-        for command in [given] if isinstance(given, str) else given:
-            cls._is_keqa(command)
-        return given
-
-    @staticmethod
-    def _is_keqa(command: str) -> None:
-        words = shlex.split(command)
-        if len(words) < 2 or words[0] != "keqa" or words[1] == "reproduce":
-            raise ValueError("a command is 'keqa …', and not 'keqa reproduce' again")
+    def _may_run(cls, commands: str | list[str], info: ValidationInfo) -> str | list[str]:
+        for command in [commands] if isinstance(commands, str) else commands:
+            check_command(command, info.context or {})
+        return commands
 
     @model_validator(mode="after")
     def _writes_runs(self) -> Case:
@@ -130,14 +128,18 @@ def case_names() -> list[str]:
     return sorted(file.name.removesuffix(_ENDING) for file in _shipped().iterdir() if file.name.endswith(_ENDING))
 
 
-def load_case(name: str) -> Case:
+def load_case(name: str, given: Mapping[str, Sequence[str]] | None = None) -> Case:
     """Load a case by its name, or a file of the user's own by its path.
+
+    Args:
+        name: See above.
+        given: See `read_case`.
 
     Raises:
         InputError: There is no such case, or its file is malformed; the message names file and line.
     """
     if name.endswith((_ENDING, ".yml")):
-        return read_case(Path(name))
+        return read_case(Path(name), given)
     if name not in case_names():
         raise InputError(
             f"there is nothing called {name!r} to reproduce. There are {', '.join(case_names())}, and paper; a YAML "
@@ -146,8 +148,13 @@ def load_case(name: str) -> Case:
     return read_case(_shipped() / f"{name}{_ENDING}")
 
 
-def read_case(file: Path | Traversable) -> Case:
+def read_case(file: Path | Traversable, given: Mapping[str, Sequence[str]] | None = None) -> Case:
     """Read a case.
+
+    Args:
+        file: The file.
+        given: By option, the values that commands of the case may use because the user gives them; see
+            `keqa.reports.case_commands`.
 
     Raises:
         InputError: The file cannot be read or is malformed; the message names file and line.
@@ -155,7 +162,7 @@ def read_case(file: Path | Traversable) -> Case:
     node = compose(file, "what, command and figures are expected")
     value = value_of(node, file)
     try:
-        return Case.model_validate({**value, "name": file.name.rpartition(".")[0]})
+        return Case.model_validate({**value, "name": file.name.rpartition(".")[0]}, context=dict(given or {}))
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
+from keqa.programs.arguments import exact
 from keqa.runs.lines import RunHeader
 
 __all__ = ["Facets", "facets_of", "gate_threshold"]
@@ -101,6 +101,6 @@ def _gate(written: Any) -> str | None:
 
 def _threshold(settings: Mapping[str, Any]) -> float | None:
     try:
-        return float(Fraction(str(settings["threshold"])))
-    except (KeyError, ValueError, ZeroDivisionError):
+        return float(exact(settings["threshold"]))
+    except (KeyError, ValueError):
         return None

@@ -17,7 +17,7 @@ import dspy
 
 from keqa.keyed import KeyedFile
 from keqa.runs.anew import is_asked_anew, standing_in
-from keqa.runs.calls import as_dspy_reads, as_kept, key_of, settled
+from keqa.runs.calls import as_dspy_reads, as_kept, is_sound, key_of, settled
 
 __all__ = ["CallCache"]
 
@@ -43,7 +43,7 @@ class CallCache:
         Raises:
             InputError: The file is something else, or cannot be used.
         """
-        self._file = KeyedFile(path, "calls", "a cache of calls")
+        self._file = KeyedFile(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
         self.hits = self.misses = 0
 

@@ -15,7 +15,7 @@ from keqa.private import new_file, private_folder
 from keqa.retrievers.layout import sync_folder
 from keqa.runs.configuration import differences
 from keqa.runs.lines import RunHeader, RunLine, header_line, run_line
-from keqa.runs.reading import iter_lines, places, read_header
+from keqa.runs.reading import LONGEST_LINE, iter_lines, places, read_header
 
 __all__ = ["RunFile", "empty", "forget_unasked"]
 
@@ -75,7 +75,7 @@ class RunFile:
 
     def _read(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
         with self.path.open("rb") as stream:
-            first = stream.readline()
+            first = stream.readline(LONGEST_LINE)
         if not first.endswith(b"\n"):
             if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
                 raise InputError(f"{self.path} is no run file; name another folder or label")

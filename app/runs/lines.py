@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from keqa.programs.failures import may_pass
 from keqa.programs.records import AnswerType, Failure, QuestionRecord
@@ -39,7 +39,7 @@ _SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations", "left
 
 
 class _Written(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class RunHeader(_Written):
@@ -73,8 +73,8 @@ class RunHeader(_Written):
     fingerprint: str
     command: str = ""
     compiled: str = ""
-    demonstrations: dict[str, int] | None = None
-    left_out: dict[str, int] = {}
+    demonstrations: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    left_out: dict[str, Annotated[int, Field(ge=0)]] = {}
 
 
 class RunLine(_Written):
@@ -106,10 +106,10 @@ class RunLine(_Written):
     answer_type: AnswerType = "short"
     kind: str = ""
     answer: str | None = None
-    scores: dict[str, float]
+    scores: dict[str, Annotated[float, Field(ge=0, le=1)]]
     record: QuestionRecord | None = None
     error: Failure | None = None
-    seconds: float = 0.0
+    seconds: float = Field(0.0, ge=0)
     choices: list[str] = []
     golds: dict[str, list[str]] | None = None
     quiz_golds: dict[str, list[str]] | None = None

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError
 from keqa.runs.methods import KEQA as TARGET
-from keqa.runs.methods import RANDOM, VOTES, Method, Spec, arguments_of, load_class, takes
+from keqa.runs.methods import RANDOM, VOTES, Method, Spec, arguments_of, check_arguments, load_class, takes
 from keqa.runs.programs import Folders, program_of
 
 if TYPE_CHECKING:
@@ -65,11 +65,12 @@ def make(spec: Spec, parts: Parts) -> Program:
     """Make a method ready to be asked.
 
     Raises:
-        InputError: It has no argument of a name that its specification gives, or the compiled program is another
-            method's.
+        InputError: It has no argument of a name that its specification gives, or not with such a value, or the compiled
+            program is another method's.
         ConfigurationError: It lacks a part, or its settings cannot work.
     """
     method = spec.method
+    check_arguments(spec)
     if method.target != TARGET:
         return _baseline_program(spec, parts)
     program = _keqa(spec, parts)
@@ -85,13 +86,11 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
     """The arguments that a method is made with, its own defaults left out.
 
     Raises:
-        InputError: It has no argument of a name that its specification gives.
+        InputError: It has no argument of a name that its specification gives, or not with such a value.
     """
+    check_arguments(spec)
     known = takes(spec.method)
     own = {} if spec.method.gate is not None else dict(spec.arguments)
-    unknown = sorted(set(own) - known)
-    if unknown:
-        raise InputError(f"{spec.label}: {spec.method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
     settings = {**parts.own.get(spec.method.name, {}), **parts.settings}
     return {**{name: value for name, value in settings.items() if name in known}, **own, **spec.method.fixed}
 
@@ -140,8 +139,6 @@ def _gate_of(spec: Spec, parts: Parts) -> Gate:
     from keqa.programs import gates
 
     arguments = dict(spec.arguments)
-    if "threshold" in arguments:
-        arguments["threshold"] = gates.as_fraction(arguments["threshold"])
     if spec.method.gate == "OracleGate":
         if parts.golds is None:
             raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
@@ -154,10 +151,7 @@ def _gate_of(spec: Spec, parts: Parts) -> Gate:
                 f"with {spec.method.name}:like=NAME"
             )
         return parts.matched
-    try:
-        gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
-    except TypeError as error:
-        raise InputError(f"{spec.label}: {error}") from error
+    gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
     return gate
 
 

@@ -12,7 +12,7 @@ from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.references import place_of
 from keqa.runs.configuration import differences
 from keqa.runs.files import empty
-from keqa.runs.methods import RANDOM, Spec
+from keqa.runs.methods import RANDOM, Spec, check_arguments
 from keqa.runs.questions import Questions
 from keqa.runs.reading import iter_lines, read_header
 
@@ -49,6 +49,7 @@ def check_matches(specs: Sequence[Spec]) -> None:
         InputError: One has other arguments than it can have, or names no run of the comparison that it could match.
     """
     for spec in specs:
+        check_arguments(spec)
         if spec.method.gate == RANDOM and ("like" in spec.arguments or "threshold" not in spec.arguments):
             _check(spec, specs)
 
@@ -59,8 +60,6 @@ def _check(spec: Spec, specs: Sequence[Spec]) -> None:
     unknown = sorted(spec.arguments.keys() - _ARGUMENTS)
     if unknown:
         raise InputError(f"{spec.label}: {spec.method.name} has no {unknown[0]}; it has like, seed, threshold")
-    if not isinstance(spec.arguments.get("seed", 0), int):
-        raise InputError(f"{spec.label}: a seed is a whole number, not {spec.arguments['seed']!r}")
     if "like" in spec.arguments:
         found = _named(str(spec.arguments["like"]), specs)
         if len(found) != 1:

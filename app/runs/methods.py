@@ -13,16 +13,31 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from keqa.errors import InputError
+from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
     from keqa.programs.utility_reference import Variant
 
-__all__ = ["KEQA", "METHODS", "RANDOM", "VOTES", "Method", "Spec", "arguments_of", "load_class", "parse_spec", "takes"]
+__all__ = [
+    "KEQA",
+    "LIKE",
+    "METHODS",
+    "RANDOM",
+    "VOTES",
+    "Method",
+    "Spec",
+    "arguments_of",
+    "check_arguments",
+    "load_class",
+    "parse_spec",
+    "takes",
+]
 
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
 _SPEC = re.compile(r"(?P<name>[a-z0-9-]+)(?::(?P<arguments>.+))?")
+# The label is made of it, and names a file.
+_LONGEST = 200
 _CONSTANTS = {"True": True, "False": False, "None": None}
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
@@ -30,6 +45,11 @@ VOTES = "VoteGate"
 """The gate that is KEQA's own."""
 RANDOM = "RandomGate"
 """The gate of chance; without a share of its own it matches another run, see `keqa.runs.matching`."""
+LIKE = "like"
+"""The argument by which it names that run."""
+_GATES = "keqa.programs.gates"
+# What makes a gate what it is, and what only code can give.
+_OF_GATES = {"name", "needs_all_draws", "golds", "correctness"}
 
 
 @dataclass(frozen=True)
@@ -146,7 +166,7 @@ def parse_spec(text: str) -> Spec:
     Raises:
         InputError: There is no such method, or the arguments are not written as name=value.
     """
-    match = _SPEC.fullmatch(text.strip())
+    match = _SPEC.fullmatch(text.strip()) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None or match["name"] not in METHODS:
         raise InputError(
             f"{text!r} is no method. There are {', '.join(METHODS)}; arguments follow as NAME:argument=value"
@@ -156,9 +176,33 @@ def parse_spec(text: str) -> Spec:
         name, equals, value = part.partition("=")
         if not equals or not name.strip().isidentifier() or not value.strip():
             raise InputError(f"{text!r}: an argument is written as name=value, not as {part!r}")
+        if name.strip() in arguments:
+            raise InputError(f"{text!r}: {name.strip()} is there twice")
         arguments[name.strip()] = _value(name.strip(), value.strip())
     label = "-".join([match["name"], *(f"{name}={str(value).replace('/', '_')}" for name, value in arguments.items())])
     return Spec(METHODS[match["name"]], arguments, label)
+
+
+def check_arguments(spec: Spec) -> None:
+    """Refuse a specification whose arguments its method does not have, or that have another type or range.
+
+    Raises:
+        InputError: That is so; the message says what is allowed.
+    """
+    method = spec.method
+    gate = method.gate is not None
+    cls = load_class(method.target if method.gate is None else f"{_GATES}:{method.gate}")
+    known = set(arguments_of(cls)) - _OF_GATES if gate else takes(method)
+    known |= {LIKE} if method.gate == RANDOM else set()
+    unknown = sorted(set(spec.arguments) - known)
+    if unknown:
+        raise InputError(f"{spec.label}: {method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
+    from keqa.programs.arguments import check
+
+    try:
+        check(cls, spec.arguments, spec.label)
+    except ConfigurationError as error:
+        raise InputError(str(error)) from error
 
 
 def takes(method: Method) -> set[str]:
@@ -187,5 +231,5 @@ def _value(name: str, text: str) -> Any:
         return text
     try:
         return _CONSTANTS[text] if text in _CONSTANTS else json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -1,19 +1,31 @@
-"""Reading run files, finished or not; see `keqa.runs.lines`."""
+"""Reading run files, finished or not; see `keqa.runs.lines`.
+
+A run file may come from a stranger, in a folder with others. What its tables are made of is checked here: types and
+ranges, sizes, the kind of the file, that it lies in its folder, and that its parts fit each other.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from keqa.errors import InputError
+from keqa.programs.records import QuizRecord
 from keqa.runs.lines import FORMAT, Run, RunHeader, RunLine
+from keqa.untrusted import MissingFileError, open_regular, parse_json
 
-__all__ = ["iter_lines", "places", "read_header", "read_run"]
+__all__ = ["LONGEST_LINE", "iter_lines", "places", "read_header", "read_run"]
+
+LONGEST_LINE = 64 << 20
+"""The most bytes of a line."""
 
 _LONGEST_TOLD = 3
+# What `keqa.runs.configuration.describe` tells of a run in parts.
+_PARTS = ("settings", "models", "index", "reference")
 
 
 def read_header(path: Path | str) -> RunHeader:
@@ -23,24 +35,28 @@ def read_header(path: Path | str) -> RunHeader:
         InputError: There is no such file, it is no run file, or another version wrote it.
     """
     path = Path(path)
+    with _opened(path) as stream:
+        first = _line(path, stream, 1)
     try:
-        with path.open("rb") as stream:
-            first = stream.readline()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        value = json.loads(first)["header"]
-        version = value["format"]
-    except (ValueError, KeyError, TypeError) as error:
+        value = parse_json(first, "it", error=InputError)
+        written = value["header"]
+        version = written["format"]
+        if value.keys() != {"header"}:
+            raise ValueError
+    except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no run file: its first line holds no header") from error
     if version != FORMAT:
         raise InputError(
             f"{path} has format {version!r}, this version of KEQA reads {FORMAT}; use the version that wrote it"
         )
     try:
-        return RunHeader.model_validate(value)
+        header = RunHeader.model_validate(written, strict=True)
     except ValidationError as error:
         raise InputError(f"{path}, line 1: the header is damaged: {_told(error)}") from error
+    problem = next(_problems_of_header(header), None)
+    if problem is not None:
+        raise InputError(f"{path}, line 1: the header is damaged: {problem}")
+    return header
 
 
 def iter_lines(path: Path | str) -> Iterator[RunLine]:
@@ -63,22 +79,29 @@ def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
         InputError: The file cannot be read, or a line is damaged.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as stream:
-            start = len(stream.readline())
-            for number, line in enumerate(stream, start=2):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    yield range(start, start + len(line)), RunLine.model_validate_json(line)
-                except ValidationError as error:
-                    raise InputError(
-                        f"{path}, line {number}: the line is damaged ({_told(error)}); delete it, and the run asks "
-                        "its question again"
-                    ) from error
-                start += len(line)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    asked_again: dict[str, bool] = {}
+    with _opened(path) as stream:
+        start = len(_line(path, stream, 1))
+        for number in count(2):
+            data = _line(path, stream, number)
+            if not data.endswith(b"\n"):
+                return
+            try:
+                line = RunLine.model_validate_json(data, strict=True)
+                problem = next(_problems(line), None)
+                # A question is asked again where it failed or something failed on its way, and not otherwise.
+                if not asked_again.get(line.id, True):
+                    problem = f"id: the question {line.id!r} is there twice"
+            except ValidationError as error:
+                problem = _told(error)
+            if problem is not None:
+                raise InputError(
+                    f"{path}, line {number}: the line is damaged ({problem}); delete it, and the run asks its question "
+                    "again"
+                )
+            asked_again[line.id] = line.failed or line.record is None or bool(line.record.degradations)
+            yield range(start, start + len(data)), line
+            start += len(data)
 
 
 def read_run(path: Path | str) -> Run:
@@ -91,7 +114,68 @@ def read_run(path: Path | str) -> Run:
     return Run(header, list({line.id: line for line in iter_lines(path)}.values()))
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        if path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
+            raise InputError(f"{path} is a link to a file outside its folder: name that file itself")
+        return open_regular(path, links=True, error=InputError)
+    except MissingFileError as error:
+        raise InputError(f"{path} cannot be read: it is missing") from error
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _line(path: Path, stream: BinaryIO, number: int) -> bytes:
+    try:
+        line = stream.readline(LONGEST_LINE + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if len(line) > LONGEST_LINE:
+        raise InputError(f"{path}, line {number}: it has more than {LONGEST_LINE:,} bytes, which no run writes")
+    return line
+
+
+def _problems_of_header(header: RunHeader) -> Iterator[str]:
+    """What no run writes into a header, though each value by itself could be there."""
+    if len(set(header.ids)) < len(header.ids):
+        yield "ids: one of them is there twice"
+    for name in _PARTS:
+        if not isinstance(header.configuration.get(name, {}), Mapping | None):
+            yield f"configuration.{name}: an object is expected"
+    for name in ("settings", "models"):
+        if header.configuration.get(name, {}) is None:
+            yield f"configuration.{name}: an object is expected"
+
+
+def _problems(line: RunLine) -> Iterator[str]:
+    """What no run writes into a line, though each value by itself could be there."""
+    if (line.answer is None) != line.failed:
+        yield "answer: either an answer or an error is expected"
+    if line.record is None:
+        return
+    cost = line.record.cost
+    spent: Iterable[BaseModel] = (cost, cost.critical_path, *cost.by_role.values(), *cost.by_step.values())
+    for name, value in chain.from_iterable(part.__dict__.items() for part in spent):
+        if isinstance(value, int | float) and value < 0:
+            yield f"record.cost: {name} is below 0"
+    for quiz in (*line.record.quizzes, line.record.fallback):
+        yield from () if quiz is None else (f"quiz {quiz.index}: {problem}" for problem in _problems_of_quiz(quiz))
+
+
+def _problems_of_quiz(quiz: QuizRecord) -> Iterator[str]:
+    if quiz.tries < 0:
+        yield "tries is below 0"
+    if quiz.consistency is not None and not 0 <= quiz.consistency <= 1:
+        yield "consistency is a share, from 0 to 1"
+    samples, clusters = range(len(quiz.samples)), range(len(quiz.clusters))
+    if not all(sample.cluster is None or sample.cluster in clusters for sample in quiz.samples):
+        yield "a sample is in a cluster that is not there"
+    for cluster in quiz.clusters:
+        if cluster.size < 1 or not all(member in samples for member in cluster.members):
+            yield "a cluster has members that are not there"
+
+
 def _told(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_input=False)
+    problems: list[Any] = error.errors(include_url=False, include_input=False)
     told = [f"{'.'.join(map(str, problem['loc'])) or 'line'}: {problem['msg']}" for problem in problems]
     return "; ".join(told[:_LONGEST_TOLD])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers, checked
 from keqa.programs.baselines.reading import answer_from, search_or_note
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Shared
@@ -20,6 +20,7 @@ from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
 __all__ = ["AlwaysRetrieve"]
 
 
+@checked
 class AlwaysRetrieve(Program):
     """Searches with the question and answers from all that was found, at once or after a chain of thought."""
 
@@ -28,13 +29,13 @@ class AlwaysRetrieve(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        top_k: int = 10,
+        top_k: TopK = 10,
         reason: bool = False,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up.
 
@@ -50,8 +51,6 @@ class AlwaysRetrieve(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        if top_k < 1:
-            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
         self.answer = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.reason, self.top_k = reason, top_k
         self._retriever = Shared(retriever)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.baselines.reading import asked_inputs, conclude
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
@@ -19,6 +20,7 @@ from keqa.signatures import AnswerQuestion, ReasonFromMemory
 __all__ = ["ClosedBook"]
 
 
+@checked
 class ClosedBook(Program):
     """Answers from memory, at once or after a chain of thought, in one call."""
 
@@ -29,9 +31,9 @@ class ClosedBook(Program):
         self,
         *,
         reason: bool = False,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Probability, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
@@ -52,6 +52,7 @@ def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
     return query if re.search(r"\w", query) else ""
 
 
+@checked
 class FLARE(Program):
     """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
 
@@ -65,15 +66,15 @@ class FLARE(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        theta: float = 0.8,
-        beta: float = 0.4,
-        top_k: int = 3,
-        max_steps: int = 8,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        theta: Probability = 0.8,
+        beta: Probability = 0.4,
+        top_k: TopK = 3,
+        max_steps: Steps = 8,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up; the thresholds are the paper's for questions of several hops.
 
@@ -91,12 +92,6 @@ class FLARE(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        for name, value in (("top_k", top_k), ("max_steps", max_steps)):
-            if value < 1:
-                raise ConfigurationError(f"{name} must be at least 1, not {value}")
-        for name, share in (("theta", theta), ("beta", beta)):
-            if not 0 <= share <= 1:
-                raise ConfigurationError(f"{name} must be from 0 to 1, not {share}")
         self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
         self.theta, self.beta, self.top_k, self.max_steps = theta, beta, top_k, max_steps
         self._retriever = Shared(retriever)

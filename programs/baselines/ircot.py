@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
@@ -30,6 +30,7 @@ from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
 __all__ = ["IRCoT"]
 
 
+@checked
 class IRCoT(Program):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
@@ -43,14 +44,14 @@ class IRCoT(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        top_k: int = 4,
-        max_steps: int = 8,
-        max_passages: int = 15,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        top_k: TopK = 4,
+        max_steps: Steps = 8,
+        max_passages: Count = 15,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up; the limits are the paper's (section 4).
 
@@ -67,9 +68,6 @@ class IRCoT(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        for name, value in (("top_k", top_k), ("max_steps", max_steps), ("max_passages", max_passages)):
-            if value < 1:
-                raise ConfigurationError(f"{name} must be at least 1, not {value}")
         self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
         self.top_k, self.max_steps, self.max_passages = top_k, max_steps, max_passages
         self._retriever = Shared(retriever)

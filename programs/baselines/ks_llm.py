@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
-from keqa.errors import ConfigurationError
 from keqa.programs.answering import Answering
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, TopK, Word, Workers, checked
 from keqa.programs.baselines.reading import search_or_note, verdicts
 from keqa.programs.baselines.replies import examined
 from keqa.programs.call_errors import CallError
@@ -24,6 +24,7 @@ Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
 """The method and the baselines that take a part of it away (section 4.1)."""
 
 
+@checked
 class KSLLM(Program):
     """Constructs triples, selects the sentences closest to them, and answers from triples and sentences.
 
@@ -37,15 +38,15 @@ class KSLLM(Program):
 
     def __init__(
         self,
-        retriever: Retriever | None,
+        retriever: Annotated[Retriever, RETRIEVER] | None,
         *,
-        top_k: int = 10,
-        evidence_sentences: int = 2,
-        similarity: str | None = None,
+        top_k: TopK = 10,
+        evidence_sentences: Count = 2,
+        similarity: Word | None = None,
         form: Form = "KS-LLM",
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up; the defaults are the paper's.
 
@@ -66,10 +67,6 @@ class KSLLM(Program):
             MissingExtraError: A package is missing that the embedder needs.
         """
         super().__init__(lms, workers, max_question_chars)
-        if min(top_k, evidence_sentences) < 1:
-            raise ConfigurationError("top_k and evidence_sentences must be at least 1")
-        if form not in get_args(Form):
-            raise ConfigurationError(f"a form is one of {', '.join(get_args(Form))}, not {form!r}")
         self.selection = Selection(evidence_sentences, similarity, self.bound)
         self.answering = Answering(self.bound)
         self.top_k, self.evidence_sentences, self.similarity = top_k, evidence_sentences, similarity

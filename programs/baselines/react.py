@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
@@ -47,6 +47,7 @@ class _Trail:
     pending: tuple[str, list[Hit]] | None = None
 
 
+@checked
 class ReAct(Program):
     """Chooses at each turn a search or to finish, then answers from the whole trajectory.
 
@@ -59,13 +60,13 @@ class ReAct(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        top_k: int = 3,
-        max_steps: int = 7,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        top_k: TopK = 3,
+        max_steps: Steps = 7,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up.
 
@@ -81,9 +82,6 @@ class ReAct(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        for name, value in (("top_k", top_k), ("max_steps", max_steps)):
-            if value < 1:
-                raise ConfigurationError(f"{name} must be at least 1, not {value}")
         self.act, self.answer = dspy.Predict(ChooseAction), dspy.Predict(AnswerFromTrajectory)
         self.top_k, self.max_steps = top_k, max_steps
         self._retriever = Shared(retriever)

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.arguments import (
+    LMS,
+    RETRIEVER,
+    Characters,
+    Seed,
+    Steps,
+    Temperature,
+    Threshold,
+    TopK,
+    Word,
+    Workers,
+    checked,
+)
 from keqa.programs.baselines.reading import search_or_note, verdicts
 from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
@@ -33,6 +46,7 @@ from keqa.signatures import (
 __all__ = ["Rowen"]
 
 
+@checked
 class Rowen(Program):
     """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
 
@@ -59,20 +73,20 @@ class Rowen(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        language: str | None = "Chinese",
+        language: Word | None = "Chinese",
         cross_model: bool = False,
-        cross_model_weight: Fraction | float | str = 1,
-        rephrasings: int = 6,
-        min_consistency: Fraction | float | str = "0.5",
-        temperature: float = 1.0,
-        top_k: int = 10,
+        cross_model_weight: Annotated[Fraction | float | str, Threshold] = 1,
+        rephrasings: Steps = 6,
+        min_consistency: Annotated[Fraction | float | str, Threshold] = "0.5",
+        temperature: Temperature = 1.0,
+        top_k: TopK = 10,
         reason: bool = False,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
-        seed: int = 0,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
+        seed: Seed = 0,
     ) -> None:
         """Set up; number of rephrasings, their temperature and the least consistency are those of the authors' code.
 
@@ -96,8 +110,6 @@ class Rowen(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        if top_k < 1:
-            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
         if language is not None and not language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
         self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.answering import Answering
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, answer_from, search_or_note, search_record
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
@@ -42,6 +42,7 @@ class _Chain:
     records: list[QuizRecord] = field(default_factory=list)
 
 
+@checked
 class SearChain(Program):
     """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
 
@@ -59,14 +60,14 @@ class SearChain(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        top_k: int = 3,
-        max_rounds: int = 5,
-        max_queries: int = 8,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        top_k: TopK = 3,
+        max_rounds: Steps = 5,
+        max_queries: Steps = 8,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up.
 
@@ -84,9 +85,6 @@ class SearChain(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        for name, value in (("top_k", top_k), ("max_rounds", max_rounds), ("max_queries", max_queries)):
-            if value < 1:
-                raise ConfigurationError(f"{name} must be at least 1, not {value}")
         self.plan, self.same = dspy.Predict(PlanQueryChain), dspy.Predict(JudgeConsistency)
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = dspy.Predict(ReasonWithKnowledge)

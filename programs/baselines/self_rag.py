@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Weight, Workers, checked
 from keqa.programs.baselines.reading import search_or_note
 from keqa.programs.baselines.reflection import Critique, Reflection
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
@@ -31,6 +31,7 @@ from keqa.signatures import (
 __all__ = ["SelfRAG"]
 
 
+@checked
 class SelfRAG(Program):
     """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
@@ -47,16 +48,16 @@ class SelfRAG(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        top_k: int = 5,
+        top_k: TopK = 5,
         reason: bool = False,
-        relevance_weight: float = 1.0,
-        support_weight: float = 1.0,
-        usefulness_weight: float = 0.5,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        relevance_weight: Weight = 1.0,
+        support_weight: Weight = 1.0,
+        usefulness_weight: Weight = 0.5,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up; the defaults are the paper's (section 4.3).
 
@@ -76,8 +77,6 @@ class SelfRAG(Program):
         """
         super().__init__(lms, workers, max_question_chars)
         weights = (relevance_weight, support_weight, usefulness_weight)
-        if top_k < 1 or min(weights) < 0:
-            raise ConfigurationError("top_k must be at least 1, and no weight below 0")
         self.retrieve = dspy.Predict(DecideRetrieval)
         self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
         self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, search_or_note, verdicts
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
 from keqa.programs.call_errors import CallError
@@ -31,6 +31,7 @@ from keqa.signatures import (
 __all__ = ["SlimPLM"]
 
 
+@checked
 class SlimPLM(Program):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
@@ -52,14 +53,14 @@ class SlimPLM(Program):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Annotated[Retriever, RETRIEVER],
         *,
-        top_k: int = 10,
-        max_queries: int = 5,
+        top_k: TopK = 10,
+        max_queries: Steps = 5,
         reason: bool = False,
-        lms: RoleLMs | None = None,
-        max_question_chars: int = 8000,
-        workers: int = 16,
+        lms: Annotated[RoleLMs, LMS] | None = None,
+        max_question_chars: Characters = 8000,
+        workers: Workers = 16,
     ) -> None:
         """Set up.
 
@@ -76,8 +77,6 @@ class SlimPLM(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        if min(top_k, max_queries) < 1:
-            raise ConfigurationError("top_k and max_queries must be at least 1")
         self.propose = dspy.Predict(ReasonFromMemory)
         self.judge = dspy.Predict(JudgeHeuristicAnswer)
         self.rewrite = dspy.Predict(RewriteQueries)

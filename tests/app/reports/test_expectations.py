@@ -154,7 +154,7 @@ def cell(tmp_path, monkeypatch):
 
     def run(command, **kwargs):
         ran.append(command[3:])
-        return subprocess.CompletedProcess(command, 3 if "fails" in command else 0, b"")
+        return subprocess.CompletedProcess(command, 3 if "ask" in command else 0, b"")
 
     monkeypatch.setattr(subprocess, "run", run)
 
@@ -201,6 +201,6 @@ def test_what_has_to_run_first_does(cell, tmp_path):
 
 
 def test_nothing_is_measured_where_what_runs_first_fails(cell):
-    checked, ran = cell("table1", "KEQA", "all F1", first=["keqa fails"])
-    assert (checked.measured, checked.problem) == (None, "keqa fails ended with exit code 3, not 0")
-    assert ran == [["fails"]]
+    checked, ran = cell("table1", "KEQA", "all F1", first=["keqa ask why"])
+    assert (checked.measured, checked.problem) == (None, "keqa ask ended with exit code 3, not 0")
+    assert ran == [["ask", "why"]]

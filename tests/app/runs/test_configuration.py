@@ -72,6 +72,7 @@ def test_where_the_folder_of_an_encoder_lies_is_not_told():
 
     class Dense:
         manifest = SimpleNamespace(name="d", passages=1, source_hash="x", encoder=encoder)
+        search = print
 
     told = describe(AlwaysRetrieve(Dense()))["index"]["encoder"]
     assert (told["model"], told["query_model"], told["query_prefix"]) == ("mini", "asks", "query: ")

@@ -224,7 +224,7 @@ def test_an_argument_of_a_baseline_in_its_specification(parts):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("gate-certainty:threshold=2", ConfigurationError),
+        ("gate-certainty:threshold=2", InputError),
         ("gate-votes:form=x", InputError),
         ("gate-random", ConfigurationError),
         ("gate-oracle", ConfigurationError),

@@ -101,5 +101,5 @@ def test_a_failing_search_finds_nothing(scripted, retriever):
 
 @pytest.mark.parametrize("name", ["top_k", "max_steps", "max_passages"])
 def test_settings_that_cannot_work(retriever, name):
-    with pytest.raises(ConfigurationError, match=rf"{name} must be at least 1, not 0"):
+    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number from 1 to .*, not 0"):
         IRCoT(retriever("text"), **{name: 0})

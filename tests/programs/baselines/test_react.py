@@ -152,5 +152,5 @@ def test_no_answer_is_a_typed_failure_with_its_record(scripted, retriever):
 
 @pytest.mark.parametrize("name", ["top_k", "max_steps"])
 def test_settings_that_cannot_work(retriever, name):
-    with pytest.raises(ConfigurationError, match=rf"{name} must be at least 1, not 0"):
+    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number from 1 to .*, not 0"):
         ReAct(retriever("text"), **{name: 0})

@@ -153,5 +153,5 @@ def test_no_conclusion_is_a_typed_failure(scripted, retriever):
 
 @pytest.mark.parametrize("name", ["top_k", "max_rounds", "max_queries"])
 def test_settings_that_cannot_work(retriever, name):
-    with pytest.raises(ConfigurationError, match=rf"{name} must be at least 1, not 0"):
+    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number from 1 to .*, not 0"):
         SearChain(retriever("text"), **{name: 0})

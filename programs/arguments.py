@@ -1,0 +1,353 @@
+"""What the arguments of methods and gates may be: one schema for Python, the command line and saved programs.
+
+A constructor's own signature is the schema. Each argument is annotated with what it may be, such as `TopK`, and
+`checked` makes the class refuse anything else before any of its code runs::
+
+    @checked
+    class Mine(Program):
+        def __init__(self, retriever: Annotated[Retriever, RETRIEVER], *, top_k: TopK = 10) -> None: ...
+
+Types are strict: ``1.5``, ``"5"`` and ``True`` are no whole numbers, NaN and infinity no numbers. Every number has a
+least and a greatest value, so that neither a typing error nor a stranger's program asks for a million draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from keqa.errors import ConfigurationError
+
+__all__ = [
+    "CORRECTNESS",
+    "GATE",
+    "GOLDS",
+    "LMS",
+    "REFERENCE",
+    "RETRIEVER",
+    "SIMILARITY",
+    "Certainty",
+    "Characters",
+    "Count",
+    "InFlight",
+    "Kind",
+    "Probability",
+    "Seed",
+    "Share",
+    "Steps",
+    "Temperature",
+    "Threshold",
+    "TopK",
+    "TopP",
+    "Tries",
+    "Weight",
+    "Word",
+    "Workers",
+    "check",
+    "checked",
+    "exact",
+    "shown",
+    "whole",
+]
+
+T = TypeVar("T")
+
+_LONGEST_SHOWN = 80
+# Exponents of two digits at most: of 1e-999999999 the exact fraction would fill the memory.
+_EXACT = re.compile(
+    r"[+-]?(?:\d{1,400}/\d{1,400}|(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][+-]?\d{1,2})?)", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an argument may be where no type says it; it stands in an annotation as ``Annotated[TYPE, Kind(...)]``.
+
+    Attributes:
+        allowed: What it may be, as a message tells it after "must be".
+        read: Gives the value back, maybe in another form; a ValueError refuses it, with advice where it has a message.
+    """
+
+    allowed: str
+    read: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The schema that calls `read`."""
+        return core_schema.no_info_plain_validator_function(self.read)
+
+
+def whole(least: int, greatest: int) -> Any:
+    """Stands in an annotation for a whole number in a range, both ends included."""
+    told = f"a whole number from {least:,} to {greatest:,}"
+    return Field(strict=True, ge=least, le=greatest, description=told)
+
+
+def _number(least: float, greatest: float) -> Any:
+    told = f"a number from {least:g} to {greatest:,g}"
+    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=told)
+
+
+def _above_zero(greatest: float) -> Any:
+    told = f"a number above 0 and at most {greatest:g}"
+    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=told)
+
+
+def exact(value: object) -> Fraction:
+    """A number as the exact fraction that its writing says: 0.8 is 4/5, not the nearest binary number.
+
+    Raises:
+        ValueError: It is no number, or one of more digits than a setting has.
+    """
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError
+    text = str(value).strip()
+    if _EXACT.fullmatch(text) is None:
+        raise ValueError
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise ValueError from None
+
+
+def _fraction(told: str, holds: Callable[[Fraction], bool]) -> Kind:
+    def read(value: object) -> Fraction:
+        found = exact(value)
+        if not holds(found):
+            raise ValueError
+        return found
+
+    return Kind(told, read)
+
+
+Tries = Annotated[int, whole(1, 1_000)]
+"""Samples of one quiz or question."""
+
+TopK = Annotated[int, whole(1, 1_000)]
+"""Passages that one search finds."""
+
+Count = Annotated[int, whole(1, 1_000)]
+"""Sentences or passages that are kept."""
+
+Steps = Annotated[int, whole(1, 100)]
+"""Quizzes, steps, rounds, queries or rephrasings of one question."""
+
+Workers = Annotated[int, whole(1, 1_000)]
+"""Calls in flight."""
+
+InFlight = Annotated[int, whole(1, 1_000)]
+"""Questions in work at once."""
+
+Characters = Annotated[int, whole(1, 1_000_000)]
+"""The length of a question."""
+
+Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits")]
+"""A seed."""
+
+Temperature = Annotated[float, _above_zero(10)]
+"""A temperature at which samples differ."""
+
+TopP = Annotated[float, _above_zero(1)]
+"""The share of probability that is sampled from."""
+
+Probability = Annotated[float, _number(0, 1)]
+"""A probability."""
+
+Weight = Annotated[float, _number(0, 1_000)]
+"""A weight in a sum."""
+
+Word = Annotated[str, Field(strict=True, min_length=1, max_length=300, description="text of 1 to 300 characters")]
+"""A name or a word."""
+
+Threshold = _fraction("a number above 0 and at most 1, such as 0.8 or '4/5'", lambda fraction: 0 < fraction <= 1)
+"""Stands in an annotation for a threshold as an exact fraction, as a share of votes has it."""
+
+Share = _fraction("a number from 0 to 1, such as 0.4 or '2/5'", lambda fraction: 0 <= fraction <= 1)
+"""Stands in an annotation for a share as an exact fraction."""
+
+Certainty = _fraction("a number from -10 to 1, such as 0.8 or '4/5'", lambda fraction: -10 <= fraction <= 1)
+"""Stands in an annotation for a certainty, which in the form ``plain`` may be below 0, as an exact fraction."""
+
+
+def _having(advice: Callable[[Any], str], *names: str, methods: bool = True) -> Callable[[Any], Any]:
+    """Reads an object that has all of some methods, or attributes; of another, there is advice."""
+
+    def read(value: Any) -> Any:
+        has = (callable(getattr(value, name, None)) if methods else hasattr(value, name) for name in names)
+        if isinstance(value, type) or not all(has):
+            raise ValueError(advice(value))
+        return value
+
+    return read
+
+
+def _named(value: Any) -> str:
+    return shown(value) if isinstance(value, str) else "'NAME'"
+
+
+_searches = _having(lambda value: f"open an index with keqa.open_index({_named(value)})", "search")
+
+RETRIEVER = Kind(
+    "an index, or another object with a method search",
+    lambda value: value if value is None else _searches(value),
+)
+"""Stands in an annotation for a retriever. None passes as well: without one a method can be looked at, if not asked."""
+
+LMS = Kind(
+    "an object with the language models task, consistency and utility",
+    _having(
+        lambda value: (
+            f"make them with keqa.build_roles({_named(value)}); a language model of DSPy's is given to all "
+            "roles with the program's set_lm"
+        ),
+        "task",
+        "consistency",
+        "utility",
+        methods=False,
+    ),
+)
+"""Stands in an annotation for a language model for each role."""
+
+GATE = Kind(
+    "a gate, such as keqa.programs.gates.VoteGate()",
+    _having(lambda value: "it has to have the methods decide, wave and measure", "decide", "wave", "measure"),
+)
+"""Stands in an annotation for a gate."""
+
+
+def _function(value: Any) -> Any:
+    if isinstance(value, type) or not callable(value):
+        raise ValueError
+    return value
+
+
+def _golds(value: Any) -> Any:
+    return value if isinstance(value, Mapping) else _function(value)
+
+
+REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
+"""Stands in an annotation for a utility reference."""
+
+SIMILARITY = Kind("a function of triples and sentences", _function)
+"""Stands in an annotation for a similarity."""
+
+CORRECTNESS = Kind("a function of an answer and its gold answers", _function)
+"""Stands in an annotation for a metric."""
+
+GOLDS = Kind("a mapping from quizzes to gold answers, or a function", _golds)
+"""Stands in an annotation for gold answers."""
+
+
+def checked(cls: type[T]) -> type[T]:
+    """Make a class refuse arguments that its constructor's annotations do not allow; see `check`.
+
+    A decorator of a class with a constructor of its own, dataclasses included.
+    """
+    written: Callable[..., None] = vars(cls)["__init__"]
+    signature = inspect.signature(written)
+
+    @functools.wraps(written)
+    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError:
+            # Too many or too few: Python's own message names the constructor.
+            written(self, *args, **kwargs)
+            raise
+        given = dict(list(bound.arguments.items())[1:])
+        bound.arguments.update(_read(written, given, type(self).__name__))
+        written(*bound.args, **bound.kwargs)
+
+    cls.__init__ = checking  # type: ignore[method-assign]
+    return cls
+
+
+def check(called: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
+    """Check arguments before anything is called with them.
+
+    Args:
+        called: A class or function whose annotations say what its arguments may be.
+        arguments: Some of its arguments, by name.
+        of: Whose they are, as a message begins.
+
+    Returns:
+        The same arguments, thresholds as exact fractions.
+
+    Raises:
+        ConfigurationError: One is of another type or out of its range; the message says what is allowed.
+    """
+    function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+    return _read(inspect.unwrap(function), arguments, of)
+
+
+def _read(function: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
+    schema = _schema(function)
+    read = dict(arguments)
+    for name, value in arguments.items():
+        if name not in schema:
+            continue
+        adapter, allowed = schema[name]
+        try:
+            read[name] = adapter.validate_python(value)
+        except ValidationError as error:
+            advice = next((told for problem in error.errors() if (told := _advice(problem))), "")
+            raise ConfigurationError(
+                f"{of}: {name} must be {allowed}, not {shown(value)}{f'; {advice}' if advice else ''}"
+            ) from None
+    return read
+
+
+@functools.cache
+def _schema(function: Callable[..., Any]) -> dict[str, tuple[TypeAdapter[Any], str]]:
+    """Of each annotated argument, what reads it and what it may be."""
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in hints.items()}
+
+
+def _allowed(hint: Any) -> list[str]:
+    """What a value of a type may be, in words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        told = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
+        return [one for one in told if one] or _allowed(inner[0])
+    if origin in (Union, UnionType):
+        return [one for part in inner for one in _allowed(part)]
+    if origin is Literal:
+        return [repr(one) for one in inner]
+    if hint in (None, NoneType):
+        return ["None"]
+    if hint is bool:
+        return ["True", "False"]
+    return ["text" if hint is str else getattr(hint, "__name__", str(hint))]
+
+
+def _one_of(parts: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def _advice(problem: Any) -> str:
+    return str(problem.get("ctx", {}).get("error", "")) if problem["type"] == "value_error" else ""
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: on one line, and not endless."""
+    try:
+        text = repr(value)
+    except Exception:
+        # An integer of thousands of digits has no decimal writing, and an object may write itself in its own way.
+        text = f"a value of the type {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

@@ -1,0 +1,271 @@
+import inspect
+import json
+import time
+from contextlib import contextmanager
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Annotated
+
+import dspy
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.programs import baselines, gates
+from keqa.programs.arguments import Kind, TopK, check, checked, exact
+from keqa.programs.concurrency import Bound
+from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate, as_fraction
+from keqa.programs.keqa import KEQA
+from keqa.runs.making import Parts, make
+from keqa.runs.methods import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
+
+CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
+GATES = [getattr(gates, name) for name in gates.__all__ if name.endswith("Gate") and hasattr(gates, name)]
+GATES = [gate for gate in GATES if gate not in (gates.Gate, gates.AskingGate)]
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["1e-999999999", "nan", "1/0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tries": 1.5}, "KEQA: tries must be a whole number from 1 to 1,000, not 1.5"),
+        ({"tries": True}, "KEQA: tries must be a whole number from 1 to 1,000, not True"),
+        ({"tries": 10**9}, "KEQA: tries must be a whole number from 1 to 1,000, not 1000000000"),
+        ({"tries": 10**5000}, "KEQA: tries must be a whole number from 1 to 1,000, not a value of the type int"),
+        ({"top_k": "5"}, "KEQA: top_k must be a whole number from 1 to 1,000, not '5'"),
+        ({"pick": "maybe"}, "KEQA: pick must be True or False, not 'maybe'"),
+        ({"seed": "abc"}, "KEQA: seed must be a whole number of at most 64 bits, not 'abc'"),
+        ({"workers": "abc"}, "KEQA: workers must be a whole number from 1 to 1,000, not 'abc'"),
+        ({"temperature": float("nan")}, "KEQA: temperature must be a number above 0 and at most 10, not nan"),
+        ({"temperature": 0}, "KEQA: temperature must be a number above 0 and at most 10, not 0"),
+        ({"top_p": 2}, "KEQA: top_p must be a number above 0 and at most 1 or None, not 2"),
+        ({"threshold": 0}, "KEQA: threshold must be a number above 0 and at most 1, such as 0.8 or '4/5', not 0"),
+        ({"max_quizzes": 1000}, "KEQA: max_quizzes must be a whole number from 1 to 100, not 1000"),
+        ({"max_question_chars": 10**9}, "from 1 to 1,000,000, not 1000000000"),
+        ({"select": "both"}, "KEQA: select must be True, False, 'beside' or 'instead', not 'both'"),
+        ({"on_nothing_helpful": "?"}, "must be 'largest_cluster', 'closed_book' or 'top_passage', not '?'"),
+        ({"extract_sentences": 0}, "KEQA: extract_sentences must be a whole number from 1 to 1,000 or None, not 0"),
+        ({"reference": "own"}, "KEQA: reference must be a utility reference, or a function"),
+        ({"similarity": 3}, "KEQA: similarity must be a function of triples and sentences"),
+        ({"gate": VoteGate}, "KEQA: gate must be a gate, such as keqa.programs.gates.VoteGate() or None, not <class"),
+        ({"gate": "votes"}, "it has to have the methods decide, wave and measure"),
+        ({"lms": "openai/gpt-4o"}, "make them with keqa.build_roles('openai/gpt-4o')"),
+        ({"lms": SimpleNamespace(task=None)}, "lms must be an object with the language models task, consistency and"),
+    ],
+)
+def test_what_keqa_refuses(arguments, message):
+    with pytest.raises(ConfigurationError) as refused:
+        KEQA(None, **arguments)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_index_is_no_name_of_one(retriever):
+    with pytest.raises(ConfigurationError, match=r"keqa\.open_index\('my-index'\)"):
+        KEQA("my-index")
+    with pytest.raises(ConfigurationError, match="AlwaysRetrieve: retriever must be an index"):
+        baselines.AlwaysRetrieve({"search": print})
+    with pytest.raises(ConfigurationError, match="retriever must be an index"):
+        KEQA(type(retriever("x")))
+
+
+def test_a_method_that_searches_says_that_it_has_no_retriever(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
+    with dspy.context(lm=lm), pytest.raises(ConfigurationError, match="has no retriever"):
+        baselines.AlwaysRetrieve(None)("Where?")
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_argument_of_every_method_is_in_the_schema(cls):
+    assert "lms" in inspect.signature(cls.__init__).parameters
+    for name in arguments_of(cls):
+        with pytest.raises(ConfigurationError, match=rf"^{cls.__name__}: {name} must be"):
+            cls(**{"retriever": None, name: object()} if "retriever" in arguments_of(cls) else {name: object()})
+
+
+@pytest.mark.parametrize("cls", GATES, ids=lambda cls: cls.__name__)
+def test_every_argument_of_every_gate_is_in_the_schema(cls):
+    for name in arguments_of(cls):
+        with pytest.raises(ConfigurationError, match=rf"{name} must be"):
+            check(cls, {name: object()}, cls.__name__)
+        required = {"threshold": "1/2", "cut": 0.5, "golds": {}}
+        with pytest.raises(ConfigurationError, match=rf"^{cls.__name__}: {name} must be"):
+            cls(**{key: value for key, value in required.items() if key in arguments_of(cls)} | {name: object()})
+
+
+def test_thresholds_of_gates_are_exact_whatever_they_are_written_as():
+    assert [VoteGate("0.9"), VoteGate(0.9), VoteGate("9/10")] == [VoteGate(Fraction(9, 10))] * 3
+    assert RandomGate(0).threshold == MatchedRandomGate("0", 0).threshold == 0
+    assert CertaintyGate(-0.5, form="plain").threshold == Fraction(-1, 2)
+    for wrong in (VoteGate, RandomGate, CertaintyGate, lambda share: OracleGate({}, threshold=share)):
+        with pytest.raises(ConfigurationError, match="threshold must be a number"):
+            wrong("3/2")
+
+
+@pytest.mark.parametrize(
+    "written", ["1e-999999999", "1e999999999", "1/0", "9" * 1000, "0x1", "", "nan", "inf", "١", True, None, [1], 1e-300]
+)
+def test_a_threshold_that_is_no_number_of_a_setting_is_refused_at_once(written):
+    begun = time.monotonic()
+    with pytest.raises(ValueError, match=r"^$"):
+        exact(written)
+    with pytest.raises(ConfigurationError, match="a threshold must be"):
+        as_fraction(written)
+    with pytest.raises(ConfigurationError, match="KEQA: threshold must be"):
+        KEQA(None, threshold=written)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("workers", ["abc", 0, 1.5, True, 10**6, None])
+def test_how_many_calls_may_be_in_flight(workers):
+    with pytest.raises(ConfigurationError, match="Bound: workers must be a whole number from 1 to 1,000"):
+        Bound(workers)
+
+
+@pytest.mark.parametrize("questions", ["Where?", b"Where?", {"question": "Where?"}, 3, None])
+def test_many_questions_are_not_one(questions):
+    with pytest.raises(InputError, match="answer_many takes a list of questions"):
+        baselines.ClosedBook().answer_many(questions)
+
+
+@pytest.mark.parametrize("in_flight", ["abc", 0, 1.5, 10**6])
+def test_how_many_questions_may_be_in_work(in_flight):
+    with pytest.raises(ConfigurationError, match="in_flight must be a whole number from 1 to 1,000"):
+        baselines.ClosedBook().answer_many(["Where?"], in_flight=in_flight)
+
+
+def test_what_is_no_question_fails_by_itself(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
+    with dspy.context(lm=lm):
+        outcomes = list(baselines.ClosedBook().answer_many(["Where?", 3, b"Where?", {"question": ["x"]}, {}, object()]))
+    outcomes.sort(key=lambda outcome: outcome.position)
+    assert [outcome.answer for outcome in outcomes] == ["Oslo", None, None, None, None, None]
+    assert all(isinstance(outcome.error, InputError) for outcome in outcomes[1:])
+
+
+def test_a_new_argument_takes_an_annotation_and_nothing_else():
+    @checked
+    class Base:
+        def __init__(
+            self, top_k: TopK = 10, *, colour: Annotated[str, Kind("red", {"red": "RED"}.__getitem__)] = "red"
+        ):
+            self.top_k, self.colour = top_k, colour
+
+    class Derived(Base):
+        pass
+
+    assert (Base(3).top_k, Base().colour) == (3, "red")
+    with pytest.raises(ConfigurationError, match="Derived: top_k must be"):
+        Derived("3")
+    with pytest.raises(TypeError, match="colours"):
+        Base(colours="red")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rag:top_k=abc",
+        "rag:top_k=1.5",
+        "rag:top_k=true",
+        "rag:top_k=1000000",
+        "keqa:pick=maybe",
+        "keqa:seed=abc",
+        "keqa:tries=true",
+        "keqa:tries=1000000000",
+        "keqa:temperature=NaN",
+        "keqa:temperature=1e999",
+        "keqa:top_p=2",
+        "keqa:workers=abc",
+        "keqa:threshold=1e-999999999",
+        "keqa:tries=" + "[" * 100_000,
+        "gate-votes:threshold=1e-999999999",
+        "gate-certainty:form=other",
+        "gate-certainty:over=5",
+        "gate-random:threshold=2",
+        "gate-random:seed=abc",
+        "gate-oracle:golds=x",
+        "gate-votes:needs_all_draws=true",
+        "rowen:language=",
+        "rag:top_k=5,top_k=6",
+        "rag:top_k=5\x1b[2J",
+        "self-rag:support_weight=-1",
+    ],
+)
+def test_a_specification_that_cannot_work_is_one_line_that_names_it(retriever, text):
+    with pytest.raises(InputError) as refused:
+        make(parse_spec(text), Parts(retriever("x"), None))
+    told = str(refused.value)
+    assert "\n" not in told
+    assert "\x1b" not in told
+    assert text.partition("=")[0].replace(":", "-") in told or "argument" in told or "there twice" in told
+
+
+def test_numbers_of_a_specification_are_numbers(retriever):
+    assert make(parse_spec("rag:top_k=5"), Parts(retriever("x"), None)).top_k == 5
+    assert make(parse_spec("keqa:temperature=1,threshold=1"), Parts(None, None)).examination.temperature == 1.0
+
+
+def test_a_random_gate_that_waits_is_checked_before_anything_is_asked():
+    with pytest.raises(InputError, match="gate-random-like=keqa-seed=x: seed must be"):
+        check_arguments(parse_spec("gate-random:like=keqa,seed=x"))
+
+
+@contextmanager
+def one_line_at_most():
+    """Nothing goes wrong, or an error that is meant for the user and takes one line."""
+    told = ""
+    try:
+        yield
+    except KeqaError as error:
+        told = str(error)
+    assert "\n" not in told
+
+
+# The name of an embedder may be that of a model, which takes its time to be looked for.
+ARGUMENTS = [
+    (method, name)
+    for method in METHODS.values()
+    for name in arguments_of(load_class(method.target if method.gate is None else f"keqa.programs.gates:{method.gate}"))
+    if name != "similarity"
+]
+
+
+@settings(deadline=5000, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(ARGUMENTS), JSON)
+def test_any_value_of_any_argument_makes_a_program_or_a_known_error(argument, value):
+    method, name = argument
+    spec = Spec(method, {name: value}, "label")
+    with one_line_at_most():
+        check_arguments(spec)
+        if method.gate is None:
+            make(spec, Parts(None, None))
+        else:
+            check(load_class(f"keqa.programs.gates:{method.gate}"), spec.arguments, "label")
+
+
+@settings(deadline=5000, max_examples=300)
+@given(st.sampled_from(CLASSES), st.data(), JSON)
+def test_any_value_in_python_makes_a_program_or_a_known_error(cls, data, value):
+    name = data.draw(st.sampled_from([name for name in arguments_of(cls) if name != "similarity"]))
+    given = {"retriever": None} if "retriever" in arguments_of(cls) else {}
+    with one_line_at_most():
+        cls(**{**given, name: value})
+
+
+@settings(deadline=5000, max_examples=300)
+@given(st.sampled_from(ARGUMENTS), st.text(min_size=1) | JSON.map(json.dumps))
+def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument, text):
+    method, name = argument
+    with one_line_at_most():
+        check_arguments(parse_spec(f"{method.name}:{name}={text}"))
