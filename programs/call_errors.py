@@ -1,8 +1,9 @@
-"""How one call to a language model or retriever fails: an error that the user must see, or one to degrade around."""
+"""How one call fails: with an error that the user must see, with a fault in a program, or so that it can be mended."""
 
 from __future__ import annotations
 
 import re
+import traceback
 
 from dspy.utils.exceptions import (
     AdapterParseError,
@@ -11,6 +12,7 @@ from dspy.utils.exceptions import (
     LMBillingError,
     LMConfigurationError,
     LMInvalidRequestError,
+    LMUnexpectedError,
     LMUnsupportedFeatureError,
     LMUnsupportedModelError,
 )
@@ -29,12 +31,27 @@ _SURFACING = (
     ConfigurationError,
     MissingExtraError,
 )
+# Faults in the code of a stage, a retriever or a language model: no attempt mends them, and no figure may be made so.
+_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+)
 # The native engines of vLLM and Ollama report an overflow as an invalid request and only the message tells.
 _OVERFLOW = re.compile(
     r"context[ _](?:length|window|size)|maximum (?:context|sequence|input|prompt)|max_model_len|too many tokens"
     r"|prompt is too long|input is too long|exceeds? the (?:model|context)",
     re.IGNORECASE,
 )
+# What these trip over is mostly what a server sent.
+_CLIENTS = ("litellm", "openai", "httpx", "httpcore", "dspy._vendor.lm15")
 # Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
 _WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
 
@@ -50,6 +67,7 @@ class CallError(Exception):
         spoilt: How many such replies there were; more than one only of a request for several.
         reply: The reply that could not be used, where it was the only one; it ends with a line break unless it was cut
             off.
+        served: Whether a server gave it, of which the same request may get another one.
     """
 
     def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
@@ -59,6 +77,7 @@ class CallError(Exception):
         self.unusable = unusable
         self.spoilt = int(unusable)
         self.reply: str | None = None
+        self.served = False
         super().__init__(f"{cause}: {self.message}")
 
 
@@ -70,9 +89,12 @@ def _shortened(message: str) -> str:
 
 
 def typed_error(error: Exception) -> Exception:
-    """The error as the program treats it: one that surfaces, or a `CallError`."""
-    if isinstance(error, CallError):
+    """The error as the program treats it: one that surfaces, such as a fault in a program, or a `CallError`."""
+    if isinstance(error, CallError) or _is_fault(error):
         return error
+    # DSPy reports a fault in a language model's class or engine as an unexpected error.
+    if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, Exception) and _is_fault(error.__cause__):
+        return error.__cause__
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
         return error if known else ConfigurationError(f"{type(error).__name__}: {error}")
@@ -81,3 +103,11 @@ def typed_error(error: Exception) -> Exception:
         isinstance(error, LMInvalidRequestError) and bool(_OVERFLOW.search(message))
     )
     return CallError(type(error).__name__, message, overflow=overflow, unusable=isinstance(error, AdapterParseError))
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether it is a fault in the code of a stage, a retriever or a language model, and in no client of a server."""
+    if not isinstance(error, _FAULTS):
+        return False
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return not any(f"{module}.".startswith(tuple(f"{client}." for client in _CLIENTS)) for module in modules)

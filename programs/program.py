@@ -132,6 +132,7 @@ class Program(Stage):
 
         Raises:
             ConfigurationError: As in `forward`; it ends the batch.
+            Exception: A part of the program has a fault; it ends the batch as well.
         """
         return answer_many(self, questions, in_flight)
 

@@ -18,8 +18,8 @@ _anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
 def anew() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
-    A question that failed with a reply that cannot be read would get the same from the cache again. Draws that gates
-    share stay as they are: no failed draw fails a question, and other gates have decided on them.
+    Replies that cannot be used are in no cache (`keqa.programs.forgetting`); one that could be used and yet failed its
+    question would be given again. Draws that gates share stay as they are, but those of a set in which a call failed.
     """
     token = _anew.set(True)
     try:

@@ -86,7 +86,7 @@ def compare(
         cache: Shared by all.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once.
-        retry_failed: Ask failed and impaired questions of an earlier run again.
+        retry_failed: Ask failed and impaired questions of an earlier run again, and make draws that failed again.
         progress: Called with the label after each question.
         left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
             no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
@@ -102,6 +102,8 @@ def compare(
     """
     places = _places(specs, folder)
     own, parts = parts, _shared(specs, questions, parts, cache)
+    if retry_failed and parts.draws is not None:
+        parts.draws.forget_failed()
     check_matches(specs)
     later = [spec for spec in specs if waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
