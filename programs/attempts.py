@@ -17,8 +17,8 @@ decomposition                                  marked: the question is its own q
 consistency judge                              marked: taken for different answers, which leads to retrieval
 confidence, decision                           marked: taken for no confidence; passages are wanted
 a search                1                      the quiz fails; a method without quizzes fails the question
-utility judge                                  marked: the passage is left out; where none is judged helpful, the best of
-                                               those not judged is kept
+utility judge                                  marked: the passage is left out; where none is helpful, the best of those
+                                               not judged is kept
 triples                                        marked: whole passages; without any, the question fails
 answer from passages                           the quiz fails: KEQA answers the question itself with retrieval, marked;
                                                the other methods, and that answer itself, fail the question

@@ -8,6 +8,7 @@ from keqa.metrics.calibration import expected_calibration_error
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import aurc, prediction_rejection_ratio
 from keqa.programs.gates import Golds
+from keqa.reports import untouched
 from keqa.reports.entries import Entry
 from keqa.reports.grid import Cell, Column, Grid, Row, number, share, text
 from keqa.reports.measures import measure
@@ -52,6 +53,7 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
         *_told_to_oracles(compared),
+        untouched.note(compared),
     )
     return Grid("gates", "Gates", _COLUMNS, rows, notes)
 

@@ -47,9 +47,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         except KeqaError as raised:
             record, error = getattr(raised, "record", None), raised
         except Exception as fault:
-            fault.add_note(
-                f"This was raised while question {example.id!r} was asked; what was answered before is kept."
-            )
+            fault.add_note(f"Raised while question {example.id!r} was asked. What was answered before is kept.")
             raise
     record = record and record_without_secrets(record, _lms(program))
     seconds = record.cost.seconds if record is not None else time.perf_counter() - started
