@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 from dspy.clients.cache import Cache
 
-__all__ = ["Kept", "keeping", "tell_kept"]
+__all__ = ["Kept", "keeping", "listen_to", "tell_kept"]
 
 _current: ContextVar[Kept | None] = ContextVar("keqa_kept_replies", default=None)
 
@@ -40,7 +40,7 @@ class Kept:
 @contextmanager
 def keeping() -> Iterator[Kept]:
     """Within this context caches tell which replies they keep; DSPy's own does, as does any that calls `tell_kept`."""
-    _listen_to(dspy.cache)
+    listen_to(dspy.cache)
     token = _current.set(kept := Kept())
     try:
         yield kept
@@ -55,8 +55,8 @@ def tell_kept(forget: Callable[[], None]) -> None:
         kept.ways.append(forget)
 
 
-def _listen_to(cache: Any) -> None:
-    """Have DSPy's cache tell its keys: it computes one whenever it looks something up or keeps it."""
+def listen_to(cache: Any) -> None:
+    """Have DSPy's own cache tell what it keeps: it computes a key whenever it looks something up or puts it in."""
     if not isinstance(cache, Cache) or "cache_key" in vars(cache):
         return
     key_of = cache.cache_key

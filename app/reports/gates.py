@@ -52,8 +52,8 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
         "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
-        *_told_to_oracles(compared),
         untouched.note(compared),
+        *_told_to_oracles(compared),
     )
     return Grid("gates", "Gates", _COLUMNS, rows, notes)
 

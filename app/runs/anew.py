@@ -9,6 +9,8 @@ from typing import Any
 
 import dspy
 
+from keqa.programs.forgetting import listen_to
+
 __all__ = ["anew", "dspys_own", "is_asked_anew", "standing_in"]
 
 _anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
@@ -51,6 +53,7 @@ def standing_in(cache: Any) -> Iterator[None]:
 @contextmanager
 def dspys_own() -> Iterator[None]:
     """Within this context DSPy's own cache answers, except `anew`."""
+    listen_to(dspy.cache)
     with standing_in(_Own(dspy.cache)):
         yield
 

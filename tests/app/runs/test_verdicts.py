@@ -27,30 +27,30 @@ def given(messages):
     return {name: text.split("\n\nRespond with")[0].strip() for name, text in pairs}
 
 
+def said_of(number, fields):
+    """What is said besides answers, by the output field."""
+    return {
+        "helpful": f"Mayor{number} " in fields.get("passage", ""),
+        "retrieve": number % 2 == 1,
+        "known": number % 2 == 0,
+        "queries": f'["Who governs Town{number}?"]',
+        "quizzes": f'["Who governs Town{number}?"]',
+        "relevant": True,
+        "support": "fully",
+        "usefulness": 5,
+        "thought": f"So the answer is Mayor{number}.",
+    }
+
+
 def reply(messages, n, body):
     """Knows the mayor of each even town by heart, and is wrong about the others unless a passage tells."""
     system, fields = messages[0]["content"], given(messages)
     number = int(re.findall(r"Town(\d+)", str(fields))[0])
     if "first_answer" in fields:
         return [markers(same="False")] * n
-    if "helpful" in system and "passage" in fields:
-        return [markers(helpful=str(f"Mayor{number} " in fields["passage"]))] * n
-    if "`retrieve`" in system:
-        return [markers(retrieve=str(number % 2 == 1))] * n
-    if "`known`" in system:
-        return [markers(known=str(number % 2 == 0))] * n
-    if "`queries`" in system:
-        return [markers(queries=f'["Who governs Town{number}?"]')] * n
-    if "`quizzes`" in system:
-        return [markers(quizzes=f'["Who governs Town{number}?"]')] * n
-    if "`relevant`" in system:
-        return [markers(relevant="True")] * n
-    if "`support`" in system:
-        return [markers(support="fully")] * n
-    if "`usefulness`" in system:
-        return [markers(usefulness="5")] * n
-    if "`thought`" in system:
-        return [markers(thought=f"So the answer is Mayor{number}.")] * n
+    for field, value in said_of(number, fields).items():
+        if f"`{field}`" in system or f"## {field} ##" in system:
+            return [markers(**{field: value})] * n
     told = number % 2 == 0 or f"Mayor{number} governs" in str(fields)
     return [
         markers(reasoning="So it is.", explanation="So it is.", answer=f"Mayor{number}" if told else f"guess {place}")
