@@ -51,7 +51,9 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 # What these trip over is mostly what a server sent.
-_CLIENTS = ("litellm", "openai", "httpx", "httpcore", "dspy._vendor.lm15")
+_CLIENTS = ("litellm", "openai", "httpx", "httpcore", "dspy._vendor.lm15", "elasticsearch", "elastic_transport")
+# What reads a value out of a reply trips over nothing but the reply, such as one that is nested too deeply.
+_READERS = ("dspy.adapters.utils", "json_repair")
 # Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
 _WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
 
@@ -90,7 +92,11 @@ def _shortened(message: str) -> str:
 
 def typed_error(error: Exception) -> Exception:
     """The error as the program treats it: one that surfaces, such as a fault in a program, or a `CallError`."""
-    if isinstance(error, CallError) or _is_fault(error):
+    if isinstance(error, CallError):
+        return error
+    if isinstance(error, _FAULTS) and _passed_through(error, _READERS):
+        return CallError("AdapterParseError", f"the reply cannot be read: {type(error).__name__}", unusable=True)
+    if _is_fault(error):
         return error
     # DSPy reports a fault in a language model's class or engine as an unexpected error.
     if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, Exception) and _is_fault(error.__cause__):
@@ -107,7 +113,10 @@ def typed_error(error: Exception) -> Exception:
 
 def _is_fault(error: Exception) -> bool:
     """Whether it is a fault in the code of a stage, a retriever or a language model, and in no client of a server."""
-    if not isinstance(error, _FAULTS):
-        return False
+    return isinstance(error, _FAULTS) and not _passed_through(error, _CLIENTS)
+
+
+def _passed_through(error: Exception, packages: tuple[str, ...]) -> bool:
+    """Whether an error was raised in one of these packages or modules, or in what they had called."""
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return not any(f"{module}.".startswith(tuple(f"{client}." for client in _CLIENTS)) for module in modules)
+    return any(f"{module}.".startswith(tuple(f"{one}." for one in packages)) for module in modules)

@@ -62,11 +62,11 @@ def listen_to(cache: Any) -> None:
     key_of = cache.cache_key
 
     def cache_key(request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
-        key = key_of(request, ignored_args_for_cache_key)
+        key: str = key_of(request, ignored_args_for_cache_key)
         tell_kept(partial(_forget, cache, key))
         return key
 
-    cache.cache_key = cache_key  # type: ignore[method-assign]
+    cache.cache_key = cache_key
 
 
 def _forget(cache: Cache, key: str) -> None:
