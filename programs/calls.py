@@ -127,7 +127,7 @@ class Session:
 
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
-            with keeping() as kept:
+            with keeping(lm) as kept:
                 prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
                 listener.refuse_truncated()
                 _refuse_bare(predictor, prediction)

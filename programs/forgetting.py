@@ -38,9 +38,15 @@ class Kept:
 
 
 @contextmanager
-def keeping() -> Iterator[Kept]:
-    """Within this context caches tell which replies they keep; DSPy's own does, as does any that calls `tell_kept`."""
-    listen_to(dspy.cache)
+def keeping(lm: Any) -> Iterator[Kept]:
+    """Within this context caches tell which replies they keep; DSPy's own does, as does any that calls `tell_kept`.
+
+    Args:
+        lm: The language model that is called. DSPy makes its cache, with a folder on the disk, when it is first read,
+            and one that caches nothing must not cause that.
+    """
+    if getattr(lm, "cache", False):
+        listen_to(dspy.cache)
     token = _current.set(kept := Kept())
     try:
         yield kept
