@@ -33,6 +33,8 @@ class MethodResult:
         calls: LM requests a question, those answered from a cache included.
         seconds: Wall time of all questions.
         failed: Questions without an answer.
+        touched: By question, whether a failure decided something: it failed, or was answered although a call failed and
+            the answer may hang on it. Nothing was touched where it is empty.
     """
 
     method: str
@@ -42,6 +44,7 @@ class MethodResult:
     calls: float
     seconds: float
     failed: int
+    touched: tuple[bool, ...] = ()
 
     @property
     def f1(self) -> Interval:
@@ -52,6 +55,26 @@ class MethodResult:
     def em(self) -> Interval:
         """Mean exact match with its bootstrap interval."""
         return bootstrap_mean(self.em_scores)
+
+    @property
+    def untouched(self) -> int:
+        """How many questions no failure touched."""
+        return len(self.f1_scores) - sum(self.touched)
+
+    @property
+    def untouched_f1(self) -> float | None:
+        """Mean F1 over these; None where there are none."""
+        return self._untouched_mean(self.f1_scores)
+
+    @property
+    def untouched_em(self) -> float | None:
+        """Mean exact match over these; None where there are none."""
+        return self._untouched_mean(self.em_scores)
+
+    def _untouched_mean(self, scores: tuple[float, ...]) -> float | None:
+        touched = self.touched or (False,) * len(scores)
+        kept = [score for score, out in zip(scores, touched, strict=True) if not out]
+        return sum(kept) / len(kept) if kept else None
 
     def f1_less(self, other: MethodResult) -> Interval:
         """How much lower this F1 is than another method's on the same questions, with its paired interval."""
@@ -132,6 +155,7 @@ def compare(
                 sum(record.cost.lm_requests for record in records) / len(questions),
                 time.monotonic() - start,
                 sum(outcome.error is not None for outcome in outcomes),
+                tuple(outcome.record is None or outcome.record.touched for outcome in outcomes),
             )
         )
     return tuple(results)

@@ -94,6 +94,14 @@ class KeyedFile:
         """
         self._execute("written", f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (key, json.dumps(value)))
 
+    def drop(self, key: str) -> None:
+        """Forget a value, if there is one.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        self._execute("written", f"DELETE FROM {self._table} WHERE key = ?", (key,))
+
     def _execute(self, what: str, statement: str, values: tuple[str, ...]) -> Any:
         with self._lock:
             try:

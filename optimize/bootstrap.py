@@ -201,8 +201,8 @@ class _ClosedBook:
                 kept = {"answer": run_blocking(lambda: recall(session, text, one.answer_type, one.choices))}
             except CallError as error:
                 kept = {"answer": None, "cause": error.cause}
-                if may_pass(error.cause):
-                    self.watch.outcome(error.cause, str(error))
+                if error.unusable or may_pass(error.cause):
+                    self.watch.outcome(error.cause, None if error.unusable else str(error))
                     return kept
         self.journal.put(key, kept)
         self.watch.outcome(kept.get("cause"), None)

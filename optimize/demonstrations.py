@@ -153,4 +153,4 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
 
 
 def _degraded(record: QuestionRecord, *stages: str) -> bool:
-    return any(degradation.stage in stages for degradation in record.degradations)
+    return any(degradation.stage in stages and not degradation.harmless for degradation in record.degradations)

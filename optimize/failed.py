@@ -54,7 +54,8 @@ def passing_cause(record: QuestionRecord | None, error: Exception | None = None)
         return f"{error.cause}: {error.message}"
     if record is None:
         return None
-    told = ([] if record.failure is None else [record.failure]) + list(record.degradations)
+    # What another attempt mended is no reason.
+    told = ([] if record.failure is None else [record.failure]) + [one for one in record.degradations if one.touches]
     return next((f"{one.cause}: {one.message}" for one in told if may_pass(one.cause)), None)
 
 

@@ -17,6 +17,7 @@ from keqa.optimize.entries import Labelled, Spent, UtilityEntry
 from keqa.optimize.identity import lms_asked
 from keqa.optimize.origins import Origins, without_demos
 from keqa.optimize.targets import Reason, Rule, Target, question_target, quiz_targets
+from keqa.programs.attempts import ask, has_answer
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.failures import may_pass
@@ -195,18 +196,18 @@ class Labeller:
             predictor = self.reason_with_knowledge if passages else self.reason_from_memory
         else:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
-        prediction = await session.predict(
+        prediction = await ask(
+            session,
             predictor,
             "task",
+            "answer",
+            usable=has_answer,
             question=asked.question,
             answer_type=asked.answer_type,
             choices=list(asked.choices),
             **inputs,
         )
-        text = text_of(prediction.answer)
-        if not text:
-            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-        return text
+        return text_of(prediction.answer)
 
 
 def _unprompted(program: KEQA, question: str) -> KEQA:

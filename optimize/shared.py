@@ -47,27 +47,32 @@ class SharedSession(Session):
         config: dict[str, Any] | None = None,
         demos: Callable[[], Sequence[Any]] | None = None,
         attempt: int = 0,
+        usable: Callable[[dspy.Prediction], object] | None = None,
         **inputs: Any,
     ) -> dspy.Prediction:
-        """Call a predictor, unless this very call was made before; see `Session.predict`."""
+        """Call a predictor, unless this very call was made before; see `Session.predict`.
+
+        A reply that cannot be used is not kept: another attempt may get a better one.
+        """
         if config:
             # A draw; those of a quiz are kept together.
-            return await super().predict(predictor, role, config=config, demos=demos, **inputs)
+            return await super().predict(
+                predictor, role, config=config, demos=demos, attempt=attempt, usable=usable, **inputs
+            )
         shown_to = self.root if demos is not None else ""
         called = [self.state, predictor.signature.__name__, inputs, shown_to]
         key = f"call:{digest([*called, attempt] if attempt else called)}"
         kept = self.journal.get(key)
-        if kept is not None:
+        # Earlier versions kept what could not be used.
+        if kept is not None and not kept.get("unusable"):
             with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
                 return _replayed(kept)
         try:
-            prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, **inputs)
+            prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, usable=usable, **inputs)
         except CallError as error:
-            if not may_pass(error.cause):
-                flags = {"overflow": error.overflow, "unusable": error.unusable}
-                told = {"message": error.message, "reply": error.reply}
-                told = without_secrets(told, [predictor.lm or dspy.settings.lm])
-                self.journal.put(key, {"cause": error.cause, **told, **flags})
+            if not (error.unusable or may_pass(error.cause)):
+                message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
+                self.journal.put(key, {"cause": error.cause, "message": message, "overflow": error.overflow})
             raise
         self.journal.put(key, {"outputs": dict(prediction)})
         return prediction
@@ -75,7 +80,5 @@ class SharedSession(Session):
 
 def _replayed(kept: Mapping[str, Any]) -> dspy.Prediction:
     if "cause" in kept:
-        error = CallError(kept["cause"], kept["message"], overflow=kept["overflow"], unusable=kept["unusable"])
-        error.reply = kept.get("reply")
-        raise error
+        raise CallError(kept["cause"], kept["message"], overflow=kept["overflow"])
     return dspy.Prediction(**kept["outputs"])

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import dspy
 
+from keqa.programs.attempts import has_answer
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Bound
 from keqa.programs.records import AnswerType
+from keqa.programs.salvage import answered
 from keqa.programs.stage import Stage
 from keqa.signatures import AnswerWithKnowledge
 
@@ -18,7 +20,7 @@ __all__ = ["Answering", "fewer_passages"]
 
 
 def fewer_passages(session: Session, count: int, error: CallError, number: int | None) -> int:
-    """Halve the passages after an overflow, and record it.
+    """Halve the passages after an overflow, and record it; the window is the language model's, and no call failed.
 
     Raises:
         CallError: It was no overflow, or nothing is left to leave out.
@@ -26,7 +28,8 @@ def fewer_passages(session: Session, count: int, error: CallError, number: int |
     if not error.overflow or count < 2:
         raise error
     fewer = count // 2
-    session.note("answer", error.cause, error.message, f"tried the best {fewer} of {count} passages", number)
+    action = f"tried the best {fewer} of {count} passages"
+    session.note("answer", error.cause, error.message, action, number, harmless=True)
     return fewer
 
 
@@ -72,22 +75,24 @@ class Answering(Stage):
             CallError: There is no answer.
         """
         count = len(passages)
-        while True:
-            try:
-                prediction = await session.predict(
-                    self.answer,
-                    "task",
-                    passages=list(passages[:count]),
-                    evidence=list(evidence),
-                    triples=list(triples),
-                    question=question,
-                    answer_type=answer_type,
-                    choices=list(choices),
-                )
-                break
-            except CallError as error:
-                count = fewer_passages(session, count, error, number)
-        text = text_of(prediction.answer)
-        if not text:
-            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-        return text
+
+        async def ask(attempt: int) -> dspy.Prediction:
+            nonlocal count
+            while True:
+                try:
+                    return await session.predict(
+                        self.answer,
+                        "task",
+                        attempt=attempt,
+                        usable=has_answer,
+                        passages=list(passages[:count]),
+                        evidence=list(evidence),
+                        triples=list(triples),
+                        question=question,
+                        answer_type=answer_type,
+                        choices=list(choices),
+                    )
+                except CallError as error:
+                    count = fewer_passages(session, count, error, number)
+
+        return text_of((await answered(session, ask, number)).answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from keqa.programs.gates import Votes, leader
 from keqa.programs.records import AnswerType
@@ -74,6 +74,21 @@ class Assessment:
             probabilities=tuple(map(self.probabilities.get, range(len(self.draws)))) if self.probabilities else (),
             retrieval=self.retrieval,
             place=self.place,
+        )
+
+    @property
+    def lost(self) -> list[int]:
+        """Positions of the draws that failed."""
+        return [position for position, draw in enumerate(self.draws) if draw.error is not None]
+
+    def votes_without(self, positions: Sequence[int]) -> Votes:
+        """As gates would read it if some draws had not been made yet; they must be none that joined a cluster."""
+        votes, out = self.votes, set(positions)
+        return replace(
+            votes,
+            drawn=votes.drawn - len(out),
+            answers=tuple(one for place, one in enumerate(votes.answers) if place not in out),
+            probabilities=tuple(one for place, one in enumerate(votes.probabilities) if place not in out),
         )
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, StageError
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.inputs import Asked
 from keqa.programs.records import QuestionRecord
@@ -79,6 +79,7 @@ def _outcome(program: Callable[..., Any], position: int, item: Any) -> Outcome:
         raise
     except KeqaError as error:
         return Outcome(position, item, getattr(error, "record", None), error)
-    except Exception as error:
-        # A fault of one question, whatever it is, must not take the others with it.
-        return Outcome(position, item, None, StageError("program", type(error).__name__, str(error)))
+    except Exception as fault:
+        # It says nothing about the question, and other questions would meet it too.
+        fault.add_note(f"This was raised while question {position + 1} of the batch was asked.")
+        raise

@@ -12,6 +12,7 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.programs.call_errors import CallError, typed_error
 from keqa.programs.concurrency import Bound, Branch, reached
+from keqa.programs.forgetting import keeping
 from keqa.programs.ledger import Event, Ledger
 from keqa.programs.listening import Listener, Meter, listened
 from keqa.programs.records import Degradation
@@ -51,9 +52,13 @@ class Session:
         """The name that calls of a predictor are counted under; empty where it has none."""
         return self._steps.get(id(predictor), "")
 
-    def note(self, stage: str, cause: str, message: str, action: str, quiz: int | None = None) -> None:
-        """Record a degradation."""
-        self.degradations.append(Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action))
+    def note(
+        self, stage: str, cause: str, message: str, action: str, quiz: int | None = None, *, harmless: bool = False
+    ) -> None:
+        """Record a degradation; see there for the arguments."""
+        self.degradations.append(
+            Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action, harmless=harmless)
+        )
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run coroutines side by side; where one raises, the others are stopped."""
@@ -81,9 +86,10 @@ class Session:
         config: dict[str, Any] | None = None,
         demos: Callable[[], Sequence[Any]] | None = None,
         attempt: int = 0,
+        usable: Callable[[dspy.Prediction], object] | None = None,
         **inputs: Any,
     ) -> dspy.Prediction:
-        """Call a predictor once.
+        """Call a predictor once. A reply that cannot be used is in no cache afterwards.
 
         Args:
             predictor: Which to call.
@@ -91,11 +97,13 @@ class Session:
             config: Settings of this call.
             demos: Finds the demonstrations of this call, which replace the predictor's own; it may take its time.
             attempt: Which attempt at this call it is: each after the first is a draw of its own.
+            usable: Looks at the prediction, and raises a `CallError` where it cannot be used.
             **inputs: Every input field, so that a trace holds complete demonstrations.
 
         Raises:
             CallError: The call failed, or its reply cannot be used.
             ConfigurationError: No question could be answered before the user changes something.
+            Exception: The language model, or what finds demonstrations, has a fault.
         """
         lm = predictor.lm or dspy.settings.lm
         if lm is None:
@@ -119,15 +127,23 @@ class Session:
 
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
-            prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
-            listener.refuse_truncated()
+            with keeping(lm) as kept:
+                prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
+                listener.refuse_truncated()
+                _refuse_bare(predictor, prediction)
+                if usable is not None:
+                    usable(prediction)
         except Exception as error:
             event.failed = True
             known = typed_error(error, [lm])
             if isinstance(known, CallError) and known.unusable:
+                kept.forget()
+                known.served = not runs_in_process(lm)
                 known.reply = listener.only
                 if len(listener.replies) > 1:
                     known.spoilt = listener.spoilt(predictor.signature)
+            if known is error:
+                raise
             raise known from error
         finally:
             # A request that failed without a reply reports no usage, yet it was made.
@@ -144,6 +160,7 @@ class Session:
 
         Raises:
             CallError: The search failed.
+            Exception: The retriever has a fault.
             ConfigurationError: There is nothing to search.
         """
         if retriever is None:
@@ -164,7 +181,10 @@ class Session:
             return await (self.bound.in_thread(called) if self.blocking else awaited())
         except Exception as error:
             event.failed = True
-            raise typed_error(error) from error
+            known = typed_error(error)
+            if known is error:
+                raise
+            raise known from error
         finally:
             self._passed(event)
 
@@ -176,6 +196,12 @@ class Session:
 def text_of(value: object) -> str:
     """A text output as the program uses it: stripped, without a marker that an adapter left in."""
     return _MARKER.sub("", str(value or "")).strip()
+
+
+def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:
+    """Raise where a reply without any choice left nothing to read."""
+    if not any(name in prediction for name in predictor.signature.output_fields):
+        raise CallError("AdapterParseError", "the reply holds no output field", unusable=True)
 
 
 def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:

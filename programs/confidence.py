@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import dspy
 
+from keqa.programs.attempts import ask
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Bound
@@ -79,19 +80,32 @@ class StatedConfidence(Stage):
             From 0 to 1.
         """
         try:
-            prediction = await session.predict(
+            prediction = await ask(
+                session,
                 self.state,
                 "task",
+                "state_confidence",
+                number,
+                usable=_stated,
                 quiz=quiz,
                 answer_type=answer_type,
                 choices=list(choices),
                 proposed_answer=answer,
             )
-            text = text_of(prediction.confidence)
-            confidence = read_confidence(text)
-            if confidence is None:
-                raise CallError("UnreadableConfidenceError", f"{text!r} states no confidence", unusable=True)
         except CallError as error:
             session.note("state_confidence", error.cause, error.message, "taken for no confidence", number)
             return 0.0
-        return confidence
+        return _stated(prediction)
+
+
+def _stated(prediction: dspy.Prediction) -> float:
+    """The confidence that a reply states.
+
+    Raises:
+        CallError: It states none.
+    """
+    text = text_of(prediction.confidence)
+    confidence = read_confidence(text)
+    if confidence is None:
+        raise CallError("UnreadableConfidenceError", f"{text!r} states no confidence", unusable=True)
+    return confidence

@@ -8,6 +8,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.metrics.answers import normalize
+from keqa.programs.attempts import ask
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound
@@ -51,7 +52,7 @@ class Decomposition(Stage):
         """
         whole = [Quiz(1, question)]
         try:
-            prediction = await session.predict(self.decompose, "task", question=question)
+            prediction = await ask(session, self.decompose, "task", "decompose", question=question)
         except CallError as error:
             session.note("decompose", error.cause, error.message, "took the question for the single quiz")
             return whole

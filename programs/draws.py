@@ -28,7 +28,6 @@ from keqa.errors import ConfigurationError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Shared
 from keqa.programs.examination import Assessment, Draw, Examination
-from keqa.programs.failures import may_pass
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.ledger import Event
@@ -63,6 +62,12 @@ class _Kept:
     notes: list[dict[str, Any]]
     tokens: dict[str, list[int]] = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a draw, or a judgement of two, is not what it would have been without a failure."""
+        lost = any(draw.get("error") is not None for draw in self.draws)
+        return lost or any(Degradation(**note).touches for note in self.notes)
 
     def give(self, found: Assessment) -> None:
         """Write the draws into an assessment, as many as it has tries."""
@@ -118,8 +123,8 @@ class SharedDraws:
 
         Args:
             probabilities: See above. The LM has to give them.
-            store: Keeps draws beyond this process. A set in which a call failed that another attempt may get is kept
-                for this process only.
+            store: Keeps draws beyond this process. A set in which a call failed is kept for this process only, so that
+                all gates read the same draws and the next process makes them again.
             largest: See above. Where fewer draws are read, the requests for all of them are charged.
         """
         self.probabilities, self.largest = probabilities, largest
@@ -141,6 +146,11 @@ class SharedDraws:
         twin: KEQA = program.deepcopy()
         twin.examination = SharedExamination(twin.examination, gate or twin.examination.gate, self)
         return twin
+
+    def forget_failed(self) -> None:
+        """Have the sets made again in which a call failed; all others stay as they are."""
+        with self._lock:
+            self._made = {key: kept for key, kept in self._made.items() if not kept.failed}
 
     async def fill(self, session: Session, found: Assessment, examination: SharedExamination) -> None:
         """Write all draws of a quiz into an assessment; they are made where that was not done before."""
@@ -166,7 +176,9 @@ class SharedDraws:
 
     def _stored(self, key: str) -> _Kept | None:
         value = None if self._store is None else self._store.get(f"draws:{key}")
-        return None if value is None else _read(value)
+        kept = None if value is None else _read(value)
+        # Earlier versions stored sets with replies that could not be used.
+        return None if kept is None or kept.failed else kept
 
     async def _make(self, session: Session, found: Assessment, examination: SharedExamination, key: str) -> None:
         counted = _Counted(session)
@@ -184,7 +196,7 @@ class SharedDraws:
                 samples=dict(counted.samples),
                 notes=[note.model_dump() for note in counted.degradations],
             )
-            if self._store is None or any(may_pass(note.cause) for note in counted.degradations):
+            if self._store is None or kept.failed:
                 self._made[key] = kept
             else:
                 self._store.put(f"draws:{key}", asdict(replace(kept, notes=_clean(kept.notes, examination))))

@@ -10,11 +10,12 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.assessment import Assessment, Draw, draw_identity
+from keqa.programs.attempts import DRAW, ask, attempted, has_answer
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, runs_in_process, text_of
 from keqa.programs.concurrency import Bound, Shared
 from keqa.programs.confidence import StatedConfidence
-from keqa.programs.gates import Gate, VoteGate, asks, leader_is_fixed
+from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed
 from keqa.programs.probabilities import LOGPROBS, probabilities_of
 from keqa.programs.records import AnswerType
 from keqa.programs.retrieval_decision import RetrievalDecision
@@ -104,6 +105,7 @@ class Examination(Stage):
             found.known = self.gate.decide(found.votes)
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
+                self._mark(session, found)
                 return found
             if not found.votes.left:
                 raise ConfigurationError(f"the gate '{self.gate.name}' has no verdict after all {self.tries} draws")
@@ -111,6 +113,33 @@ class Examination(Stage):
     async def complete(self, session: Session, found: Assessment) -> None:
         """Make the remaining draws, so that the largest cluster is that of Algorithm 1; the verdict stands."""
         await self._draw(session, found, found.votes.left)
+        if lost := found.lost:
+            self._note_lost(session, found, lost, "took the largest cluster of the draws that were made")
+
+    def _mark(self, session: Session, found: Assessment) -> None:
+        """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
+
+        They could not where the gate decides the same with these draws still to be made; and a cluster is that of
+        Algorithm 1 where none before its first member is missing.
+        """
+        lost = found.lost
+        if not lost:
+            return
+        position = leader([len(members) for members in found.clusters])
+        late = position is None or lost[0] > found.clusters[position][0]
+        try:
+            settled = self.gate.decide(found.votes_without(lost)) is found.known
+        except ConfigurationError:
+            # A gate that needs all draws decides nothing without these.
+            settled = False
+        if not settled or (found.known and not late):
+            self._note_lost(session, found, lost, "took the verdict of the draws that were made")
+
+    @staticmethod
+    def _note_lost(session: Session, found: Assessment, lost: Sequence[int], action: str) -> None:
+        cause = str(found.draws[lost[0]].error)
+        message = f"{len(lost)} of {len(found.draws)} draws failed, with which it could have come out otherwise"
+        session.note("examine", cause, message, action, found.number)
 
     async def recall(
         self, session: Session, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
@@ -122,7 +151,8 @@ class Examination(Stage):
         """
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         prediction = await answered(
-            session, lambda attempt: session.predict(self.quiz, "task", attempt=attempt, **asked)
+            session,
+            lambda attempt: session.predict(self.quiz, "task", attempt=attempt, usable=has_answer, **asked),
         )
         return text_of(prediction.answer)
 
@@ -156,18 +186,12 @@ class Examination(Stage):
         """Draw with one request; None where a reply could not be used, and each has to be drawn by itself."""
         config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
         try:
-            prediction = await session.predict(
-                self.quiz,
-                "task",
-                config=config,
-                quiz=found.quiz,
-                answer_type=found.answer_type,
-                choices=found.choices,
-            )
+            prediction = await self._sampled(session, found, config)
         except CallError as error:
             if error.unusable:
                 for _ in range(error.spoilt):
-                    self._note_failed(session, found, error, f"all {count} samples drawn again, one by one")
+                    action = f"all {count} samples drawn again, one by one"
+                    session.note("examine", error.cause, error.message, action, found.number)
                 return None
             self._note_failed(session, found, error, f"counted as {count} samples without a vote")
             found.draws += [Draw(error=error.cause) for _ in range(count)]
@@ -183,19 +207,23 @@ class Examination(Stage):
         if runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = config["rollout_id"] & 0x7FFFFFFF
         try:
-            prediction = await session.predict(
-                self.quiz,
-                "task",
-                config=config,
-                quiz=found.quiz,
-                answer_type=found.answer_type,
-                choices=found.choices,
-            )
+            prediction = await self._sampled(session, found, config)
         except CallError as error:
             self._note_failed(session, found, error, "counted as a sample without a vote")
             return Draw(error=error.cause)
         self._keep_probabilities(found, prediction, position, 1)
         return Draw(text_of(prediction.answer))
+
+    async def _sampled(self, session: Session, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
+        """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
+        asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
+        return await attempted(
+            session,
+            lambda attempt: session.predict(self.quiz, "task", config=config, **asked),
+            "examine",
+            found.number,
+            draws=DRAW,
+        )
 
     def _keep_probabilities(self, found: Assessment, prediction: dspy.Prediction, start: int, count: int) -> None:
         if self.probabilities:
@@ -210,7 +238,8 @@ class Examination(Stage):
 
     @staticmethod
     def _note_failed(session: Session, found: Assessment, error: CallError, action: str) -> None:
-        session.note("examine", error.cause, error.message, action, found.number)
+        # Whether something hangs on it is known when the gate has decided.
+        session.note("examine", error.cause, error.message, action, found.number, harmless=True)
 
     async def _place(self, session: Session, found: Assessment, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
@@ -251,8 +280,15 @@ class Examination(Stage):
             return True
         if (text, first) not in found.judged:
             try:
-                judged = await session.predict(
-                    self.same, "consistency", quiz=found.quiz, first_answer=text, second_answer=first
+                judged = await ask(
+                    session,
+                    self.same,
+                    "consistency",
+                    "judge_consistency",
+                    found.number,
+                    quiz=found.quiz,
+                    first_answer=text,
+                    second_answer=first,
                 )
                 found.judged[text, first] = bool(judged.same)
             except CallError as error:

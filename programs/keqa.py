@@ -157,12 +157,14 @@ class KEQA(Program):
             _conclude(session, story, record)
             return
         story.quizzes = await self._answer_quizzes(session, flow, quizzes)
-        blocked = any(record.source in ("blocked", "skipped") for record in story.quizzes)
+        sources = {record.source for record in story.quizzes}
         answered = [(r.resolved, r.answer) for r in story.quizzes if r.resolved and r.answer and not r.abstained]
-        if blocked or not answered:
-            message = "a quiz is blocked" if blocked else "no quiz could be answered"
+        # Quizzes are asked for they are all needed: from the others alone the language model would guess.
+        if not answered or sources & {"blocked", "skipped", "failed"}:
+            missing = "a quiz failed" if "failed" in sources else "a quiz is blocked"
+            message = "no quiz could be answered" if not answered else missing
             session.note("references", "Unsettled", message, _FALLBACK)
-            await self._fall_back(session, asked, story)
+            await self._fall_back(session, asked, story, failed="failed" in sources)
             return
         try:
             story.explanation, story.answer = await self.summarizing.acall(
@@ -172,14 +174,17 @@ class KEQA(Program):
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
             session.note("summarize", error.cause, error.message, _FALLBACK)
-            await self._fall_back(session, asked, story)
+            await self._fall_back(session, asked, story, failed=True)
             return
         story.answer_source = "summary"
 
-    async def _fall_back(self, session: Session, asked: Asked, story: Story) -> None:
-        """Answer the question itself with retrieval."""
+    async def _fall_back(self, session: Session, asked: Asked, story: Story, *, failed: bool) -> None:
+        """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
         flow = self._flow(session, asked, examine=False)
         story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
+        if failed and self._retriever.value is not None and story.fallback.source == "closed_book":
+            message = "a part of it failed, and no passage helped with the question itself"
+            raise UnansweredError("answer", "NoPassagesError", message)
         _conclude(session, story, story.fallback)
         story.answer_source = "fallback"
 

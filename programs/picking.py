@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.programs.call_errors import CallError
+from keqa.programs.attempts import ask
+from keqa.programs.call_errors import CallError, typed_error
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound, Shared
 from keqa.programs.records import PassageVerdict, Verdict
@@ -117,18 +117,24 @@ class Picking(Stage):
             # Driven blocking, the pool's own size is the bound.
             async with nullcontext() if session.blocking else session.bound.semaphore():
                 await session.bound.in_thread(lambda: prepare(quiz, texts))
-        except (ConfigurationError, MissingExtraError):
-            raise
         except Exception as error:
+            known = typed_error(error)
+            if not isinstance(known, CallError):
+                if known is error:
+                    raise
+                raise known from error
+            # What fails for a passage as well is told of the passage.
             action = "looked for the demonstrations of each passage by itself"
-            session.note("judge_utility", type(error).__name__, str(error), action, number)
+            session.note("judge_utility", known.cause, known.message, action, number, harmless=True)
 
     async def _judge(self, session: Session, quiz: str, hit: Hit, number: int | None) -> Verdict:
         text = hit.passage.rendered
         reference = self.reference
         demos = None if reference is None else lambda: self._shown(reference(quiz, text)) or self.judge.demos
         try:
-            prediction = await session.predict(self.judge, "utility", demos=demos, quiz=quiz, passage=text)
+            prediction = await ask(
+                session, self.judge, "utility", "judge_utility", number, demos=demos, quiz=quiz, passage=text
+            )
         except CallError as error:
             message = f"{error.message} (passage {hit.passage.id})"
             session.note("judge_utility", error.cause, message, "left the passage out", number)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from keqa.metrics.answers import is_abstention
 from keqa.programs.answering import Answering
+from keqa.programs.attempts import searched
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.examination import Assessment, Examination
@@ -30,6 +31,8 @@ __all__ = ["OnNothingHelpful", "QuizFlow", "Select"]
 
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
+
+_UNANSWERED = "left the quiz unanswered"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,9 @@ class QuizFlow:
     ) -> QuizRecord:
         """Answer a quiz; one that cannot be answered has source ``failed``, and a degradation tells why.
 
+        One that is not known is answered from passages. Where finding or reading them failed it is not answered at all:
+        from memory it would be as if it had been known. See `keqa.programs.attempts`.
+
         Args:
             quiz: As decomposed.
             text: Resolved.
@@ -88,7 +94,7 @@ class QuizFlow:
             else:
                 answer, source = await self._from_passages(quiz, asked, found, story)
         except CallError as error:
-            self.session.note("answer", error.cause, error.message, "left the quiz unanswered", quiz.index)
+            self.session.note("answer", error.cause, error.message, _UNANSWERED, quiz.index)
         return QuizRecord(
             index=quiz.index,
             text=quiz.text,
@@ -103,10 +109,16 @@ class QuizFlow:
 
     async def _from_passages(
         self, quiz: Quiz, asked: tuple[str, AnswerType, list[str]], found: Assessment | None, story: dict[str, Any]
-    ) -> tuple[str, QuizSource]:
+    ) -> tuple[str | None, QuizSource]:
         """Lines 8 to 16."""
         text, answer_type, choices = asked
-        hits = await self._search(quiz, text)
+        hits: list[Hit] = []
+        if self.retriever is not None:
+            try:
+                hits = await searched(self.session, self.retriever, text, self.top_k, quiz.index)
+            except CallError as error:
+                self.session.note("retrieve", error.cause, error.message, _UNANSWERED, quiz.index)
+                return None, "failed"
         verdicts = unjudged(hits)
         if self.picking is not None:
             verdicts = await self.picking.acall(text, hits, quiz.index, session=self.session)
@@ -116,34 +128,21 @@ class QuizFlow:
         passages = _kept(hits, verdicts)
         if not passages:
             return await self._from_memory(found, asked)
-        try:
-            if self.selection is not None:
-                chosen = await self.selection.acall(text, passages, quiz.index, session=self.session)
-                story |= dict(zip(("triples", "evidence"), chosen, strict=True))
-            evidence = story.get("evidence", [])
-            answer = await self.answering.acall(
-                text,
-                [] if evidence and self.select == "instead" else passages,
-                answer_type,
-                choices,
-                evidence=evidence,
-                triples=story.get("triples", []),
-                number=quiz.index,
-                session=self.session,
-            )
-        except CallError as error:
-            self.session.note("answer", error.cause, error.message, "answered from memory", quiz.index)
-            return await self._from_memory(found, asked)
+        if self.selection is not None:
+            chosen = await self.selection.acall(text, passages, quiz.index, session=self.session)
+            story |= dict(zip(("triples", "evidence"), chosen, strict=True))
+        evidence = story.get("evidence", [])
+        answer = await self.answering.acall(
+            text,
+            [] if evidence and self.select == "instead" else passages,
+            answer_type,
+            choices,
+            evidence=evidence,
+            triples=story.get("triples", []),
+            number=quiz.index,
+            session=self.session,
+        )
         return str(answer), "passages"
-
-    async def _search(self, quiz: Quiz, text: str) -> list[Hit]:
-        if self.retriever is None:
-            return []
-        try:
-            return await self.session.search(self.retriever, text, self.top_k)
-        except CallError as error:
-            self.session.note("retrieve", error.cause, error.message, "went on without passages", quiz.index)
-            return []
 
     async def _from_memory(
         self, found: Assessment | None, asked: tuple[str, AnswerType, list[str]]

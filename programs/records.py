@@ -32,6 +32,26 @@ __all__ = [
     "Verdict",
 ]
 
+_NO_FAILURES = frozenset(
+    {
+        "ContextWindowExceededError",
+        "EmptyChainError",
+        "EmptyDecomposition",
+        "LaterReference",
+        "MissingReference",
+        "NoAnswerStated",
+        "NoRephrasing",
+        "NoVerdict",
+        "ReferenceCycle",
+        "SelfReference",
+        "StepLimit",
+        "TooManyQuizzes",
+        "Unanswered",
+        "Unsettled",
+    }
+)
+"""Causes that tell what a language model said, or what followed from another degradation, and no call that failed."""
+
 
 class Record(BaseModel):
     """Base of all records."""
@@ -260,6 +280,7 @@ class Degradation(Record):
         cause: Class name of the error, or the name of a broken rule.
         message: What happened.
         action: What was done instead.
+        harmless: Whether nothing came out otherwise for it, such as an outage after which the same request succeeded.
     """
 
     stage: str
@@ -267,6 +288,12 @@ class Degradation(Record):
     cause: str
     message: str
     action: str
+    harmless: bool = False
+
+    @property
+    def touches(self) -> bool:
+        """Whether a failure decided something: what follows may not be what it would have been without."""
+        return not self.harmless and self.cause not in _NO_FAILURES
 
 
 class Failure(Record):
@@ -316,3 +343,8 @@ class QuestionRecord(Record):
     answer_source: AnswerSource = "failed"
     failure: Failure | None = None
     cost: Cost = Cost()
+
+    @property
+    def touched(self) -> bool:
+        """Whether a failure decided something on the way, or the question failed: its answer is no verdict."""
+        return self.failure is not None or any(note.touches for note in self.degradations)

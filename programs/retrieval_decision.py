@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import dspy
 
+from keqa.programs.attempts import ask
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound
@@ -26,10 +27,11 @@ async def wants_retrieval(session: Session, decide: dspy.Predict, question: str,
         number: The quiz's number, for degradations.
     """
     try:
-        return bool((await session.predict(decide, "task", question=question)).retrieve)
+        prediction = await ask(session, decide, "task", "decide_retrieval", number, question=question)
     except CallError as error:
         session.note("decide_retrieval", error.cause, error.message, "retrieved", number)
         return True
+    return bool(prediction.retrieve)
 
 
 class RetrievalDecision(Stage):

@@ -13,48 +13,44 @@ from collections.abc import Awaitable, Callable
 
 import dspy
 
+from keqa.programs.attempts import ANSWER, attempted
 from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
+from keqa.programs.calls import Session
 from keqa.programs.selection import sentences
 
 __all__ = ["answered", "first_line", "salvaged"]
 
 _MARKER = r"\[+\s*#+\s*(?:{})\s*#+\s*\]+"
 _ANY_MARKER = re.compile(r"\[+\s*#[^\]\n]*\]*")
-_DRAWN_AGAIN = 4
 
 
 async def answered(
-    session: Session, ask: Callable[[int], Awaitable[dspy.Prediction]], number: int | None = None
+    session: Session,
+    ask: Callable[[int], Awaitable[dspy.Prediction]],
+    number: int | None = None,
+    *,
+    stage: str = "answer",
 ) -> dspy.Prediction:
-    """Ask for an answer, and again where the reply holds none; every attempt is recorded.
+    """Ask for an answer, and again where there is none; every attempt is recorded.
 
     Args:
         session: The calls of the question.
-        ask: Makes an attempt, of which it is told the number; see `Session.predict`.
+        ask: Makes an attempt, of which it is told the number; see `Session.predict`. It refuses an empty answer.
         number: The quiz's number, for degradations.
+        stage: Which stage it is, for degradations.
 
     Returns:
         The prediction; of one that was salvaged, the answer alone.
 
     Raises:
-        CallError: No attempt gave an answer, or another reason than a reply prevents it.
+        CallError: No attempt gave an answer.
     """
-    attempt = 0
-    while True:
-        try:
-            prediction = await ask(attempt)
-            if text_of(prediction.answer):
-                return prediction
-            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-        except CallError as error:
-            line = salvaged(session, error, "answer", number)
-            if line is not None:
-                return dspy.Prediction(answer=line)
-            if not error.unusable or attempt == _DRAWN_AGAIN:
-                raise
-            session.note("answer", error.cause, error.message, "asked again", number)
-        attempt += 1
+
+    def stands_in(error: CallError) -> dspy.Prediction | None:
+        line = salvaged(session, error, stage, number)
+        return None if line is None else dspy.Prediction(answer=line)
+
+    return await attempted(session, ask, stage, number, draws=ANSWER, stands_in=stands_in)
 
 
 def salvaged(session: Session, error: CallError, stage: str, number: int | None = None) -> str | None:

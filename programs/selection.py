@@ -11,6 +11,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.metrics.answers import tokens
+from keqa.programs.attempts import ask
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound, Shared
@@ -116,12 +117,16 @@ class Selection(Stage):
 
         Returns:
             Triples, and sentences in the order of the text; both empty where no triple could be constructed.
+
+        Raises:
+            CallError: No triple could be constructed, and there are no passages to read instead.
         """
         try:
-            prediction = await session.predict(self.construct, "task", question=question)
+            prediction = await ask(session, self.construct, "task", "select", number, question=question)
         except CallError as error:
-            action = "answered from whole passages" if passages else "answered without triples"
-            session.note("select", error.cause, error.message, action, number)
+            if not passages:
+                raise
+            session.note("select", error.cause, error.message, "answered from whole passages", number)
             return [], []
         triples = [str(triple) for triple in prediction.triples or []]
         return triples, await self.evidence(session, triples, passages)

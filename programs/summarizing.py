@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import dspy
 
-from keqa.programs.call_errors import CallError
+from keqa.programs.attempts import has_answer
 from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Bound
 from keqa.programs.records import AnswerType
-from keqa.programs.salvage import salvaged
+from keqa.programs.salvage import answered as with_answer
 from keqa.programs.stage import Stage
 from keqa.signatures import Summarize
 
@@ -55,21 +55,18 @@ class Summarizing(Stage):
         Raises:
             CallError: There is no answer.
         """
-        try:
-            prediction = await session.predict(
+
+        async def ask(attempt: int) -> dspy.Prediction:
+            return await session.predict(
                 self.summarize,
                 "task",
+                attempt=attempt,
+                usable=has_answer,
                 question=question,
                 answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
                 answer_type=answer_type,
                 choices=list(choices),
             )
-        except CallError as error:
-            line = salvaged(session, error, "summarize")
-            if line is None:
-                raise
-            return "", line
-        answer = text_of(prediction.answer)
-        if not answer:
-            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-        return text_of(prediction.explanation), answer
+
+        prediction = await with_answer(session, ask, stage="summarize")
+        return text_of(prediction.get("explanation")), text_of(prediction.answer)

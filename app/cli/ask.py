@@ -120,6 +120,14 @@ def ask(
             rich_help_panel=_METHOD,
         ),
     ] = False,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            help="Make every call anew; by default DSPy's cache answers what was asked before.",
+            rich_help_panel=_LMS,
+        ),
+    ] = False,
     no_decompose: Annotated[
         bool, typer.Option("--no-decompose", help="Take the question as its only quiz.", rich_help_panel=_METHOD)
     ] = False,
@@ -157,6 +165,7 @@ def ask(
             api_base=api_base,
             consistency_api_base=consistency_api_base,
             utility_api_base=utility_api_base,
+            cache=not no_cache,
         )
         asked = _program(program, retriever, roles, given, embedder)
         record, error = _answer(asked, text, kind, choice or [])

@@ -46,6 +46,7 @@ def demo(
         style="dim",
         markup=False,
     )
+    console.print(_untouched(result), style="dim", markup=False)
     console.print(
         'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
         markup=False,
@@ -106,6 +107,22 @@ def _written(interval: Interval, *, signed: bool = False) -> Text:
     )
 
 
+def _untouched(result: DemoResult) -> str:
+    """The scores over the questions that no failure touched, where these are not all."""
+    told = [
+        f"{row.method} {row.untouched} (F1 {_mean(row.untouched_f1)}, EM {_mean(row.untouched_em)})"
+        for row in result.rows
+        if row.untouched < result.questions
+    ]
+    if not told:
+        return f"Untouched by failures: all {result.questions} questions of every row."
+    return f"Untouched by failures, of {result.questions}: {'; '.join(told)}; all of the other rows."
+
+
+def _mean(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 def _figures(result: DemoResult) -> dict[str, Any]:
     compiled = result.compiled
     return {
@@ -120,6 +137,9 @@ def _figures(result: DemoResult) -> dict[str, Any]:
                 "lm_calls_per_question": row.calls,
                 "seconds_per_question": row.seconds / result.questions,
                 "failed": row.failed,
+                "untouched": row.untouched,
+                "untouched_f1": row.untouched_f1,
+                "untouched_em": row.untouched_em,
             }
             for row in result.rows
         ],

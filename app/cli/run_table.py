@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keqa.reports.grid import Cell
     from keqa.reports.render import Rendered
     from keqa.runs.compare import Row
+    from keqa.runs.tally import Tally
 
 __all__ = ["figures", "run_table", "told_failures"]
 
 
+_SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _IMPAIRED = (
-    "Impaired: answered although a search or a call failed for a reason that may pass, such as without the passages of "
-    "a retriever that was away."
+    "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
+    "Untouched are the questions that neither failed nor are impaired, with F1, EM and ACC over these alone."
 )
+_UNTOUCHED = "Untouched by failures: all {} questions."
 
 
 def run_table(rows: Sequence[Row]) -> Rendered:
@@ -25,8 +29,10 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     from keqa.reports.render import Rendered
 
     impaired = any(row.tally.impaired for row in rows)
+    touched = impaired or any(row.tally.failed for row in rows)
     counts = ("failed", *(["impaired"] if impaired else []))
-    names = ("F1", "EM", "ACC", *counts, "retrievals", "LM calls", "sent", "tokens")
+    apart = ("untouched", *(f"untouched {name}" for name in _SCORES)) if touched else ()
+    names = (*_SCORES, *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
     shown = []
     for row in rows:
         tally = row.tally
@@ -34,8 +40,9 @@ def run_table(rows: Sequence[Row]) -> Rendered:
             GridRow(
                 (
                     text(row.spec.label),
-                    *(number(tally.mean(name)) for name in ("f1", "em", "accuracy")),
+                    *(number(tally.mean(name)) for name in _SCORES.values()),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
+                    *(_untouched(tally) if touched else ()),
                     number(tally.a_question(tally.retrievals), 2),
                     number(tally.a_question(tally.samples), 1),
                     number(tally.a_question(tally.calls), 1),
@@ -48,8 +55,18 @@ def run_table(rows: Sequence[Row]) -> Rendered:
         "Retrievals, LM calls and tokens are for one question; sent are the requests that no cache answered, of which "
         "one may carry several calls."
     )
-    notes = (note, *([_IMPAIRED] if impaired else []))
+    whole = {row.tally.done for row in rows}
+    notes = (note, _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole)))))
     return Rendered(Grid("runs", "", columns, tuple(shown), notes))
+
+
+def _untouched(tally: Tally) -> Iterator[Cell]:
+    """How many questions no failure touched, and the scores over them."""
+    from keqa.reports.grid import Cell, number
+
+    yield Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
+    for name in _SCORES.values():
+        yield number(tally.untouched_mean(name))
 
 
 def told_failures(rows: Sequence[Row]) -> list[str]:
@@ -81,6 +98,8 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "impaired": row.tally.impaired,
             "impairments": dict(row.tally.impairments),
             "scores": {name: row.tally.mean(name) for name in row.tally.scored},
+            "untouched": row.tally.untouched,
+            "untouched_scores": {name: row.tally.untouched_mean(name) for name in row.tally.scored},
             "lm_samples": row.tally.samples,
             "lm_requests": row.tally.requests,
             "lm_calls": row.tally.calls,

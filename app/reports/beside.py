@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from keqa.reports import untouched
 from keqa.reports.brief import Brief
 from keqa.reports.discriminator import accuracy, judges, pairs_by_group, same_judge
 from keqa.reports.entries import KEQA, Entry, Group, of_method
@@ -67,12 +68,18 @@ def _pairs(
     """A row for each method that the paper has too, a pair of columns for each of its figures."""
     shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
     heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
+    scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
+    told = [untouched.note([e for e in entries if any((e.method, *c) in paper for c in shown)])] if scored else []
     rows = [
         Row((text(entry.title), *_cells(entry, shown, paper)))
         for entry in entries
         if any((entry.method, *c) in paper for c in shown)
     ]
-    return Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes)) if rows else None
+    return (
+        Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes, *told))
+        if rows
+        else None
+    )
 
 
 def _cells(

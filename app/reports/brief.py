@@ -83,7 +83,7 @@ class Brief:
         scores: Of its answer.
         seconds: Wall time.
         failed: Whether it has no answer.
-        impaired: Whether it has one although something failed that may pass.
+        impaired: Whether it has one although a failure decided something on the way; see `RunLine.impairments`.
         story: Whether there is a record of it.
         paid: What it cost.
         unreadable: Outputs that did not parse.
@@ -111,6 +111,11 @@ class Brief:
     asked: int
     told: tuple[int, int] | None
     packed: bytes | None
+
+    @property
+    def touched(self) -> bool:
+        """Whether a failure decided something: the question failed, or is impaired."""
+        return self.failed or self.impaired
 
     @property
     def quizzes(self) -> list[QuizRecord]:

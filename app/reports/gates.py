@@ -8,6 +8,7 @@ from keqa.metrics.calibration import expected_calibration_error
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import aurc, prediction_rejection_ratio
 from keqa.programs.gates import Golds
+from keqa.reports import untouched
 from keqa.reports.entries import Entry
 from keqa.reports.grid import Cell, Column, Grid, Row, number, share, text
 from keqa.reports.measures import measure
@@ -51,6 +52,7 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
         "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
+        untouched.note(compared),
         *_told_to_oracles(compared),
     )
     return Grid("gates", "Gates", _COLUMNS, rows, notes)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keqa.metrics.parsing import NOT_COMPARABLE_ABOVE
+from keqa.reports import untouched
 from keqa.reports.entries import KEQA, Entry, Group, Identity, groups_of, of_method
 from keqa.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
 from keqa.reports.leads import chance, lead_of
@@ -89,12 +90,14 @@ def overall(entries: Sequence[Entry]) -> Grid:
     keqa = next((row for row, entry in enumerate(entries) if entry is of_method(entries, KEQA)), None)
     remarks = [text("; ".join(_remarks(entry, every))) for entry in entries]
     remarked = any(remark.text for remark in remarks)
+    touched = untouched.any_touched(entries)
     rows = [
         Row(
             (
                 text(entry.title),
                 *([remarks[row]] if remarked else []),
                 *(_cell(score, row, entries, ranked, keqa) for score in scores),
+                *(untouched.cells(entry) if touched else ()),
                 *_costs(entry),
                 *_lead(entry, None if keqa is None else entries[keqa]),
             ),
@@ -106,6 +109,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
         Column("method", right=False),
         *([Column("remarks", right=False)] if remarked else []),
         *(score.column for score in scores),
+        *(untouched.COLUMNS if touched else ()),
         *_COSTS,
         *_LEAD,
     )
@@ -175,10 +179,12 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
     if any(count for _, count in impaired):
         counts = ", ".join(f"{entry.title} {count} of {len(entry.lines)}" for entry, count in impaired if count)
         yield (
-            f"Impaired: {counts}. These questions were answered although a search or a call failed for a reason that "
-            "may pass, such as without the passages of a retriever that was away; they are scored as they are. The "
-            "same command with --retry-failed asks them again."
+            f"Impaired: {counts}. These questions were answered although a call failed or gave a reply that could not "
+            "be used, and their answers may hang on it; they are scored as they are. The same command with "
+            "--retry-failed asks them again."
         )
+    if not untouched.any_touched(entries):
+        yield untouched.note(entries)
     if any(not entry.comparable for entry in entries):
         most = f"{float(NOT_COMPARABLE_ABOVE):.0%}".replace("%", " %")
         yield f"Not comparable: more than {most} of the outputs did not parse, so it is the prompts that were measured."

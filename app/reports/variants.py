@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from keqa.reports import untouched
 from keqa.reports.brief import ROLES, STEPS
 from keqa.reports.entries import Entry, groups_of
 from keqa.reports.grid import Cell, Column, Grid, Row, number, text
@@ -133,4 +134,4 @@ def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid |
         for position, entry in enumerate(same):
             scores = [number(measure(group.first[1], entry.within(group))) for group in groups]
             rows.append(Row((text(f"{_COMPARED[entry.method]} w {value}"), *scores), ruled=position == 0))
-    return Grid(name, title, columns, tuple(rows))
+    return Grid(name, title, columns, tuple(rows), (untouched.note(kept),))

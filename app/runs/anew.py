@@ -9,6 +9,8 @@ from typing import Any
 
 import dspy
 
+from keqa.programs.forgetting import listen_to
+
 __all__ = ["anew", "dspys_own", "is_asked_anew", "standing_in"]
 
 _anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
@@ -18,8 +20,8 @@ _anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
 def anew() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
-    A question that failed with a reply that cannot be read would get the same from the cache again. Draws that gates
-    share stay as they are: no failed draw fails a question, and other gates have decided on them.
+    Replies that cannot be used are in no cache (`keqa.programs.forgetting`); one that could be used and yet failed its
+    question would be given again. Draws that gates share stay as they are, but those of a set in which a call failed.
     """
     token = _anew.set(True)
     try:
@@ -51,6 +53,7 @@ def standing_in(cache: Any) -> Iterator[None]:
 @contextmanager
 def dspys_own() -> Iterator[None]:
     """Within this context DSPy's own cache answers, except `anew`."""
+    listen_to(dspy.cache)
     with standing_in(_Own(dspy.cache)):
         yield
 

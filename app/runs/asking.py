@@ -32,6 +32,8 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     Raises:
         ConfigurationError: A key, model or setting is wrong, which no other question would escape.
         MissingExtraError: A package is missing.
+        Exception: A method, retriever or language model has a fault. It says nothing about the question, so that it
+            must not be counted as an answer that failed; a note on it names the question.
     """
     started = time.perf_counter()
     record: QuestionRecord | None = None
@@ -44,9 +46,9 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
             raise
         except KeqaError as raised:
             record, error = getattr(raised, "record", None), raised
-        except Exception as raised:
-            # A fault of one question, whatever it is, must not take the others with it.
-            error = StageError("program", type(raised).__name__, str(raised))
+        except Exception as fault:
+            fault.add_note(f"Raised while question {example.id!r} was asked. What was answered before is kept.")
+            raise
     record = record and record_without_secrets(record, _lms(program))
     seconds = record.cost.seconds if record is not None else time.perf_counter() - started
     answer = record.answer if record is not None and error is None else None

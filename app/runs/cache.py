@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import dspy
 
 from keqa.keyed import KeyedFile
+from keqa.programs.forgetting import tell_kept
 from keqa.runs.anew import is_asked_anew, standing_in
 from keqa.runs.calls import as_dspy_reads, as_kept, is_sound, key_of, settled
 
@@ -64,11 +66,13 @@ class CallCache:
         """
         if self.path is None or is_asked_anew() or not settled(request):
             return None
-        kept = self._file.get(key_of(request, ignored_args_for_cache_key))
+        key = key_of(request, ignored_args_for_cache_key)
+        kept = self._file.get(key)
         if kept is None:
             self.misses += 1
             return None
         self.hits += 1
+        tell_kept(partial(self._file.drop, key))
         replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
         if replayed is not None:
             replayed(kept["usage"])
@@ -81,7 +85,7 @@ class CallCache:
         ignored_args_for_cache_key: Sequence[str] = (),
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep the answer to a request.
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.forgetting`.
 
         Raises:
             StorageError: The file cannot be written. What was kept before stays.
@@ -89,7 +93,9 @@ class CallCache:
         if self.path is not None and settled(request):
             kept = as_kept(value)
             if kept is not None:
-                self._file.put(key_of(request, ignored_args_for_cache_key), kept)
+                key = key_of(request, ignored_args_for_cache_key)
+                self._file.put(key, kept)
+                tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> KeyedFile:
         """The same file as a place where gates keep the draws that they share: a `keqa.programs.draws.DrawStore`."""

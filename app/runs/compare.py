@@ -86,7 +86,7 @@ def compare(
         cache: Shared by all.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once.
-        retry_failed: Ask failed and impaired questions of an earlier run again.
+        retry_failed: Ask failed and impaired questions of an earlier run again, and make draws that failed again.
         progress: Called with the label after each question.
         left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
             no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
@@ -101,7 +101,7 @@ def compare(
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
     """
     places = _places(specs, folder)
-    own, parts = parts, _shared(specs, questions, parts, cache)
+    own, parts = parts, _shared(specs, questions, parts, cache, retry_failed)
     check_matches(specs)
     later = [spec for spec in specs if waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
@@ -179,10 +179,12 @@ def _in_order(specs: Sequence[Spec]) -> list[Spec]:
     return sorted(specs, key=lambda spec: spec.method.gate not in (None, _PROBABLE))
 
 
-def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache) -> Parts:
+def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache, retry_failed: bool) -> Parts:
     """What the gates need, and what the questions ask of single methods."""
     parts = replace(parts, own={**questions.settings, **parts.own})
     gates = {spec.method.gate for spec in specs} - {None}
+    if parts.draws is not None and retry_failed:
+        parts.draws.forget_failed()
     if gates and parts.draws is None:
         parts = replace(parts, draws=SharedDraws(probabilities=_PROBABLE in gates, store=cache.draws()))
     if "OracleGate" in gates and parts.golds is None:

@@ -141,7 +141,8 @@ class RunFile:
     def again(self, name: str) -> bool:
         """Whether a question has failed before and is asked again.
 
-        One that was impaired has not: what it was answered by is sound, and only what failed has to be asked again.
+        One that was impaired has not: what it was answered by is sound, and no cache keeps what failed, so that only
+        that is asked again.
         """
         return name in self._open_again and name in self._failed
 

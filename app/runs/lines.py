@@ -19,7 +19,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from keqa.programs.failures import may_pass
 from keqa.programs.records import AnswerType, Failure, QuestionRecord
 
 __all__ = [
@@ -121,14 +120,19 @@ class RunLine(_Written):
 
     @property
     def impairments(self) -> list[str]:
-        """What went wrong on the way to its answer and may pass, by the class names of the errors.
+        """What failed on the way to its answer and decided something, by the class names of the errors.
 
-        Such as a retriever that was away: the question was then answered without passages, which says nothing about the
-        method. A question without an answer has none, for it has failed.
+        An outage, or a reply that could not be used; not what another attempt with the same request mended. A question
+        without an answer has none, for it has failed.
         """
         if self.failed or self.record is None:
             return []
-        return [note.cause for note in self.record.degradations if may_pass(note.cause)]
+        return [note.cause for note in self.record.degradations if note.touches]
+
+    @property
+    def touched(self) -> bool:
+        """Whether a failure decided something: the question has no answer, or one that is `impairments`' as well."""
+        return self.failed or bool(self.impairments)
 
     @property
     def content(self) -> int:

@@ -22,10 +22,12 @@ class Tally:
         asked: How many were asked in this run.
         failed: How many of `done` have no answer.
         causes: What the failed ones failed with, by the class name of the error.
-        impaired: How many were answered although something failed that may pass; see `RunLine.impairments`.
+        impaired: How many were answered although a failure decided something; see `RunLine.impairments`.
         impairments: What failed on the way to them, by the class name of the error, each once a question.
         scores: Sums by the name of the score.
         scored: Over how many questions each sum goes.
+        untouched_scores: The same sums over the questions that no failure touched: neither failed nor impaired.
+        untouched_scored: Over how many questions each of these goes.
         samples: LM calls: what the answers take (logical calls); see `keqa.programs.records.RoleCost`.
         requests: What they were asked in; one request may carry several.
         calls: Those that reached a language model (physical calls); a cache or shared draws answered the others.
@@ -43,6 +45,8 @@ class Tally:
     impairments: Counter[str] = field(default_factory=Counter)
     scores: Counter[str] = field(default_factory=Counter)
     scored: Counter[str] = field(default_factory=Counter)
+    untouched_scores: Counter[str] = field(default_factory=Counter)
+    untouched_scored: Counter[str] = field(default_factory=Counter)
     samples: int = 0
     requests: int = 0
     calls: int = 0
@@ -62,6 +66,9 @@ class Tally:
         for name, score in line.scores.items():
             self.scores[name] += score  # type: ignore[assignment]
             self.scored[name] += 1
+            if not line.touched:
+                self.untouched_scores[name] += score  # type: ignore[assignment]
+                self.untouched_scored[name] += 1
         if line.record is not None:
             cost = line.record.cost
             self.samples += cost.samples
@@ -74,6 +81,16 @@ class Tally:
     def mean(self, score: str) -> float | None:
         """The mean of a score so far; None where no question has it."""
         return self.scores[score] / self.scored[score] if self.scored[score] else None
+
+    @property
+    def untouched(self) -> int:
+        """How many of `done` no failure touched."""
+        return self.done - self.failed - self.impaired
+
+    def untouched_mean(self, score: str) -> float | None:
+        """The mean of a score over the questions that no failure touched; None where none of them has it."""
+        count = self.untouched_scored[score]
+        return self.untouched_scores[score] / count if count else None
 
     def a_question(self, count: int) -> float:
         """A sum as the mean over the questions asked so far."""

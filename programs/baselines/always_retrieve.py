@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import dspy
 
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers, checked
-from keqa.programs.baselines.reading import answer_from, search_or_note
+from keqa.programs.baselines.reading import answer_from, search_or_fail
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
@@ -58,7 +58,7 @@ class AlwaysRetrieve(Program):
 
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:
         """Search once and answer; see `Program.solve`."""
-        hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 0)
+        hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 0)
         further: dict[str, Any] = {} if self.reason else {"evidence": [], "triples": []}
         await answer_from(session, self.answer, asked, hits, story, **further)
         story.answer_source = "passages" if hits else "closed_book"

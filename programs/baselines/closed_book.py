@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import dspy
 
 from keqa.programs.arguments import LMS, Characters, Workers, checked
+from keqa.programs.attempts import has_answer
 from keqa.programs.baselines.reading import asked_inputs, conclude
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
@@ -50,10 +51,13 @@ class ClosedBook(Program):
 
     async def solve(self, session: Session, asked: Asked, story: Story) -> None:
         """Answer in one call; see `Program.solve`."""
+
+        async def ask(attempt: int) -> dspy.Prediction:
+            inputs = asked_inputs(asked)
+            return await session.predict(self.answer, "task", attempt=attempt, usable=has_answer, **inputs)
+
         try:
-            prediction = await answered(
-                session, lambda attempt: session.predict(self.answer, "task", attempt=attempt, **asked_inputs(asked))
-            )
+            prediction = await answered(session, ask)
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
         conclude(story, prediction, "closed_book")

@@ -15,8 +15,8 @@ from keqa.programs.baselines.reading import (
     asked_inputs,
     concluded,
     first_sentence,
-    predict_from,
-    search_or_note,
+    reason_from,
+    search_or_fail,
     search_record,
     verdicts,
 )
@@ -25,7 +25,7 @@ from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
-from keqa.programs.program import Program, Story
+from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
@@ -106,6 +106,8 @@ class FLARE(Program):
             try:
                 thought = await self._next(session, asked, thoughts, story, found)
             except CallError as error:
+                if not found.hits:
+                    raise UnansweredError.at("reason", error) from error
                 session.note("reason", error.cause, error.message, "ended the reasoning")
                 break
             if not thought or thought in thoughts:
@@ -129,7 +131,7 @@ class FLARE(Program):
             return sentence
         number = len(story.quizzes) + 1
         query = masked(sentence, probabilities, self.beta) or asked.question
-        hits = await search_or_note(session, self._retriever.value, query, self.top_k, number)
+        hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
         found.add(hits)
         again = await self._from_passages(session, asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, again or None))
@@ -137,7 +139,7 @@ class FLARE(Program):
 
     async def _tentative(self, session: Session, asked: Asked, thoughts: list[str]) -> tuple[str, list[float]]:
         """The next sentence from memory, with the probability of each word."""
-        prediction, _ = await predict_from(
+        prediction = await reason_from(
             session, self.extend, [], config=dict(LOGPROBS), **asked_inputs(asked), thoughts=list(thoughts)
         )
         model = str(getattr(self.extend.lm or dspy.settings.lm, "model", "the language model"))
@@ -148,12 +150,12 @@ class FLARE(Program):
     async def _from_passages(
         self, session: Session, asked: Asked, thoughts: list[str], hits: Sequence[Hit], number: int
     ) -> str:
-        """The next sentence from passages; empty where there is none, and a degradation tells why."""
-        try:
-            prediction, _ = await predict_from(
-                session, self.extend, hits, **asked_inputs(asked), thoughts=list(thoughts)
-            )
-        except CallError as error:
-            session.note("reason", error.cause, error.message, "kept the sentence from memory", number)
-            return ""
+        """The next sentence from passages.
+
+        Raises:
+            CallError: There is none.
+        """
+        prediction = await reason_from(
+            session, self.extend, hits, number, **asked_inputs(asked), thoughts=list(thoughts)
+        )
         return first_sentence(text_of(prediction.thought))

@@ -14,15 +14,15 @@ from keqa.programs.baselines.reading import (
     asked_inputs,
     concluded,
     first_sentence,
-    predict_from,
-    search_or_note,
+    reason_from,
+    search_or_fail,
     search_record,
 )
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
-from keqa.programs.program import Program, Story
+from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.stage import RoleLMs
 from keqa.retrievers.base import Retriever
 from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
@@ -79,7 +79,7 @@ class IRCoT(Program):
         thoughts: list[str] = []
         query = asked.question
         for number in range(1, self.max_steps + 1):
-            hits = await search_or_note(session, self._retriever.value, query, self.top_k, number)
+            hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
             collected.add(hits)
             thought = await self._extend(session, asked, collected, thoughts, number)
             story.quizzes.append(search_record(number, query, hits, thought or None))
@@ -94,12 +94,18 @@ class IRCoT(Program):
     async def _extend(
         self, session: Session, asked: Asked, collected: Collected, thoughts: list[str], number: int
     ) -> str:
-        """The next sentence; empty where there is none, and a degradation tells why."""
+        """The next sentence; empty where there is none, and a degradation tells why.
+
+        Raises:
+            UnansweredError: There is none, and no passage to answer from either.
+        """
         try:
-            prediction, _ = await predict_from(
-                session, self.extend, collected.hits, **asked_inputs(asked), thoughts=list(thoughts)
+            prediction = await reason_from(
+                session, self.extend, collected.hits, number, **asked_inputs(asked), thoughts=list(thoughts)
             )
         except CallError as error:
+            if not collected.hits:
+                raise UnansweredError.at("reason", error) from error
             session.note("reason", error.cause, error.message, "answered from the passages found so far", number)
             return ""
         return first_sentence(text_of(prediction.thought))

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from keqa.programs.answering import Answering
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, TopK, Word, Workers, checked
-from keqa.programs.baselines.reading import search_or_note, verdicts
+from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.replies import examined
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
@@ -108,11 +108,14 @@ class KSLLM(Program):
         retriever = self._retriever.value
         if retriever is None or self.form == "KS-T":
             return []
-        return await search_or_note(session, retriever, question, self.top_k, 1)
+        return await search_or_fail(session, retriever, question, self.top_k, 1)
 
     async def _selected(self, session: Session, question: str, passages: Sequence[str]) -> tuple[list[str], list[str]]:
         """Triples and sentences."""
         if self.form == "KS-Q":
             return [], await self.selection.evidence(session, [question], passages)
-        triples, evidence = await self.selection.acall(question, passages, session=session)
+        try:
+            triples, evidence = await self.selection.acall(question, passages, session=session)
+        except CallError as error:
+            raise UnansweredError.at("select", error) from error
         return triples, evidence

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import dspy
 
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
+from keqa.programs.attempts import attempted, has_answer, searched
 from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
@@ -17,6 +18,7 @@ from keqa.programs.concurrency import Shared
 from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import QuizRecord
+from keqa.programs.salvage import answered
 from keqa.programs.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
@@ -38,6 +40,7 @@ class _Trail:
         found: The passages of all searches.
         searches: Their records.
         pending: Query and passages of a search from which nothing was concluded so far.
+        failed: The last search that failed.
     """
 
     turns: list[Turn] = field(default_factory=list)
@@ -45,6 +48,7 @@ class _Trail:
     found: Collected = field(default_factory=Collected)
     searches: list[QuizRecord] = field(default_factory=list)
     pending: tuple[str, list[Hit]] | None = None
+    failed: CallError | None = None
 
 
 @checked
@@ -91,10 +95,16 @@ class ReAct(Program):
         """Act until finished or out of steps, then answer; see `Program.solve`."""
         trail = _Trail()
         story.quizzes = trail.searches
+
+        async def act(attempt: int) -> dspy.Prediction:
+            return await self._ask(session, self.act, asked, trail, attempt)
+
         for _ in range(self.max_steps):
             try:
-                prediction = await self._ask(session, self.act, asked, trail)
+                prediction = await attempted(session, act, "act")
             except CallError as error:
+                if not trail.found.hits:
+                    raise UnansweredError.at("act", error) from error
                 session.note("act", error.cause, error.message, "ended the trajectory")
                 break
             thought, tool = text_of(prediction.next_thought), str(prediction.next_tool_name)
@@ -110,24 +120,43 @@ class ReAct(Program):
         else:
             session.note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
         story.passages = verdicts(trail.found.hits)
+        if trail.failed is not None and not trail.found.hits:
+            raise UnansweredError.at("retrieve", trail.failed) from trail.failed
+
+        async def ask(attempt: int) -> dspy.Prediction:
+            return await self._ask(session, self.answer, asked, trail, attempt, has_answer)
+
         try:
-            prediction = await self._ask(session, self.answer, asked, trail)
+            prediction = await answered(session, ask)
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
         conclude(story, prediction, "passages" if trail.found.hits else "closed_book")
 
-    async def _ask(self, session: Session, predictor: dspy.Predict, asked: Asked, trail: _Trail) -> dspy.Prediction:
+    async def _ask(
+        self,
+        session: Session,
+        predictor: dspy.Predict,
+        asked: Asked,
+        trail: _Trail,
+        attempt: int,
+        usable: Callable[[dspy.Prediction], None] | None = None,
+    ) -> dspy.Prediction:
         """Ask with the trajectory; where it exceeds the context window its oldest turns are left out, as in DSPy."""
         left_out = 0
         while True:
             try:
                 return await session.predict(
-                    predictor, "task", **asked_inputs(asked), trajectory=written_trajectory(trail.turns, trail.first)
+                    predictor,
+                    "task",
+                    attempt=attempt,
+                    usable=usable,
+                    **asked_inputs(asked),
+                    trajectory=written_trajectory(trail.turns, trail.first),
                 )
             except CallError as error:
                 if not error.overflow or len(trail.turns) < 2 or left_out == _LEFT_OUT:
                     raise
-                session.note("act", error.cause, error.message, "left out the oldest turn")
+                session.note("act", error.cause, error.message, "left out the oldest turn", harmless=True)
                 del trail.turns[0]
                 trail.first, left_out = trail.first + 1, left_out + 1
 
@@ -138,8 +167,9 @@ class ReAct(Program):
             return 'Execution error in search: it takes one argument, {"query": "..."}'
         query, number = query.strip(), len(trail.searches) + 1
         try:
-            hits = await session.search(self._retriever.value, query, self.top_k)
+            hits = await searched(session, self._retriever.value, query, self.top_k, number)
         except CallError as error:
+            trail.failed = error
             session.note("retrieve", error.cause, error.message, "told the language model", number)
             return f"Execution error in search: {error.message}"
         trail.found.add(hits)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import dspy
 
 from keqa.programs.answering import fewer_passages
+from keqa.programs.attempts import attempted, has_answer, searched
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.inputs import Asked
@@ -27,7 +28,8 @@ __all__ = [
     "concluded",
     "first_sentence",
     "predict_from",
-    "search_or_note",
+    "reason_from",
+    "search_or_fail",
     "search_record",
     "verdicts",
 ]
@@ -67,21 +69,23 @@ def asked_inputs(asked: Asked) -> dict[str, Any]:
     return {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
 
 
-async def search_or_note(session: Session, retriever: Retriever, query: str, k: int, number: int) -> list[Hit]:
-    """Search; a search that fails finds nothing, and a degradation tells why.
+async def search_or_fail(session: Session, retriever: Retriever, query: str, k: int, number: int) -> list[Hit]:
+    """Search; a search that fails has not found nothing, and nothing stands in for its passages.
 
     Args:
         session: The calls of the question.
         retriever: Where to search.
         query: What for.
         k: How many passages to find.
-        number: The number of the search, for the degradation.
+        number: The number of the search, for degradations.
+
+    Raises:
+        UnansweredError: It failed.
     """
     try:
-        return await session.search(retriever, query, k)
+        return await searched(session, retriever, query, k, number)
     except CallError as error:
-        session.note("retrieve", error.cause, error.message, "went on without passages", number)
-        return []
+        raise UnansweredError.at("retrieve", error) from error
 
 
 async def predict_from(
@@ -91,9 +95,10 @@ async def predict_from(
     *,
     config: dict[str, Any] | None = None,
     attempt: int = 0,
+    usable: Callable[[dspy.Prediction], object] | None = None,
     **inputs: Any,
 ) -> tuple[dspy.Prediction, int]:
-    """Ask with passages, as many of the first as fit the context window.
+    """Ask once with passages, as many of the first as fit the context window.
 
     Args:
         session: The calls of the question.
@@ -101,6 +106,7 @@ async def predict_from(
         hits: The passages.
         config: Settings of this call.
         attempt: Which attempt at this call it is; see `Session.predict`.
+        usable: See there.
         **inputs: The other inputs.
 
     Returns:
@@ -113,10 +119,45 @@ async def predict_from(
     while True:
         passages = [hit.passage.rendered for hit in hits[:count]]
         try:
-            asked = session.predict(predictor, "task", config=config, attempt=attempt, passages=passages, **inputs)
-            return await asked, count
+            said = await session.predict(
+                predictor, "task", config=config, attempt=attempt, usable=usable, passages=passages, **inputs
+            )
         except CallError as error:
             count = fewer_passages(session, count, error, None)
+        else:
+            return said, count
+
+
+async def reason_from(
+    session: Session,
+    predictor: dspy.Predict,
+    hits: Sequence[Hit],
+    number: int | None = None,
+    *,
+    config: dict[str, Any] | None = None,
+    **inputs: Any,
+) -> dspy.Prediction:
+    """Ask for a step of reasoning with passages, and again where it fails; see `keqa.programs.attempts`.
+
+    Args:
+        session: The calls of the question.
+        predictor: Which to call; it has an input `passages`.
+        hits: The passages.
+        number: The number of the step, for degradations.
+        config: Settings of this call.
+        **inputs: The other inputs.
+
+    Raises:
+        CallError: No attempt succeeded.
+    """
+    count = len(hits)
+
+    async def call(attempt: int) -> dspy.Prediction:
+        nonlocal count
+        said, count = await predict_from(session, predictor, hits[:count], config=config, attempt=attempt, **inputs)
+        return said
+
+    return await attempted(session, call, "reason", number)
 
 
 async def answer_from(
@@ -140,8 +181,8 @@ async def answer_from(
     async def ask(attempt: int) -> dspy.Prediction:
         nonlocal count
         inputs = asked_inputs(asked) | further
-        prediction, count = await predict_from(session, predictor, hits[:count], attempt=attempt, **inputs)
-        return prediction
+        said, count = await predict_from(session, predictor, hits[:count], attempt=attempt, usable=has_answer, **inputs)
+        return said
 
     try:
         prediction = await answered(session, ask)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import dspy
 
+from keqa.programs.attempts import ask
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Bound
@@ -89,7 +90,7 @@ class Reflection(Stage):
         session: Session, predictor: dspy.Predict, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, Any]
     ) -> float:
         try:
-            return score(await session.predict(predictor, "task", **inputs))
+            return score(await ask(session, predictor, "task", "criticise", **inputs))
         except CallError as error:
             session.note("criticise", error.cause, error.message, "counted 0")
             return 0.0

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.errors import ConfigurationError
+from keqa.programs.attempts import DRAW, attempted
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, runs_in_process, text_of
 from keqa.programs.concurrency import Bound
@@ -61,7 +62,12 @@ class Rephrasing(Stage):
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
-            said = await session.predict(self.rephrase, "task", config=config, question=asked.question)
+            said = await attempted(
+                session,
+                lambda attempt: session.predict(self.rephrase, "task", config=config, question=asked.question),
+                "rephrase",
+                draws=DRAW,
+            )
         except CallError as error:
             session.note("rephrase", error.cause, error.message, "left the rephrasing out")
             return None

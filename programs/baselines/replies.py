@@ -8,12 +8,13 @@ from typing import Any
 
 import dspy
 
+from keqa.programs.attempts import has_answer
 from keqa.programs.baselines.reading import asked_inputs, predict_from
-from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session, text_of
 from keqa.programs.inputs import Asked
 from keqa.programs.picking import unjudged
 from keqa.programs.records import PassageVerdict, QuizRecord
+from keqa.programs.salvage import answered
 from keqa.retrievers.base import Hit
 
 __all__ = ["Reply", "examined", "from_memory", "from_passages", "unread"]
@@ -37,7 +38,7 @@ class Reply:
 async def from_memory(
     session: Session, predictor: dspy.Predict, asked: Asked, *, question: str | None = None, role: str = "task"
 ) -> Reply:
-    """Answer closed-book, in one call.
+    """Answer closed-book, in one call, and again where that fails; see `keqa.programs.attempts`.
 
     Args:
         session: The calls of the question.
@@ -50,11 +51,15 @@ async def from_memory(
         CallError: There is no answer.
     """
     inputs = asked_inputs(asked if question is None else replace(asked, question=question))
-    return _reply(await session.predict(predictor, role, **inputs), 0)
+
+    async def ask(attempt: int) -> dspy.Prediction:
+        return await session.predict(predictor, role, attempt=attempt, usable=has_answer, **inputs)
+
+    return _reply(await answered(session, ask), 0)
 
 
 async def from_passages(session: Session, predictor: dspy.Predict, asked: Asked, hits: Sequence[Hit]) -> Reply:
-    """Answer from as many of the best passages as fit the context window.
+    """Answer from as many of the best passages as fit the context window, and again where that fails.
 
     Args:
         session: The calls of the question.
@@ -66,14 +71,21 @@ async def from_passages(session: Session, predictor: dspy.Predict, asked: Asked,
         CallError: There is no answer.
     """
     further: dict[str, Any] = {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
-    return _reply(*await predict_from(session, predictor, hits, **asked_inputs(asked), **further))
+    count = len(hits)
+
+    async def ask(attempt: int) -> dspy.Prediction:
+        nonlocal count
+        said, count = await predict_from(
+            session, predictor, hits[:count], attempt=attempt, usable=has_answer, **asked_inputs(asked), **further
+        )
+        return said
+
+    prediction = await answered(session, ask)
+    return _reply(prediction, count)
 
 
 def _reply(prediction: dspy.Prediction, read: int) -> Reply:
-    answer = text_of(prediction.answer)
-    if not answer:
-        raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-    return Reply(answer, text_of(prediction.get("reasoning")), read)
+    return Reply(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
 
 
 def examined(asked: Asked, **fields: Any) -> QuizRecord:

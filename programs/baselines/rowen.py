@@ -23,7 +23,8 @@ from keqa.programs.arguments import (
     Workers,
     checked,
 )
-from keqa.programs.baselines.reading import search_or_note, verdicts
+from keqa.programs.attempts import ask
+from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
 from keqa.programs.call_errors import CallError
@@ -136,8 +137,8 @@ class Rowen(Program):
         known = score >= self.min_consistency
         hits: list[Hit] = []
         if not known:
-            hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 1)
-        repaired = await self._repaired(session, asked, hits, first) if hits else None
+            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 1)
+        repaired = await self._repaired(session, asked, hits) if hits else None
         reply = repaired or first
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
@@ -166,15 +167,16 @@ class Rowen(Program):
             session.note("answer", error.cause, error.message, "went on to retrieve")
             return None
 
-    async def _repaired(self, session: Session, asked: Asked, hits: list[Hit], first: Reply | None) -> Reply | None:
-        """The answer from passages (section 3, repair); where there is none, the first one stands."""
+    async def _repaired(self, session: Session, asked: Asked, hits: list[Hit]) -> Reply:
+        """The answer from passages (section 3, repair).
+
+        Raises:
+            UnansweredError: There is none; the first answer, which was not consistent, does not stand in for it.
+        """
         try:
             return await from_passages(session, self.read, asked, hits)
         except CallError as error:
-            if first is None:
-                raise UnansweredError.at("answer", error) from error
-            session.note("answer", error.cause, error.message, "kept the answer from memory")
-            return None
+            raise UnansweredError.at("answer", error) from error
 
     async def _consistency(self, session: Session, asked: Asked, first: Reply) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""
@@ -193,7 +195,7 @@ class Rowen(Program):
                 return Fraction(await self._agree(session, asked, first.answer, own.answer))
             score = weights = Fraction(0)
             if self.language is not None:
-                said = await session.predict(self.translate, "task", question=text, language=self.language)
+                said = await ask(session, self.translate, "task", "translate", question=text, language=self.language)
                 other = await from_memory(session, self.recall, asked, question=text_of(said.translated) or text)
                 score, weights = score + await self._agree(session, asked, own.answer, other.answer), weights + 1
             if self.cross_model:
@@ -211,7 +213,13 @@ class Rowen(Program):
             return False
         if same_answer(one, other, asked.answer_type, asked.choices):
             return True
-        judged = await session.predict(
-            self.same, "consistency", quiz=asked.question, first_answer=one, second_answer=other
+        judged = await ask(
+            session,
+            self.same,
+            "consistency",
+            "judge_consistency",
+            quiz=asked.question,
+            first_answer=one,
+            second_answer=other,
         )
         return bool(judged.same)

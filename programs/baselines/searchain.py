@@ -11,7 +11,8 @@ import dspy
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.answering import Answering
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.baselines.reading import Collected, answer_from, search_or_note, search_record
+from keqa.programs.attempts import ask
+from keqa.programs.baselines.reading import Collected, answer_from, search_or_fail, search_record
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Shared
@@ -107,7 +108,7 @@ class SearChain(Program):
         if not chain.verified:
             session.note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
             found = Collected()
-            found.add(await search_or_note(session, self._retriever.value, asked.question, self.top_k, 0))
+            found.add(await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 0))
             await answer_from(session, self.answer, asked, found.hits, story)
             story.answer_source = "fallback"
             return
@@ -121,9 +122,11 @@ class SearChain(Program):
 
     async def _plan(self, session: Session, asked: Asked, chain: _Chain) -> list[tuple[str, str | None]]:
         """The further queries that were not tried before, with the answers that the LM gives itself."""
-        prediction = await session.predict(
+        prediction = await ask(
+            session,
             self.plan,
             "task",
+            "plan",
             question=asked.question,
             verified=[f"{query} {answer}" for query, answer in chain.verified],
         )
@@ -143,7 +146,7 @@ class SearChain(Program):
         for query, own in planned:
             number = len(chain.records) + 1
             chain.tried.add(normalize(query))
-            hits = await search_or_note(session, self._retriever.value, query, self.top_k, number)
+            hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
             read = await self._read(session, query, hits, number)
             confirmed = own is not None and (read is None or await self._agree(session, query, own, read, number))
             answer = own if confirmed else read
@@ -159,7 +162,11 @@ class SearChain(Program):
         return stands
 
     async def _read(self, session: Session, query: str, hits: list[Hit], number: int) -> str | None:
-        """The answer that the passages give; None where there is none."""
+        """The answer that the passages give; None where they give none.
+
+        Raises:
+            UnansweredError: They could not be read, so that the LM's own answer is neither confirmed nor corrected.
+        """
         if not hits:
             return None
         try:
@@ -167,8 +174,7 @@ class SearChain(Program):
                 query, [hit.passage.rendered for hit in hits], number=number, session=session
             )
         except CallError as error:
-            session.note("verify", error.cause, error.message, "left the query as it was planned", number)
-            return None
+            raise UnansweredError.at("verify", error) from error
         return None if is_abstention(answer) else str(answer)
 
     async def _agree(self, session: Session, query: str, own: str, read: str, number: int) -> bool:
@@ -176,7 +182,16 @@ class SearChain(Program):
         if same_answer(own, read):
             return True
         try:
-            judged = await session.predict(self.same, "consistency", quiz=query, first_answer=own, second_answer=read)
+            judged = await ask(
+                session,
+                self.same,
+                "consistency",
+                "judge_consistency",
+                number,
+                quiz=query,
+                first_answer=own,
+                second_answer=read,
+            )
         except CallError as error:
             session.note("judge_consistency", error.cause, error.message, "taken for different answers", number)
             return False

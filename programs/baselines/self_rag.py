@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import dspy
 
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Weight, Workers, checked
-from keqa.programs.baselines.reading import search_or_note
+from keqa.programs.baselines.reading import search_or_fail
 from keqa.programs.baselines.reflection import Critique, Reflection
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
 from keqa.programs.call_errors import CallError
@@ -91,7 +91,7 @@ class SelfRAG(Program):
         wanted = await wants_retrieval(session, self.retrieve, asked.question)
         hits: list[Hit] = []
         if wanted:
-            hits = await search_or_note(session, self._retriever.value, asked.question, self.top_k, 1)
+            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 1)
         replies = await session.gather([self._answered(session, asked, hit) for hit in hits])
         answered = {i: (hits[i].passage.rendered, reply.answer) for i, reply in enumerate(replies) if reply is not None}
         judged = await self.reflection.acall(asked.question, list(answered.values()), session=session)
@@ -99,6 +99,8 @@ class SelfRAG(Program):
         # Of equals the first is taken: the passage that was found first.
         best = max(critiques, key=lambda i: critiques[i].score, default=None)
         reply = None if best is None else replies[best]
+        if reply is None and hits:
+            raise UnansweredError("answer", "NoAnswerError", "no passage that was found could be answered from")
         story.answer_source = "closed_book" if reply is None else "passages"
         if reply is None:
             try:

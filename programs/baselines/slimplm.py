@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 import dspy
 
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.baselines.reading import Collected, search_or_note, verdicts
-from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
+from keqa.programs.attempts import ask
+from keqa.programs.baselines.reading import Collected, search_or_fail, verdicts
+from keqa.programs.baselines.replies import examined, from_memory, from_passages, unread
 from keqa.programs.call_errors import CallError
 from keqa.programs.calls import Session
 from keqa.programs.concurrency import Shared
@@ -92,19 +93,19 @@ class SlimPLM(Program):
         known = heuristic is not None and await self._known(session, asked.question, heuristic)
         queries = [] if known else await self._queries(session, asked, heuristic)
         found = await session.gather(
-            [search_or_note(session, self._retriever.value, query, self.top_k, 1) for query in queries]
+            [search_or_fail(session, self._retriever.value, query, self.top_k, 1) for query in queries]
         )
         collected = Collected(self.top_k)
         # The best of each query come first: what is cut off is the rest of each, not the last query.
         collected.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
         hits = collected.hits
-        reply = await self._read(session, asked, hits) if hits else None
-        story.answer_source = "passages" if reply else "memory" if known else "closed_book"
-        if reply is None:
-            try:
-                reply = await from_memory(session, self.recall, asked)
-            except CallError as error:
-                raise UnansweredError.at("answer", error) from error
+        story.answer_source = "passages" if hits else "memory" if known else "closed_book"
+        try:
+            reply = await (
+                from_passages(session, self.read, asked, hits) if hits else from_memory(session, self.recall, asked)
+            )
+        except CallError as error:
+            raise UnansweredError.at("answer", error) from error
         story.answer, story.explanation = reply.answer, reply.reasoning
         story.quizzes = [
             examined(
@@ -129,7 +130,14 @@ class SlimPLM(Program):
 
     async def _known(self, session: Session, question: str, heuristic: str) -> bool:
         try:
-            said = await session.predict(self.judge, "consistency", question=question, heuristic_answer=heuristic)
+            said = await ask(
+                session,
+                self.judge,
+                "consistency",
+                "judge_heuristic",
+                question=question,
+                heuristic_answer=heuristic,
+            )
         except CallError as error:
             session.note("judge_heuristic", error.cause, error.message, "took it for unknown")
             return False
@@ -140,8 +148,8 @@ class SlimPLM(Program):
         if heuristic is None:
             return [asked.question]
         try:
-            said = await session.predict(
-                self.rewrite, "consistency", question=asked.question, heuristic_answer=heuristic
+            said = await ask(
+                session, self.rewrite, "consistency", "rewrite", question=asked.question, heuristic_answer=heuristic
             )
         except CallError as error:
             session.note("rewrite", error.cause, error.message, "searched with the question")
@@ -152,13 +160,6 @@ class SlimPLM(Program):
             known = await session.gather([self._known(session, query, heuristic) for query in queries])
             queries = [query for query, is_known in zip(queries, known, strict=True) if not is_known]
         return queries or [asked.question]
-
-    async def _read(self, session: Session, asked: Asked, hits: Sequence[Hit]) -> Reply | None:
-        try:
-            return await from_passages(session, self.read, asked, hits)
-        except CallError as error:
-            session.note("answer", error.cause, error.message, "answered from memory")
-            return None
 
 
 def _told(

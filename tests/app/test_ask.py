@@ -54,6 +54,16 @@ def test_without_an_index_the_encyclopedia_is_asked(keqa_command, served):
     assert any("Fenman" in passage["title"] for passage in passages)
 
 
+def test_a_cache_answers_unless_it_is_switched_off(keqa_command, server, served, own_index, memory_cache):
+    asked = ("ask", "Who governs Carmouth?", *served, "--index", own_index)
+    counts = []
+    for further in ([], [], ["--no-cache"]):
+        before = server.count
+        assert keqa_command(*asked, *further).code == 0
+        counts.append(server.count - before)
+    assert counts[0] == counts[2] > counts[1]
+
+
 def test_parts_switch_off(keqa_command, server, served, own_index):
     off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off)

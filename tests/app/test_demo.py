@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,19 @@ def test_the_table(demo):
     assert re.split(r"\s{2,}", keqa.strip()) == ["KEQA", "0.88", "0.75", "+0.12", "1.2", "17.5", "2.00", "0"]
     (compiled,) = [line for line in ended.out.splitlines() if line.strip().startswith("KEQA, compiled")]
     assert re.split(r"\s{2,}", compiled.strip()) == ["KEQA, compiled", "1.00", "1.00", "1.0", "16.0", "2.00", "0"]
+
+
+def test_questions_that_a_failure_touched_are_told_apart(demo, monkeypatch):
+    ended, _ = demo()
+    assert "Untouched by failures: all 4 questions of every row." in ended.out
+    touched = replace(KEQA, touched=(False, True, False, False))
+    monkeypatch.setattr("keqa.demo.run_demo", lambda questions, progress: DemoResult(4, (touched, COMPILED)))
+    ended = demo()[0]
+    assert "Untouched by failures, of 4: KEQA 3 (F1 1.00, EM 1.00); all of the other rows." in " ".join(
+        ended.out.split()
+    )
+    figures = json.loads(demo("--json")[0].out)["rows"][0]
+    assert (figures["f1"]["mean"], figures["untouched"], figures["untouched_f1"]) == (0.875, 3, 1.0)
 
 
 def test_the_figures_as_json_and_nothing_else(demo):

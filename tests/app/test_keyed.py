@@ -38,3 +38,12 @@ def test_a_file_that_fails_says_so(tmp_path):
     file.close()
     with pytest.raises(StorageError, match="cannot be written"):
         file.put("a", 1)
+
+
+def test_a_value_can_be_forgotten(tmp_path):
+    with KeyedFile(tmp_path / "kept.sqlite", "things", "a cache of things") as file:
+        file.put("a", 1)
+        file.put("b", 2)
+        file.drop("a")
+        file.drop("never there")
+        assert (file.get("a"), file.get("b")) == (None, 2)

@@ -188,7 +188,9 @@ def test_a_failing_judge_separates_and_is_recorded(scripted):
     session = Session(stage.bound, blocking=True)
     found = asyncio.run(stage.run(session, "Capital of Norway?", number=3))
     assert [len(members) for members in found.clusters] == [4, 1]
-    assert [(d.stage, d.quiz, d.cause) for d in session.degradations] == [("judge_consistency", 3, "AdapterParseError")]
+    # DSPy's own adapter asks for JSON as well, and both replies count.
+    told = [(d.stage, d.quiz, d.cause, d.touches) for d in session.degradations]
+    assert told == [("judge_consistency", 3, "AdapterParseError", touches) for touches in (False, False, True)]
 
 
 def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(scripted, memory_cache):

@@ -97,7 +97,7 @@ def test_retries_hide_what_passes(retriever):
 
 def test_draws_go_out_as_one_request_and_a_spoilt_one_is_redone_singly(retriever):
     plan = server.FaultPlan(share=1.0, kinds=("empty",), only=lambda body: (body.get("n") or 1) > 1)
-    for faults, sizes, spoilt in ((None, [4], 0), (plan, [4, 1, 1, 1, 1], 4)):
+    for faults, sizes, spoilt in ((None, [4], 0), (plan, [4, 4, 1, 1, 1, 1], 4)):
         with server.OpenAIServer(reply=reply, faults=faults) as api:
             program = KEQA(None, decompose=False)
             program.set_lm(language_model(api))
@@ -106,7 +106,12 @@ def test_draws_go_out_as_one_request_and_a_spoilt_one_is_redone_singly(retriever
         assert {call.body["temperature"] for call in api.calls} == {1.0}
         assert (record.answer, record.answer_source) == (MEMORY, "memory")
         told = [(note.cause, note.action) for note in record.degradations]
-        assert told == [("AdapterParseError", "all 4 samples drawn again, one by one")] * spoilt
+        assert told == [
+            ("AdapterParseError", action)
+            for action in ("asked again", "all 4 samples drawn again, one by one")
+            for _ in range(spoilt)
+        ]
+        assert record.touched is bool(spoilt)
 
 
 def test_a_context_window_that_is_too_small_for_all_passages(retriever):

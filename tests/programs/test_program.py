@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 import pytest
 
-from keqa.errors import InputError, RetrievalError, StageError
+from keqa.errors import InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.concurrency import Bound
@@ -161,16 +161,14 @@ def test_a_baseline_fails_with_a_type(scripted, retriever):
 
 
 @pytest.mark.parametrize("reason", [False, True])
-def test_always_retrieving_goes_on_from_memory_where_a_search_fails(scripted, retriever, reason):
+def test_always_retrieving_fails_where_a_search_fails(scripted, retriever, reason):
     lm, engine = scripted(reply)
     program = AlwaysRetrieve(retriever("one"), reason=reason)
     program._retriever.value.error = RetrievalError("the index is away")
     program.set_lm(lm)
-    record = program(question="Who?").record
-    (note,) = record.degradations
-    assert (note.stage, note.cause, note.action) == ("retrieve", "RetrievalError", "went on without passages")
-    assert (record.answer, record.answer_source, record.passages) == ("Ann", "closed_book", [])
-    assert engine.calls[0][1]["passages"] == "[]"
+    with pytest.raises(UnansweredError, match=r"retrieve failed \(RetrievalError\): the index is away"):
+        program(question="Who?")
+    assert engine.calls == []
 
 
 def test_an_unanswered_error_survives_a_process():
@@ -199,14 +197,14 @@ def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(scripted, retriev
     assert outcomes[1].record.failure.stage == "answer"
 
 
-def test_a_fault_of_the_program_itself_is_an_outcome_too(retriever):
+def test_a_fault_of_the_program_itself_ends_the_batch(retriever):
     class Broken(ClosedBook):
         async def solve(self, session: Any, asked: Any, story: Any) -> None:
             raise ZeroDivisionError("oops")
 
-    outcome = next(Broken().answer_many(["Who?"]))
-    assert isinstance(outcome.error, StageError)
-    assert outcome.error.cause == "ZeroDivisionError"
+    with pytest.raises(ZeroDivisionError, match="oops") as caught:
+        list(Broken().answer_many(["Who?"]))
+    assert caught.value.__notes__ == ["This was raised while question 1 of the batch was asked."]
 
 
 def test_a_batch_that_is_left_early_ends(scripted):

@@ -87,7 +87,7 @@ def test_a_circle_is_ended_by_drawing(scripted):
     assert asked == [(0.0, None), (0.7, 1), (0.7, 2)]
 
 
-@pytest.mark.parametrize(("reply", "calls"), [("[]", 5), ("", 5), (ServerError("down"), 1)])
+@pytest.mark.parametrize(("reply", "calls"), [("[]", 5), ("", 5), (ServerError("down"), 2)])
 def test_in_the_end_the_question_fails(scripted, reply, calls):
     def model(name, inputs, config):
         if isinstance(reply, Exception):

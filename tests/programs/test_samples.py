@@ -71,7 +71,7 @@ def test_tries_that_no_reply_came_for_count(together):
     drawn = FaultPlan(share=1.0, kinds=("500",), only=lambda body: body["temperature"] == 1.0)
     with OpenAIServer(reply=oslo, faults=drawn) as api:
         cost = program(api, cache=False)(QUIZ).record.cost
-    assert (cost.samples, cost.lm_requests) == ((6, 3) if together else (6, 6))
+    assert (cost.samples, cost.lm_requests) == ((11, 5) if together else (11, 11))
 
 
 class OneOfFour:
@@ -87,13 +87,13 @@ class OneOfFour:
 
 
 @pytest.mark.parametrize("spoilt", ["no marker in sight", ""])
-def test_the_share_that_does_not_parse_is_the_same_however_tries_are_sent(together, spoilt):
+def test_every_reply_that_does_not_parse_counts_however_tries_are_sent(together, spoilt):
     with OpenAIServer(reply=OneOfFour(spoilt)) as api:
         record = program(api, cache=False, tries=4, gate=CertaintyGate(Fraction(1, 10)))(QUIZ).record
-    assert parse_failures([record]) == (Parsed(2, 8) if together else Parsed(1, 4))
-    assert parse_failures([record]).share == Fraction(1, 4)
+    # All four are drawn a second time together, and then singly; the one that is spoilt again is drawn once more.
+    assert parse_failures([record]) == (Parsed(3, 13) if together else Parsed(1, 5))
     assert {note.cause for note in record.degradations} == {"AdapterParseError"}
-    assert [sample.text for sample in record.quizzes[0].samples].count("Oslo") == 3
+    assert [sample.text for sample in record.quizzes[0].samples].count("Oslo") == 4
 
 
 def test_records_of_a_version_that_did_not_count_them_have_one_for_each_request():

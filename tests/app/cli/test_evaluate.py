@@ -112,25 +112,29 @@ def test_failures_are_told_and_asked_again(evaluate, server):
     assert (found["asked"], found["failed"]) == (2, 0)
 
 
-def test_answers_without_a_search_that_failed_are_told_and_asked_again(evaluate, monkeypatch):
+def test_questions_whose_search_failed_are_told_and_asked_again(evaluate, monkeypatch):
     from keqa.errors import RetrievalError
     from keqa.retrievers import CachingRetriever
 
+    search = CachingRetriever.search
+
     def away(self, query, k=10):
-        raise RetrievalError("the server is away")
+        if "married" in query:
+            raise RetrievalError("the server is away")
+        return search(self, query, k)
 
     with monkeypatch.context() as patched:
         patched.setattr(CachingRetriever, "search", away)
         ended = evaluate("rag")
     assert ended.code == 0
-    message = "rag: 2 answered although something failed (RetrievalError 2); --retry-failed asks them again"
-    assert message in ended.err
-    row = next(line for line in ended.out.splitlines() if line.strip().startswith("rag"))
-    # F1, EM, and none failed but two impaired.
-    assert row.split()[3:5] == ["0", "2"]
-    assert "Impaired: answered although a search" in ended.out
+    assert "rag: 1 failed (RetrievalError 1); --retry-failed asks them again" in ended.err
+    told = [line for line in ended.out.splitlines() if line.strip().startswith("rag")]
+    # F1 and EM over both, one failed, one of two untouched.
+    assert told[0].split()[3] == "1"
+    assert " 1/2 " in " ".join(told)
+    assert "Untouched are the questions that neither failed nor are impaired" in " ".join(ended.out.split())
     found = json.loads(evaluate("rag", "--retry-failed", "--json").out)
-    assert (found["asked"], found["impaired"], found["impairments"]) == (2, 0, {})
+    assert (found["asked"], found["failed"], found["untouched"]) == (1, 0, 2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from servers.process import start
 from keqa.runs.reading import iter_lines, read_run
 
 QUESTIONS, MOMENTS, IN_FLIGHT = 300, 10, 4
-ATTEMPTS = 5
+ATTEMPTS = 6
 
 
 def reply(messages, n, body):

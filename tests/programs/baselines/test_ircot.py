@@ -6,6 +6,7 @@ import pytest
 from dspy.lm15 import ContextLengthError, ServerError
 
 from keqa.errors import ConfigurationError
+from keqa.programs import UnansweredError
 from keqa.programs.baselines import IRCoT
 
 QUESTION = "Where was the author of It born?"
@@ -77,7 +78,9 @@ def test_a_sentence_said_again_ends_the_chain(scripted, retriever):
 def test_a_failing_sentence_ends_the_chain(scripted, retriever):
     prediction, engine, _ = solved(scripted, retriever, [CHAIN[0], ServerError("down")])
     assert prediction.answer == "Oslo"
-    assert [note.action for note in prediction.record.degradations] == ["answered from the passages found so far"]
+    told = [(note.action, note.touches) for note in prediction.record.degradations]
+    assert told == [("asked again", False), ("answered from the passages found so far", True)]
+    assert prediction.record.touched
     assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann.", "Ann is from Oslo."]'
 
 
@@ -87,16 +90,15 @@ def test_passages_that_exceed_the_window_are_halved(scripted, retriever):
     assert engine.asked("ExtendReasoning")[2]["passages"] == '["It is by Ann."]'
 
 
-def test_a_failing_search_finds_nothing(scripted, retriever):
+def test_a_search_that_failed_has_not_found_nothing(scripted, retriever):
     lm, engine = scripted(chained(CHAIN))
     searched = retriever("text")
     searched.error = OSError("no index")
     program = IRCoT(searched)
     program.set_lm(lm)
-    record = program(QUESTION).record
-    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == "[]"
-    assert (record.answer, record.answer_source) == ("Oslo", "closed_book")
-    assert [note.quiz for note in record.degradations] == [1, 2, 3]
+    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
+        program(QUESTION)
+    assert engine.calls == []
 
 
 @pytest.mark.parametrize("name", ["top_k", "max_steps", "max_passages"])

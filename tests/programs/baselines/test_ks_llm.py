@@ -76,22 +76,27 @@ def test_sentences_by_embeddings(scripted, retriever):
     assert (program.similarity, program.selection.similarity.name) == ("hashing", "hashing")
 
 
-@pytest.mark.parametrize(
-    ("form", "passages", "action"),
-    [
-        ("KS-LLM", list(PASSAGES), "answered from whole passages"),
-        ("KS-S", list(PASSAGES), "answered from whole passages"),
-        ("KS-T", [], "answered without triples"),
-    ],
-)
-def test_where_no_triple_can_be_constructed(scripted, retriever, form, passages, action):
+@pytest.mark.parametrize("form", ["KS-LLM", "KS-S"])
+def test_where_no_triple_can_be_constructed(scripted, retriever, form):
     def broken(name, inputs, config):
         return "garbage" if name == "ConstructTriples" else reply(name, inputs, config)
 
     record, engine = asked(scripted, KSLLM(retriever(*PASSAGES), form=form), broken)
-    assert shown(engine) == (passages, [], [])
-    assert [(one.stage, one.action) for one in record.degradations] == [("select", action)]
-    assert record.answer == "Ann Berg"
+    assert shown(engine) == (list(PASSAGES), [], [])
+    assert [(one.stage, one.action) for one in record.degradations] == [
+        ("select", "asked again"),
+        ("select", "answered from whole passages"),
+    ]
+    assert (record.answer, record.touched) == ("Ann Berg", True)
+
+
+def test_without_triples_and_passages_there_is_nothing_to_answer_from(scripted, retriever):
+    lm, engine = scripted(lambda name, inputs, config: "garbage")
+    program = KSLLM(retriever(*PASSAGES), form="KS-T")
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError, match="select failed"):
+        program("Who?")
+    assert engine.count == {"ConstructTriples": 2}
 
 
 def test_where_nothing_is_found_the_triples_are_answered_from(scripted, retriever):
@@ -101,12 +106,13 @@ def test_where_nothing_is_found_the_triples_are_answered_from(scripted, retrieve
         assert (record.answer_source, record.quizzes[0].retrieved) == ("closed_book", found is not None)
 
 
-def test_a_search_that_fails_is_told(scripted, retriever):
+def test_a_search_that_fails_fails_the_question(scripted, retriever):
     found = retriever(*PASSAGES)
     found.error = OSError("away")
-    record, engine = asked(scripted, KSLLM(found))
-    assert shown(engine) == ([], [], TRIPLES)
-    assert [(one.stage, one.quiz) for one in record.degradations] == [("retrieve", 1)]
+    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\): away") as caught:
+        asked(scripted, KSLLM(found))
+    (note,) = caught.value.record.degradations
+    assert (note.action, note.touches, found.queries) == ("searched again", False, ["Who governs Carmouth?"] * 2)
 
 
 def test_without_an_answer_the_question_fails_with_its_story(scripted, retriever):

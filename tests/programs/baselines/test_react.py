@@ -94,18 +94,36 @@ def test_prompts_are_those_of_dspy(scripted, retriever):
 
 def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retriever):
     wrong = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": '{"text": "x"}'}
-    lm, engine = scripted(agent([wrong, action("again", "Who wrote It?"), action("done")]))
+    lm, engine = scripted(agent([wrong, action("again", "Who wrote It?"), action("then", "Who?"), action("done")]))
     searched = retriever("text")
-    searched.error = OSError("no index")
+    search = searched.search
+
+    def sometimes(query, k=10):
+        if query == "Who wrote It?":
+            raise OSError("no index")
+        return search(query, k)
+
+    searched.search = sometimes
     program = ReAct(searched)
     program.set_lm(lm)
     record = program(QUESTION).record
     seen = engine.asked("AnswerFromTrajectory")[0]
     assert seen["observation_0"] == 'Execution error in search: it takes one argument, {"query": "..."}'
     assert seen["observation_1"] == "Execution error in search: no index"
-    assert seen["observation_2"] == "Completed."
-    assert [(note.stage, note.cause) for note in record.degradations] == [("retrieve", "OSError")]
-    assert (record.quizzes, record.answer_source) == ([], "closed_book")
+    assert seen["observation_2"] == '["text"]'
+    assert [(note.stage, note.cause) for note in record.degradations if note.touches] == [("retrieve", "OSError")]
+    assert (record.answer_source, record.touched) == ("passages", True)
+
+
+def test_where_every_search_failed_nothing_is_answered_from_memory(scripted, retriever):
+    lm, engine = scripted(agent([action("first", "Who wrote It?"), action("done")]))
+    searched = retriever("text")
+    searched.error = OSError("no index")
+    program = ReAct(searched)
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
+        program(QUESTION)
+    assert engine.count["AnswerFromTrajectory"] == 0
 
 
 def test_stops_at_the_step_limit(scripted, retriever):
@@ -119,7 +137,7 @@ def test_an_unusable_action_ends_the_trajectory(scripted, retriever):
     unusable = {"next_thought": "t", "next_tool_name": "google", "next_tool_args": "{}"}
     prediction, engine, _ = solved(scripted, retriever, [TWO_SEARCHES[0], unusable])
     assert prediction.answer == "Oslo"
-    assert [note.action for note in prediction.record.degradations] == ["ended the trajectory"]
+    assert [note.action for note in prediction.record.degradations] == ["asked again", "ended the trajectory"]
     assert engine.asked("AnswerFromTrajectory")[0]["observation_0"] == '["Ann wrote It."]'
 
 

@@ -27,12 +27,13 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
         "JudgeRelevance": {"relevant": True},
         "JudgeSupport": {"support": "fully"},
         "RateUsefulness": {"usefulness": 5},
+        "TranslateQuestion": {"translated": f"{inputs.get('question')} In Chinese?"},
         "RephraseQuestion": {"rephrased": f"Who, put {config.seed}?"},
         "JudgeConsistency": {"same": False},
         "JudgeHeuristicAnswer": {"known": False},
         "RewriteQueries": {"queries": '["Who?"]'},
         "ReasonFromMemory": {"reasoning": "because", "answer": "Bo"},
-        "AnswerQuestion": {"answer": "Cy" if "put" in inputs.get("question", "") else "Bo"},
+        "AnswerQuestion": {"answer": "Cy" if "Chinese" in inputs.get("question", "") else "Bo"},
         "AnswerWithKnowledge": {"answer": "Ann"},
     }[name]
 

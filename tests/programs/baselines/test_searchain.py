@@ -117,7 +117,8 @@ def test_missing_answers_of_a_plan_are_unsolved(scripted, retriever):
 def test_a_failing_plan_answers_from_the_chain_so_far(scripted, retriever):
     record, _, _ = solved(scripted, retriever, {WHO: "unsolved"}, ServerError("down"))
     assert (record.answer, record.answer_source) == ("Oslo", "summary")
-    assert [(note.stage, note.action) for note in record.degradations] == [("plan", "answered from the chain so far")]
+    touching = [(note.stage, note.action) for note in record.degradations if note.touches]
+    assert touching == [("plan", "answered from the chain so far")]
 
 
 def test_an_empty_chain_is_answered_with_retrieval(scripted, retriever):

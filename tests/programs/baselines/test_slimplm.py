@@ -92,17 +92,20 @@ def test_without_a_proxy_the_question_is_unknown(scripted, retriever):
 
     record, _ = asked(scripted, SlimPLM(retriever("text")), mute)
     assert (record.answer, record.cost.retrievals) == ("From passages", 1)
-    assert [d.action for d in record.degradations] == ["took the question for unknown"]
+    assert [d.action for d in record.degradations if d.touches] == ["took the question for unknown"]
 
 
-@pytest.mark.parametrize("passages", [(), ("text",)])
-def test_without_passages_it_answers_from_memory(scripted, retriever, passages):
+def test_without_passages_it_answers_from_memory(scripted, retriever):
+    record, _ = asked(scripted, SlimPLM(retriever()), Model())
+    assert (record.answer, record.answer_source, record.touched) == ("From memory", "closed_book", False)
+
+
+def test_passages_that_cannot_be_read_fail_the_question(scripted, retriever):
     def illiterate(name: str, inputs: dict[str, str], config: Any) -> Any:
         return "garbage" if name == "AnswerWithKnowledge" else Model()(name, inputs, config)
 
-    record, _ = asked(scripted, SlimPLM(retriever(*passages)), illiterate)
-    assert (record.answer, record.answer_source) == ("From memory", "closed_book")
-    assert [p.kept for p in record.quizzes[0].passages] == [False] * len(passages)
+    with pytest.raises(UnansweredError, match="answer failed"):
+        asked(scripted, SlimPLM(retriever("text")), illiterate)
 
 
 def test_it_fails_with_a_type(scripted, retriever):
