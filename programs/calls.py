@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import dspy
@@ -17,6 +17,7 @@ from keqa.programs.listening import Listener, Meter, listened
 from keqa.programs.records import Degradation
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
+from keqa.signatures.markers import without_completed
 
 __all__ = ["Session", "runs_in_process", "text_of"]
 
@@ -24,7 +25,6 @@ T = TypeVar("T")
 
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
-_MARKER = re.compile(r"\s*\[\[ ##.*", re.DOTALL)
 
 
 class Session:
@@ -83,7 +83,7 @@ class Session:
         attempt: int = 0,
         **inputs: Any,
     ) -> dspy.Prediction:
-        """Call a predictor once.
+        """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
 
         Args:
             predictor: Which to call.
@@ -109,12 +109,12 @@ class Session:
         async def awaited() -> dspy.Prediction:
             async with self.bound.semaphore():
                 full = found() if demos is None else await self.bound.in_thread(found)
-                with event, listened(meter, listener):
+                with event, listened(meter, listener), _guarded():
                     return await predictor.acall(**full)
 
         def called() -> dspy.Prediction:
             full = found()
-            with event, listened(meter, listener):
+            with event, listened(meter, listener), _guarded():
                 return predictor(**full)
 
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
@@ -170,9 +170,17 @@ class Session:
         reached.set(frozenset({event.number}))
 
 
+def _guarded() -> AbstractContextManager[None]:
+    """While it is entered, the adapter in use writes no text from outside that could pass for structure."""
+    from keqa.lms.outside import Guarded
+
+    context: AbstractContextManager[None] = dspy.context(adapter=Guarded(dspy.settings.adapter or dspy.ChatAdapter()))
+    return context
+
+
 def text_of(value: object) -> str:
-    """A text output as the program uses it: stripped, without a marker that an adapter left in."""
-    return _MARKER.sub("", str(value or "")).strip()
+    """A text output as the program uses it: stripped, without the marker at its end that an adapter left in."""
+    return without_completed(str(value or "")).strip()
 
 
 def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
