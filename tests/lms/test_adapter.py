@@ -1,3 +1,4 @@
+import contextlib
 import json
 import time
 from typing import Any, Literal
@@ -136,7 +137,25 @@ def test_a_field_that_only_the_middle_of_a_line_names_is_missing() -> None:
 
 
 HOSTILE = [
-    *(" ", "[", "#", "`", "\n", "\u3000", "\u2028", "\ud800", "\0", "{", "(", '"', "\\", "-", "1", "\r", "e\u0301\u0323"),
+    *(
+        " ",
+        "[",
+        "#",
+        "`",
+        "\n",
+        "\u3000",
+        "\u2028",
+        "\ud800",
+        "\0",
+        "{",
+        "(",
+        '"',
+        "\\",
+        "-",
+        "1",
+        "\r",
+        "e\u0301\u0323",
+    ),
     *('["', '{"a":', "['", "[[ ##", "```\n", "\n[[ ## items ## ]]", "[ ", '"a" ', '["a" ', "/*", "True "),
 ]
 
@@ -148,10 +167,8 @@ def test_a_hostile_reply_is_a_value_or_a_typed_error_in_no_time(unit: str, openi
     for signature in (Answer, Judge, Pick, Items, Arguments):
         reply = "\n".join(f"[[ ## {name} ## ]]\n{value}" for name in signature.output_fields)
         start = time.perf_counter()
-        try:
+        with contextlib.suppress(AdapterParseError):
             assert set(adapter().parse(signature, reply)) == set(signature.output_fields)
-        except AdapterParseError:
-            pass
         # What takes the square of the length takes minutes.
         assert time.perf_counter() - start < 5
 

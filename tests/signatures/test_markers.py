@@ -77,7 +77,9 @@ def test_what_a_turn_holds_cannot_begin_another():
     ]
 
 
-@pytest.mark.parametrize("unit", [" ", "[", "#", "[ ", "[#", "[[", "[[ ##", "[[ ## a", "\n[[ ## a ## ]]", "\n ", "\u3000"])
+@pytest.mark.parametrize(
+    "unit", [" ", "[", "#", "[ ", "[#", "[[", "[[ ##", "[[ ## a", "\n[[ ## a ## ]]", "\n ", "\u3000"]
+)
 def test_time_grows_with_the_length_and_no_faster(unit):
     text = unit * (100_000 // len(unit))
     start = time.perf_counter()
