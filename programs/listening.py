@@ -88,7 +88,8 @@ class Listener:
 def _readable(adapter: dspy.Adapter, signature: type[dspy.Signature], text: str) -> bool:
     try:
         return bool(text) and bool(adapter.parse(signature, text))
-    except AdapterParseError:
+    except (AdapterParseError, ValueError, RecursionError):
+        # DSPy's own adapters let errors of their parsers through.
         return False
 
 
