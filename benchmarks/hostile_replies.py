@@ -5,12 +5,14 @@
 Replies are drawn from a grammar of what weak LMs write, what servers cut off and what an attacker would have an LM
 repeat: markers in all places, values of the wrong type, deep nesting, endless runs, characters that no encoding holds.
 Each ends in a value or in a typed error, and takes less than 0.1 seconds of processor time from when it comes until the
-next request is made. Exits with 1 where one does not.
+next request is made; Python's garbage is collected between questions. Exits with 1 where one does not.
 """
 
 from __future__ import annotations
 
 import builtins
+import gc
+import itertools
 import json
 import logging
 import random
@@ -343,7 +345,11 @@ def asked(replies: Replies, ask: Callable[[str], Any], count: int, until: float)
     engine, tally = Engine(replies), Tally()
     lm = dspy.LM("hostile/lm", engine=engine, cache=False, num_retries=0, temperature=0.0, max_tokens=256)
     with dspy.context(lm=lm, adapter=adapter()):
-        while engine.count < count and time.monotonic() < until:
+        for number in itertools.count():
+            if engine.count >= count or time.monotonic() > until:
+                break
+            if number % 100 == 0:
+                gc.collect()
             try:
                 said = ask("Where is Oslo?")
                 tally.values += 1
@@ -377,9 +383,13 @@ def campaign(count: int, seconds: float, seed: int) -> dict[str, Tally]:
     replies, until = Replies(seed), time.monotonic() + seconds
     everyone = methods()
     each = max(1, count // IN_METHODS // len(everyone))
-    found = {name: asked(replies, ask, each, until) for name, ask in everyone.items()}
-    left = count - sum(tally.replies for tally in found.values())
-    return {"adapter": read(replies, left, until), **found}
+    gc.disable()
+    try:
+        found = {name: asked(replies, ask, each, until) for name, ask in everyone.items()}
+        left = count - sum(tally.replies for tally in found.values())
+        return {"adapter": read(replies, left, until), **found}
+    finally:
+        gc.enable()
 
 
 def main(

@@ -71,7 +71,8 @@ class PatientChatAdapter(dspy.ChatAdapter):
             annotation = signature.output_fields[name].annotation
             try:
                 fields[name] = _typed(_value(_unfenced(text), annotation), annotation)
-            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+            except Exception as error:
+                # The parsers of JSON and Python that DSPy reads values with fail on hostile text in any way they like.
                 raise refused(f"{name} is not of its type: {type(error).__name__}: {error}") from error
         fields = apply_output_field_defaults(signature, fields)
         if fields.keys() != signature.output_fields.keys():
