@@ -174,7 +174,7 @@ def test_a_hostile_reply_is_a_value_or_a_typed_error_in_no_time(unit: str, openi
 
 
 def test_what_breaks_a_parser_of_json_is_a_typed_error() -> None:
-    for value in ('\0```json\nno0\n\\"]\n{\'```json\n][]\u3000"] ## ]]<|im_end|>"]#1', "{[]: 1}", "-" * 3000):
+    for value in ("{'```json\n1```json", "{[]: 1}", "-" * 3000):
         with pytest.raises(AdapterParseError):
             adapter().parse(Items, f"[[ ## items ## ]]\n{value}\n[[ ## completed ## ]]")
 
