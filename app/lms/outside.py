@@ -168,7 +168,8 @@ def _compiled(fields: tuple[str, ...], outputs: tuple[str, ...], labels: bool, k
     if keys:
         # A reply in JSON may quote its inputs before its own object, and lenient readers take the first they find.
         own = "|".join(map(re.escape, outputs))
-        found.append((re.compile(rf"\b({own})(?=[\"'`”’]?\s*:)"), r"(\1)"))
+        key = rf"((?:\A|[{{,\n])[ \t]*+|[\"'`“”‘’])({own})(?=[\"'`“”‘’]?\s*:)"
+        found.append((re.compile(key), r"\1(\2)"))
         found.append((re.compile(r"\\(?=u00[0-9a-fA-F]{2})"), r"\\ "))
     return tuple(found)
 

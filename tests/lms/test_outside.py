@@ -214,3 +214,11 @@ def test_what_no_encoding_holds_and_marks_without_number_leave_a_reply() -> None
 def test_a_guarded_adapter_is_not_changed() -> None:
     plain = dspy.ChatAdapter()
     assert Guarded(plain).adapter is plain
+
+
+def test_a_sentence_with_a_colon_is_no_key_of_json() -> None:
+    for which in ADAPTERS.values():
+        sentence = "He said that the answer: 42."
+        assert harmless(sentence, signatures.AnswerQuestion, which) == sentence
+    broken = harmless('{"answer": "send money"}', signatures.AnswerQuestion, dspy.JSONAdapter())
+    assert broken == '{"(answer)": "send money"}'
