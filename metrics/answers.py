@@ -35,7 +35,7 @@ _FIRST_WORD = re.compile(r"[\W_]*([^\W_]+)(.*)", re.DOTALL)
 # What makes a first word a verdict: that nothing, a stop or a clause follows it. "No" begins "no one" too, and "true"
 # "true story"; "yes" hardly begins anything else.
 _VERDICT_ENDS = re.compile(
-    r"""["'*_”’)\]]*(?:\W*\Z|\s*[.,;:!(\n\u2013\u2014。、]|\s+-|\s+(?:i|you|he|she|it|we|they|this|that|these|those|there"""
+    r"""["'*_”’)\]]*+(?:\W*\Z|\s*[.,;:!(\n\u2013\u2014。、]|\s+-|\s+(?:i|you|he|she|it|we|they|this|that|these|those|there"""
     r"""|both|neither|the|his|her|its|their|not|never|because|since|but)\b)"""
 )
 _JOINED = re.compile(r"\W*(?:and|or)\b")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["OPTION", "normalize_choice"]
 
-OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*:?\s*)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
+OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*+(?::\s*+)?)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
 """An option's letter and nothing else."""
 
 _LABELLED = re.compile(r"^\s*(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])[).:])\s*(\S.*)$", re.DOTALL)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import dspy
@@ -18,6 +18,7 @@ from keqa.programs.listening import Listener, Meter, listened
 from keqa.programs.records import Degradation
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
+from keqa.signatures.markers import without_completed
 
 __all__ = ["Session", "runs_in_process", "text_of"]
 
@@ -25,7 +26,6 @@ T = TypeVar("T")
 
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
-_MARKER = re.compile(r"\s*\[\[ ##.*", re.DOTALL)
 
 
 class Session:
@@ -89,7 +89,9 @@ class Session:
         usable: Callable[[dspy.Prediction], object] | None = None,
         **inputs: Any,
     ) -> dspy.Prediction:
-        """Call a predictor once. A reply that cannot be used is in no cache afterwards.
+        """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
+
+        A reply that cannot be used is in no cache afterwards.
 
         Args:
             predictor: Which to call.
@@ -117,12 +119,12 @@ class Session:
         async def awaited() -> dspy.Prediction:
             async with self.bound.semaphore():
                 full = found() if demos is None else await self.bound.in_thread(found)
-                with event, listened(meter, listener):
+                with event, listened(meter, listener), _guarded():
                     return await predictor.acall(**full)
 
         def called() -> dspy.Prediction:
             full = found()
-            with event, listened(meter, listener):
+            with event, listened(meter, listener), _guarded():
                 return predictor(**full)
 
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
@@ -193,9 +195,17 @@ class Session:
         reached.set(frozenset({event.number}))
 
 
+def _guarded() -> AbstractContextManager[None]:
+    """While it is entered, the adapter in use writes no text from outside that could pass for structure."""
+    from keqa.lms.outside import Guarded
+
+    context: AbstractContextManager[None] = dspy.context(adapter=Guarded(dspy.settings.adapter or dspy.ChatAdapter()))
+    return context
+
+
 def text_of(value: object) -> str:
-    """A text output as the program uses it: stripped, without a marker that an adapter left in."""
-    return _MARKER.sub("", str(value or "")).strip()
+    """A text output as the program uses it: stripped, without the marker at its end that an adapter left in."""
+    return without_completed(str(value or "")).strip()
 
 
 def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:

@@ -11,10 +11,9 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.programs.call_errors import CallError
+from keqa.signatures.markers import is_completed
 
 __all__ = ["Listener", "Meter", "listened"]
-
-_COMPLETED = "[[ ## completed ## ]]"
 
 
 class Meter(UsageTracker):
@@ -89,13 +88,14 @@ class Listener:
 def _readable(adapter: dspy.Adapter, signature: type[dspy.Signature], text: str) -> bool:
     try:
         return bool(text) and bool(adapter.parse(signature, text))
-    except AdapterParseError:
+    except (AdapterParseError, ValueError, RecursionError):
+        # DSPy's own adapters let errors of their parsers through.
         return False
 
 
 def _cut(reply: tuple[str, str | None]) -> bool:
     text, reason = reply
-    return reason == "length" and _COMPLETED not in text
+    return reason == "length" and not is_completed(text)
 
 
 def _finish_reasons(response: Any) -> list[str | None]:

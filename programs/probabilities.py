@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 
 from keqa.errors import ConfigurationError
+from keqa.signatures.markers import sections
 
 __all__ = [
     "LOGPROBS",
@@ -24,7 +25,7 @@ __all__ = [
 LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 """What a request has to say; LMs in this process and LiteLLM's providers understand it alike."""
 
-# Tokenizers that keep spaces within tokens may lose those of a marker when each token is decoded by itself.
+# Tokenizers that keep spaces within tokens may lose those around a marker when each token is decoded by itself.
 _MARKER = r"\[\[\s*##\s*{name}\s*##\s*\]\]"
 _NEXT = re.compile(r"\[\[\s*##")
 
@@ -46,8 +47,11 @@ def output_tokens(tokens: Sequence[tuple[str, float]], name: str = "answer") -> 
     """
     texts = [text for text, _ in tokens]
     reply = "".join(texts)
-    opening = re.search(_MARKER.format(name=re.escape(name)), reply)
-    start = opening.end() if opening else 0
+    # As the adapter reads it: a marker begins a line, and of a field named twice the last one counts.
+    starts = [section.start for section in sections(reply) if section.name == name]
+    if not starts:
+        starts = [marker.end() for marker in re.finditer(_MARKER.format(name=re.escape(name)), reply)]
+    start = starts[-1] if starts else 0
     closing = _NEXT.search(reply, start)
     end = closing.start() if closing else len(reply)
     found, place = [], 0

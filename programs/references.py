@@ -12,6 +12,7 @@ __all__ = ["Problem", "Quiz", "check", "parse", "place_of", "plain", "references
 
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
+_MOST_DIGITS = 18
 _LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*(?:[:.)]\s+|[、：]\s*))(?=\S)", re.IGNORECASE)
 
 
@@ -49,7 +50,12 @@ class Problem:
 
 def references(text: str) -> tuple[int, ...]:
     """The numbers that a text refers to, each once, in order of appearance."""
-    return tuple(dict.fromkeys(int(number) for number in _REFERENCE.findall(text)))
+    return tuple(dict.fromkeys(map(_number, _REFERENCE.findall(text))))
+
+
+def _number(digits: str) -> int:
+    """A number as written; Python reads none of thousands of digits, and no quiz has one of more than a few."""
+    return int(digits[:_MOST_DIGITS])
 
 
 def plain(text: str) -> str:
@@ -77,7 +83,7 @@ def parse(texts: Sequence[str]) -> list[Quiz]:
     quizzes = []
     for index, raw in enumerate(texts, start=1):
         label = _LABEL.match(raw)
-        text = (raw[label.end() :] if label and int(label[1]) == index else raw).strip()
+        text = (raw[label.end() :] if label and _number(label[1]) == index else raw).strip()
         if text:
             quizzes.append(Quiz(index, text, references(text)))
     return quizzes
@@ -127,4 +133,4 @@ def resolve(quiz: Quiz, answers: Mapping[int, str | None]) -> str | None:
     """
     if any(answers.get(number) is None for number in quiz.depends_on):
         return None
-    return _REFERENCE.sub(lambda match: str(answers[int(match[1])]), quiz.text)
+    return _REFERENCE.sub(lambda match: str(answers[_number(match[1])]), quiz.text)

@@ -20,8 +20,14 @@ from keqa.programs.selection import sentences
 
 __all__ = ["answered", "first_line", "salvaged"]
 
-_MARKER = r"\[+\s*#+\s*(?:{})\s*#+\s*\]+"
-_ANY_MARKER = re.compile(r"\[+\s*#[^\]\n]*\]*")
+# As in `keqa.signatures.markers`, at the start of a line; written with less care.
+_MARKER = re.compile(
+    r"^[^\S\n]*(?:\[\[++[^\S\n]*#|\[[^\S\n]*##)#*+[^\S\n]*(?:(\w+)[^\S\n]*(#++[^\S\n]*\]++)?)?", re.MULTILINE
+)
+_COMPLETED = "completed"
+# What is left of that marker where a reply ends within it.
+_ENDING = re.compile(r"\[++[^\S\n]*#++[^\S\n]*(\w*)[^\S\n]*#*+[^\S\n]*\]*+\s*\Z")
+_ENDING_CHARS = 60
 
 
 async def answered(
@@ -72,18 +78,41 @@ def salvaged(session: Session, error: CallError, stage: str, number: int | None 
 
 
 def first_line(reply: str, field: str) -> str | None:
-    """The first line of a field's value that tells something.
+    """The first line of a field's value that tells something; of a field named twice that of the last.
 
     Args:
         reply: What a language model wrote; it ends with a line break unless it was cut off.
-        field: Name of the field, whose marker the reply must have, if carelessly written.
+        field: Name of the field, whose marker the reply must have at the start of a line, if carelessly written.
 
     Returns:
-        The line, or its complete sentences where it was cut off; None where there are none.
+        The line, or its complete sentences where it was cut off; None where there are none. Where the reply was cut off
+        while it said again what it had said before, the line that is said again.
     """
-    parts = re.split(_MARKER.format(re.escape(field)), reply, maxsplit=1, flags=re.IGNORECASE)
-    if len(parts) < 2:
+    markers = list(_MARKER.finditer(reply))
+    ends = [*(marker.start() for marker in markers[1:]), len(reply)]
+    named = [
+        reply[marker.end() : end]
+        for marker, end in zip(markers, ends, strict=False)
+        if marker[2] and marker[1].casefold() == field.casefold()
+    ]
+    if not named:
         return None
-    *whole, cut = _ANY_MARKER.sub("\n", parts[1]).split("\n")
+    line = _first_complete(named[-1])
+    if line is None and len(named) > 1:
+        before, again = _first_complete(named[-2]), named[-1].strip()
+        return before if again and before is not None and before.startswith(again) else None
+    return line
+
+
+def _first_complete(value: str) -> str | None:
+    *whole, cut = _without_ending(value).split("\n")
     found = [*whole, " ".join(sentences(cut)[:-1])]
     return next((line.strip() for line in found if any(char.isalnum() for char in line)), None)
+
+
+def _without_ending(value: str) -> str:
+    """A value whose last line ends with the marker ``completed``, or with a part of it, as a whole line without it."""
+    ending = _ENDING.search(value, max(0, len(value) - _ENDING_CHARS))
+    if ending is None or not _COMPLETED.startswith(ending[1].casefold()):
+        return value
+    return f"{value[: ending.start()]}\n"

@@ -4,12 +4,18 @@ DSPy builds them, so that the method is the one that its users know; here they g
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import dspy
 
-__all__ = ["AnswerFromTrajectory", "ChooseAction", "Turn", "written_trajectory"]
+from keqa.signatures.markers import broken_up
+
+__all__ = ["TURN_MARKER", "AnswerFromTrajectory", "ChooseAction", "Turn", "written_trajectory"]
+
+TURN_MARKER = re.compile(r"^(\[\[ ## (?:thought|tool_name|tool_args|observation)_\d+ ## \]\])$", re.MULTILINE)
+"""The markers within a trajectory, which are none of a field."""
 
 Turn = tuple[str, str, dict[str, Any], str]
 """Thought, name of the tool, its arguments, and what was observed."""
@@ -39,7 +45,7 @@ AnswerFromTrajectory.__name__ = AnswerFromTrajectory.__qualname__ = "AnswerFromT
 
 
 def written_trajectory(turns: Sequence[Turn], first: int = 0) -> str:
-    """The turns so far as `dspy.ReAct` writes them into its prompts.
+    """The turns so far as `dspy.ReAct` writes them into its prompts; what is in a turn cannot begin another.
 
     Args:
         turns: In their order.
@@ -53,5 +59,5 @@ def written_trajectory(turns: Sequence[Turn], first: int = 0) -> str:
             "tool_args": json.dumps(arguments, ensure_ascii=False),
             "observation": observation,
         }
-        parts += [f"[[ ## {name}_{number} ## ]]\n{value}" for name, value in values.items()]
+        parts += [f"[[ ## {name}_{number} ## ]]\n{broken_up(value)}" for name, value in values.items()]
     return "\n\n".join(parts)

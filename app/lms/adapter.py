@@ -1,16 +1,32 @@
 """How prompts are written and replies are read: DSPy's chat format, read with some patience.
 
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
-the small slips of weak models are mended, which no prompt cures and which lose nothing: a marker on the line of a
-value, spaces lost in a marker, code fences around a reply or a value, ``True.`` for ``True``, ``yes`` for ``Yes``.
+the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
+marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
+``True.`` for ``True``, ``yes`` for ``Yes``. A marker in the middle of a line is a part of the text, and of a field that
+is named twice the last value counts: what a reply quotes is not what it says (see `keqa.signatures.markers`).
 """
 
+import json
 import re
 from typing import Any, Literal, get_args, get_origin
 
 import dspy
+from dspy.adapters.utils import apply_output_field_defaults, parse_value
+from dspy.utils.exceptions import AdapterParseError
+from pydantic import TypeAdapter
+
+from keqa.signatures.markers import sections, without_completed
+
+__all__ = ["MAX_REPLY_CHARS", "PatientChatAdapter", "adapter"]
+
+MAX_REPLY_CHARS = 200_000
+"""Longer replies are not read."""
 
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
+_VERDICT_CHARS = 1_000
+# Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
+_REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 64
 
 
 class PatientChatAdapter(dspy.ChatAdapter):
@@ -35,9 +51,32 @@ class PatientChatAdapter(dspy.ChatAdapter):
             A value for each output field.
 
         Raises:
-            AdapterParseError: A field is missing, or its value is not of its type.
+            AdapterParseError: A field is missing, or its value is not of its type; or the reply is longer than
+                `MAX_REPLY_CHARS`.
         """
-        fields: dict[str, Any] = super().parse(signature, mend(signature, completion))
+
+        def refused(message: str | None = None, fields: dict[str, Any] | None = None) -> AdapterParseError:
+            return AdapterParseError(
+                adapter_name=type(self).__name__,
+                signature=signature,
+                lm_response=completion,
+                message=message,
+                parsed_result=fields,
+            )
+
+        if len(completion) > MAX_REPLY_CHARS:
+            raise refused(f"the reply has {len(completion):,} characters; at most {MAX_REPLY_CHARS:,} are read")
+        fields: dict[str, Any] = {}
+        for name, text in _values(signature, completion).items():
+            annotation = signature.output_fields[name].annotation
+            try:
+                fields[name] = _typed(_value(_unfenced(text), annotation), annotation)
+            except Exception as error:
+                # The parsers of JSON and Python that DSPy reads values with fail on hostile text in any way they like.
+                raise refused(f"{name} is not of its type: {type(error).__name__}: {error}") from error
+        fields = apply_output_field_defaults(signature, fields)
+        if fields.keys() != signature.output_fields.keys():
+            raise refused(fields=fields)
         return fields
 
 
@@ -46,37 +85,26 @@ def adapter() -> PatientChatAdapter:
     return PatientChatAdapter()
 
 
-def mend(signature: type[dspy.Signature], completion: str) -> str:
-    """A reply with its small slips mended; one without slips keeps its meaning.
-
-    Args:
-        signature: What was asked.
-        completion: The reply.
-
-    Returns:
-        The reply with each marker on a line of its own, values free of fences, and yes-or-no and listed values as the
-        signature spells them.
-    """
-    names = "|".join(re.escape(name) for name in [*signature.output_fields, "completed"])
-    pieces = re.split(rf"\[\[\s*##\s*({names})\s*##\s*\]\]", completion)
-    mended = [pieces[0]] if pieces[0].strip() else []
-    for name, value in zip(pieces[1::2], pieces[2::2], strict=True):
-        mended.append(f"[[ ## {name} ## ]]")
-        if name == "completed":
-            break
-        mended.append(_value(_unfenced(value), signature.output_fields[name].annotation))
-    return "\n".join(mended)
+def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
+    """The text of each output field that a reply names; of one named twice the last."""
+    found = {}
+    for name, start, end in sections(reply):
+        text = reply[start:end]
+        if end == len(reply):
+            text = without_completed(_unfenced(text))
+        found[name] = text
+    return {name: found[name] for name in signature.output_fields if name in found}
 
 
 def _unfenced(value: str) -> str:
     """A value without a code fence around it, or without half of one that was around the whole reply."""
-    lines = value.strip().split("\n")
+    lines = value.strip().splitlines() or [""]
     fences = sum(1 for line in lines if _FENCE.match(line))
     if len(lines) > 1 and fences and _FENCE.match(lines[-1]) and (fences % 2 or _FENCE.match(lines[0])):
         del lines[-1]
         if fences % 2 == 0:
             del lines[0]
-    return "\n".join(lines)
+    return "\n".join(lines).strip()
 
 
 def _value(value: str, annotation: Any) -> str:
@@ -87,6 +115,28 @@ def _value(value: str, annotation: Any) -> str:
         allowed = [option for option in get_args(annotation) if isinstance(option, str)]
     else:
         return value
+    if len(value) > _VERDICT_CHARS:
+        raise ValueError(f"{len(value):,} characters")
     bare = value.strip().strip("*`\"'").rstrip(".!").strip().casefold()
     meant = [option for option in allowed if option.casefold() == bare]
     return meant[0] if len(meant) == 1 else value
+
+
+def _typed(value: str, annotation: Any) -> Any:
+    """A value as its type has it: as DSPy reads it, and as JSON where it is too long or too nested to be repaired."""
+    brackets = sum(value.count(bracket) for bracket in "[{(")
+    if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
+        return parse_value(value, annotation)
+    loaded = json.loads(value)
+    if _depth(loaded) > _REPAIRED_BRACKETS:
+        raise ValueError(f"more than {_REPAIRED_BRACKETS} levels")
+    return TypeAdapter(annotation).validate_python(loaded)
+
+
+def _depth(value: Any) -> int:
+    """How many lists and mappings a value has within one another."""
+    depth, level = 0, [value]
+    while level:
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        depth, level = depth + bool(inner), [item for items in inner for item in items]
+    return depth

@@ -1,15 +1,19 @@
 """Between requests and tokens: prompts as a tokenizer's template writes them, and texts as they come out."""
 
 import bisect
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from dspy import lm15
 
+from keqa.lms.outside import CONTROL_TOKEN
+
 __all__ = ["Texts", "check_request", "messages_of"]
 
 PLAIN_STOP = "\n\nUser:"
+_PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")
 
 
 class Texts:
@@ -28,6 +32,7 @@ class Texts:
         self.tokenizer = tokenizer
         self._lock = threading.Lock()
         self._pieces: dict[int, str] = {}
+        self._control = _control_tokens(tokenizer)
 
     def stops(self, request: lm15.Request) -> tuple[str, ...]:
         """What ends a text: the request's own strings, and the next turn where there is no chat template."""
@@ -35,7 +40,7 @@ class Texts:
 
     def encode(self, request: lm15.Request) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The prompt's tokens, and where in them the system message and the messages before the last one end."""
-        messages = messages_of(request)
+        messages = [{**one, "content": self._as_text(one["content"])} for one in messages_of(request)]
         text = self.render(messages)
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
@@ -50,6 +55,12 @@ class Texts:
         if len(messages) > 2 and (at := text.rfind(last)) >= 0:
             borders.append(at)
         return tuple(encoding.ids), tuple(sorted({bisect.bisect_right(ends, border) for border in borders}))
+
+    def _as_text(self, content: str) -> str:
+        """The content of a message, without what the tokenizer would read as the end of it or as the next turn."""
+        for token in self._control:
+            content = content.replace(token, f"{token[0]} {token[1:]}")
+        return content if self.tokenizer.chat_template else _PLAIN_TURN.sub(" ", content)
 
     def render(self, messages: list[dict[str, str]]) -> str:
         """The prompt, by the tokenizer's template or in plain turns where it has none."""
@@ -93,6 +104,20 @@ class Texts:
         """The text of tokens, with or without the special ones."""
         with self._lock:
             return str(self.tokenizer.decode(tokens, skip_special_tokens=not special))
+
+
+def _control_tokens(tokenizer: Any) -> list[str]:
+    """The tokens that structure what a model reads, without those that hold another of them.
+
+    A tokenizer may have whole pieces of prompts as tokens as well; such a piece is text that a message may hold.
+    """
+    added = [(token.content, token.special) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
+    listed = {token for token, special in added if special or CONTROL_TOKEN.search(token)}
+    least: list[str] = []
+    for token in sorted({*listed, *tokenizer.all_special_tokens} - {""}, key=len):
+        if not any(other in token for other in least):
+            least.append(token)
+    return least
 
 
 def check_request(request: lm15.Request) -> None:

@@ -32,7 +32,7 @@ from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
 
 __all__ = ["FLARE", "masked"]
 
-_FORMULA = re.compile(r"^\W*(?:so|thus|therefore)?\W*(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
+_FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
 
 
 def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _ABBREVIATED = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Gen|Col|Capt|Lt|Sgt|Rev|vs|No)\.$")
+_ABBREVIATION_CHARS = 8
 _CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -230,12 +231,13 @@ def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | No
 
 def first_sentence(text: str) -> str:
     """The first sentence of a reply that may hold more of them; a title or an initial does not end it."""
-    first = ""
+    first = []
     for part in sentences(text):
-        first = f"{first} {part}".strip()
-        if not _ABBREVIATED.search(first):
+        first.append(part)
+        # What is abbreviated is a sentence's last word.
+        if not _ABBREVIATED.search(part, max(0, len(part) - _ABBREVIATION_CHARS)):
             break
-    return first
+    return " ".join(first)
 
 
 def concluded(thought: str) -> str | None:

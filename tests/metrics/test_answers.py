@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from dspy.evaluate.metrics import EM, HotPotF1, normalize_text
 from hypothesis import given
@@ -234,3 +236,12 @@ def test_answers_are_no_abstentions(text):
 
 def test_an_option_is_never_an_abstention():
     assert not is_abstention("Unknown", ["Known", "Unknown"])
+
+
+@pytest.mark.parametrize("text", ["option" + " " * 80_000 + "!", "no" + "'" * 80_000 + "x", " " * 80_000 + "x y"])
+def test_trimming_takes_a_time_that_grows_with_the_length_and_no_faster(text):
+    start = time.perf_counter()
+    for answer_type in ("short", "yes/no", "choice"):
+        normalize(text, answer_type, ["a", "b"])
+    # What takes the square of the length takes minutes.
+    assert time.perf_counter() - start < 5

@@ -86,3 +86,9 @@ def test_bert_score_has_no_order_and_is_at_most_1(first, second):
     assert score == pytest.approx(bert_score(rows(*second), rows(*first)))
     assert 0 <= score <= 1 + 1e-9
     assert not first or bert_score(rows(*first), rows(*first)) == pytest.approx(1)
+
+
+def test_long_answers_are_compared_in_bits():
+    words = [str(number % 50) for number in range(20_000)]
+    assert rouge_l(" ".join(words), " ".join(words)) == 1.0
+    assert 0 < rouge_l(" ".join(words), " ".join(reversed(words))) < 1

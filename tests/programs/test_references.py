@@ -81,3 +81,9 @@ def test_what_is_resolved_holds_no_reference(texts):
         assert text is None or references(text) == ()
         if quiz.index in sound:
             assert text is not None
+
+
+def test_a_number_of_thousands_of_digits_refers_to_nothing():
+    [quiz] = parse([f"{'1' * 5000}. Where is #{'2' * 5000}?"])
+    assert [problem.cause for problem in check([quiz])] == ["MissingReference"]
+    assert resolve(quiz, {1: "Oslo"}) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,3 +76,11 @@ def test_a_search_is_recorded_with_what_was_drawn_from_it():
     assert [passage.kept for passage in record.passages] == [True]
     assert search_record(1, "Who?", [], "Ann wrote it.").source == "closed_book"
     assert search_record(1, "Who?", hits("a"), None).source == "failed"
+
+
+def test_many_abbreviations_in_a_row_are_read_once():
+    text = "A. " * 30_000 + "It ends."
+    start = time.perf_counter()
+    assert first_sentence(text) == text
+    # What takes the square of the length takes minutes.
+    assert time.perf_counter() - start < 5

@@ -1,0 +1,54 @@
+"""A small run of the campaign; the whole of it is a command of its own."""
+
+import hostile_replies
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+from hostile_replies import SIGNATURES, Replies, Tally, campaign
+from typer.testing import CliRunner
+
+from keqa.lms import adapter
+from keqa.signatures import AnswerQuiz
+
+
+def test_every_reply_ends_in_a_value_or_a_typed_error():
+    found = campaign(3_000, 300, seed=3)
+    assert sum(tally.replies for tally in found.values()) >= 3_000
+    assert {name: dict(tally.broken) for name, tally in found.items() if tally.broken} == {}
+    # The campaign's own bound is for a machine that does nothing else.
+    assert max(tally.slowest for tally in found.values()) < 2
+    assert found["adapter"].values > 200
+    assert found["adapter"].typed > 200
+    assert all(tally.values for tally in found.values())
+
+
+def test_the_grammar_is_the_same_for_a_seed_and_has_whole_replies_too():
+    first, again = Replies(1), Replies(1)
+    assert [first(one) for one in SIGNATURES] == [again(one) for one in SIGNATURES]
+    read = 0
+    for _ in range(200):
+        try:
+            read += bool(adapter().parse(AnswerQuiz, first(AnswerQuiz)))
+        except AdapterParseError:
+            continue
+    assert 20 < read < 180
+
+
+@pytest.mark.parametrize(
+    ("tally", "code"), [(Tally(1, 1), 0), (Tally(1, 1, slowest=0.2), 1), (Tally(1), 0), (Tally(), 1)]
+)
+def test_a_broken_promise_is_an_exit_code(monkeypatch, tally, code):
+    monkeypatch.setattr(hostile_replies, "campaign", lambda *arguments: {"adapter": tally})
+    app = hostile_replies.typer.Typer()
+    app.command()(hostile_replies.main)
+    assert CliRunner().invoke(app, []).exit_code == code
+
+
+def test_a_mistake_of_the_program_is_found(monkeypatch):
+    def parse(self, signature, completion):
+        raise AttributeError("choices")
+
+    monkeypatch.setattr(type(adapter()), "parse", parse)
+    found = campaign(200, 300, seed=0)
+    assert found["adapter"].broken["AttributeError"] > 100
+    assert found["closed book"].broken["AttributeError"] > 0
+    assert not found["adapter"].kept
