@@ -1,5 +1,6 @@
 """Models behind a server, through LiteLLM: provider, address and key are checked before any work starts."""
 
+import asyncio
 import functools
 import hashlib
 import os
@@ -7,8 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dspy
+import tenacity
+from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
+from keqa.lms import background
+from keqa.lms.faults import check_reply, is_tried_again, known, pause
 
 __all__ = ["EXAMPLES", "ServedLM", "provider_of", "quiet_litellm", "served", "supports_n"]
 
@@ -20,8 +25,98 @@ EXAMPLES = (
 KEYLESS = "no-key-needed"
 
 
+class _Learnt:
+    """What the replies of a server have shown, which copies of a language model share."""
+
+    def __init__(self) -> None:
+        self.ignores_n = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Learnt":
+        return self
+
+
 class ServedLM(dspy.LM):
-    """`dspy.LM` through LiteLLM, whose saved state holds neither addresses nor headers, so no secret in them."""
+    """`dspy.LM` through LiteLLM, whose saved state holds neither addresses nor headers, so no secret in them.
+
+    ``timeout`` is the time of one attempt until its reply is whole, however slowly a server sends it. An attempt that
+    fails for a reason that may pass is made again, ``num_retries`` times: after the seconds that the server asks for
+    (Retry-After, up to `keqa.lms.faults.LONGEST_WAIT`), or else after 1, 2, 4 and so on. Each attempt is told to the
+    usage tracker, as a request that went out.
+    """
+
+    def __init__(self, model: str, *arguments: Any, num_retries: int = 3, **kwargs: Any) -> None:
+        """Set up as `dspy.LM`; see there."""
+        # Attempts are made and counted here, and not by DSPy as well.
+        super().__init__(model, *arguments, num_retries=0, **kwargs)
+        self.retries = num_retries
+        self._learnt = _Learnt()
+
+    @property
+    def ignores_n(self) -> bool:
+        """Whether the server was seen to give fewer replies than a request asked for."""
+        return self._learnt.ignores_n
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Ask and wait for the reply; see `dspy.LM`."""
+        if dspy.settings.send_stream is not None:
+            # The stream belongs to the caller's own event loop.
+            return super().__call__(prompt, messages=messages, **kwargs)
+        return background.run(lambda: self._ask(prompt, messages, kwargs))
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Ask and await the reply; see `dspy.LM`.
+
+        Raises:
+            LMError: No attempt gave a reply.
+        """
+        if dspy.settings.send_stream is not None:
+            return await super().acall(prompt, messages=messages, **kwargs)
+        return await background.awaited(lambda: self._ask(prompt, messages, kwargs))
+
+    async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        attempts = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(1 + self.retries),
+            retry=tenacity.retry_if_exception(is_tried_again),
+            wait=pause,
+            reraise=True,
+        )
+        replies = await attempts(self._attempt, prompt, messages, kwargs)
+        asked = kwargs.get("n", self.kwargs.get("n")) or 1
+        if isinstance(replies, list) and len(replies) < asked:
+            self._learnt.ignores_n = True
+        return replies
+
+    async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        limit = kwargs.get("timeout", self.kwargs.get("timeout"))
+        limit = limit if isinstance(limit, int | float) else None
+        tracker = dspy.settings.usage_tracker
+        before = getattr(tracker, "calls", None)
+        try:
+            async with asyncio.timeout(limit):
+                return await super().acall(prompt, messages=messages, **kwargs)
+        except TimeoutError as error:
+            _tell_of_request(tracker, before)
+            raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=self.model) from error
+        except LMError as error:
+            # These two are of what is never sent.
+            if not isinstance(error, LMConfigurationError | LMUnsupportedFeatureError):
+                _tell_of_request(tracker, before)
+            raised = known(error, self.model)
+            if raised is error:
+                raise
+            raise raised from error
+
+    def _process_completion(self, response: Any, merged_kwargs: dict[str, Any]) -> Any:
+        """As DSPy, which gives no outputs for a reply without choices and fails on them later."""
+        check_reply(response, self.model)
+        return super()._process_completion(response, merged_kwargs)
+
+    def copy(self, **kwargs: Any) -> "ServedLM":
+        """A copy with other settings; see `dspy.BaseLM.copy`."""
+        retries = kwargs.pop("num_retries", self.retries)
+        made: ServedLM = super().copy(**kwargs)
+        made.retries = retries
+        return made
 
     def dump_state(self) -> dict[str, Any]:
         """The state that a program saves with this LM, loadable as a plain `dspy.LM`."""
@@ -29,10 +124,17 @@ class ServedLM(dspy.LM):
         for name in ("api_key", "api_base", "base_url", "headers", "extra_headers", "azure_ad_token_provider"):
             state.pop(name, None)
         own, plain = (f"{cls.__module__}.{cls.__qualname__}" for cls in (type(self), dspy.LM))
-        return {key: plain if value == own else value for key, value in state.items()}
+        return {key: plain if value == own else value for key, value in state.items()} | {"num_retries": self.retries}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+
+def _tell_of_request(tracker: Any, before: int | None) -> None:
+    """Count a request that failed, unless its usage was told, as that of a reply that holds nothing is."""
+    add = getattr(tracker, "add_failed", None)
+    if add is not None and tracker.calls == before:
+        add()
 
 
 def quiet_litellm() -> Any:
@@ -52,8 +154,11 @@ def supports_n(lm: dspy.LM) -> bool:
 
     Returns:
         True for providers that take ``n`` through LiteLLM. False for models in this process, which read an identical
-        prompt once anyway, and for providers without it: there the samples are concurrent requests.
+        prompt once anyway, and for providers without it: there the samples are concurrent requests. False also for a
+        server that was seen to give fewer replies than it was asked for.
     """
+    if getattr(lm, "ignores_n", False):
+        return False
     if getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
         return False
     return "n" in _supported(lm.model)
