@@ -137,18 +137,20 @@ def ask(
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
+        from keqa.cli.preflight import check_listening, check_roles
+
+        servers = {
+            "api_base": api_base,
+            "consistency_api_base": consistency_api_base,
+            "utility_api_base": utility_api_base,
+        }
+        check_listening(lm, consistency_lm, utility_lm, **servers)
         retriever = open_retriever(index, lm)
         from keqa.lms import build_roles
 
-        roles = build_roles(
-            lm or "keqa/tiny",
-            consistency_lm,
-            utility_lm,
-            api_base=api_base,
-            consistency_api_base=consistency_api_base,
-            utility_api_base=utility_api_base,
-        )
+        roles = build_roles(lm or "keqa/tiny", consistency_lm, utility_lm, **servers)
         asked = _program(program, retriever, roles, given)
+        check_roles(roles)
         record, error = _answer(asked, text, kind, choice or [])
     _show(record, as_json)
     if error is not None:

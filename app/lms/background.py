@@ -1,7 +1,7 @@
 """The event loop in which all requests to servers are awaited, so that each can be cancelled at its deadline.
 
 A blocking read can only be given up by leaving its thread behind, for as long as a server chooses to send a byte now
-and then. An awaited one is cancelled, and its connection closed. It is one loop for blocking and awaiting callers, since
+and then. An awaited one is cancelled, and its connection closed. Blocking and awaiting callers share one loop, since
 LiteLLM has connections and a worker task that do not survive a change of loops.
 """
 

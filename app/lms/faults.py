@@ -20,15 +20,19 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-__all__ = ["LONGEST_WAIT", "chain", "check_reply", "is_tried_again", "known", "pause"]
+__all__ = ["LONGEST_WAIT", "UNREADABLE", "chain", "check_reply", "is_tried_again", "known", "pause"]
 
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
+
+UNREADABLE = "unreadable_reply"
+"""The code of an error for what was sent with status 200 and is no reply, and no error that a server tells either."""
 
 _FIRST_PAUSE, _JITTER = 1.0, 0.5
 _backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
 # What reading a reply of the wrong shape ends with, in LiteLLM's own code; it raises a bare Exception of its own too.
 _MISREAD = (JSONDecodeError, TypeError, AttributeError, KeyError, IndexError)
+_OF_REPLIES = {LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServerError, LMTransportError}
 
 
 def known(error: LMError, model: str) -> LMError:
@@ -43,7 +47,9 @@ def known(error: LMError, model: str) -> LMError:
     """
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
     if (words := _misread(error)) is not None:
-        return LMServerError(f"the server answered with what is no reply{words}", model=model, status=200)
+        code = None if words else UNREADABLE
+        text = f"the server answered with what is no reply{words}"
+        return LMServerError(text, model=model, status=200, provider_code=code)
     if not isinstance(error, LMRateLimitError | LMServerError):
         return error
     if error.retry_after is None:
@@ -119,16 +125,14 @@ def _misread(error: LMError) -> str | None:
     found = list(chain(error))
     if any(isinstance(one, httpx.HTTPStatusError | httpx.TransportError) for one in found):
         return None
-    root = found[-1]
-    if type(root) is Exception:
-        # LiteLLM's own of an error within a reply; a status that the body gave means what it says.
-        if type(error) is LMInvalidRequestError and str(getattr(root, "status_code", "")) == "400":
-            return None
-    elif not isinstance(root, _MISREAD):
-        return None
-    if type(error) in (LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServerError, LMTransportError):
-        words = getattr(root, "message", None) if type(root) is Exception else None
-        return f": {words}" if isinstance(words, str) and words else ""
+    for one in reversed(found):
+        if type(one) is Exception:
+            # LiteLLM's own of an error within a reply; a status that the body gives there means what it says.
+            refused = type(error) is LMInvalidRequestError and str(getattr(one, "status_code", "")) == "400"
+            words = getattr(one, "message", None)
+            return None if refused or type(error) not in _OF_REPLIES else f": {words}" if words else ""
+        if isinstance(one, _MISREAD) and type(error) in _OF_REPLIES - {LMInvalidRequestError}:
+            return ""
     return None
 
 

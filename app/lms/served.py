@@ -195,7 +195,7 @@ def served(
     for name, value in (("api_base", api_base), ("api_key", api_key)):
         if value is not None:
             kwargs[name] = value
-    served_from = api_base or _address_in_environment(provider)
+    served_from = api_base or address_in_environment(provider)
     if served_from:
         # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
         kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
@@ -248,7 +248,7 @@ def provider_of(model: str, api_base: str | None) -> str:
 
 def _checked_key(model: str, provider: str, api_base: str | None, api_key: str | None) -> str | None:
     """The key to pass on; complains where the provider's is missing."""
-    if provider == "hosted_vllm" and not (api_base or _address_in_environment(provider)):
+    if provider == "hosted_vllm" and not (api_base or address_in_environment(provider)):
         raise ConfigurationError(
             f"{model} needs the server's address: api_base (--api-base), such as http://127.0.0.1:8000/v1"
         )
@@ -271,6 +271,6 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
     )
 
 
-def _address_in_environment(provider: str) -> str | None:
+def address_in_environment(provider: str) -> str | None:
     names = [f"{provider.upper()}_{ending}" for ending in ("API_BASE", "BASE_URL")]
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
