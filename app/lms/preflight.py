@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
+from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_litellm
 
 if TYPE_CHECKING:
     import dspy
@@ -79,7 +80,6 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
     """
     from keqa.lms import background
     from keqa.lms.build import IN_PROCESS
-    from keqa.lms.served import address_in_environment
 
     servers = []
     for model, given in dict.fromkeys(models):
@@ -133,7 +133,7 @@ class _Server:
 
     def __init__(self, model: str, provider: str, name: str, address: str | None) -> None:
         self.model, self.provider, self.name = model, provider, name
-        self.address = address if address and urlsplit(address).hostname else None
+        self.address = address if is_address(address) else None
 
     @property
     def place(self) -> str:
@@ -186,8 +186,6 @@ class _Asked(_Server):
     """
 
     def __init__(self, lm: dspy.LM) -> None:
-        from keqa.lms.served import address_in_environment, quiet_litellm
-
         self.lm = lm
         given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
         try:
@@ -202,8 +200,6 @@ class _Asked(_Server):
     @property
     def is_keyless(self) -> bool:
         """Whether no key is sent, so that a list of models tells all; another request would have to prove the key."""
-        from keqa.lms.served import KEYLESS
-
         key = self.lm.kwargs.get("api_key")
         return key == KEYLESS or (
             self.provider in (*_OLLAMA, "hosted_vllm")
@@ -259,7 +255,6 @@ class _Asked(_Server):
 
     async def _completion_error(self) -> Exception | None:
         from keqa.lms.faults import known
-        from keqa.lms.served import quiet_litellm
 
         limit = "max_completion_tokens" if "max_completion_tokens" in self.lm.kwargs else "max_tokens"
         settings = {name: value for name, value in self.lm.kwargs.items() if name not in _GENERATION}

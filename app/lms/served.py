@@ -15,7 +15,17 @@ from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.faults import check_reply, is_tried_again, known, pause
 
-__all__ = ["EXAMPLES", "ServedLM", "provider_of", "quiet_litellm", "served", "supports_n"]
+__all__ = [
+    "EXAMPLES",
+    "KEYLESS",
+    "ServedLM",
+    "address_in_environment",
+    "is_address",
+    "provider_of",
+    "quiet_litellm",
+    "served",
+    "supports_n",
+]
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
@@ -213,12 +223,26 @@ def served(
 def _checked_address(api_base: str | None) -> str | None:
     if not api_base:
         return None
-    parts = urlsplit(api_base)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_address(api_base):
         raise ConfigurationError(f"api_base must be an address such as http://127.0.0.1:8000/v1, not {api_base!r}")
+    parts = urlsplit(api_base)
     if parts.username or parts.password:
         raise ConfigurationError("api_base holds a name or password; give the secret as api_key instead")
     return api_base
+
+
+def is_address(text: str | None) -> bool:
+    """Whether a text is the address of a server.
+
+    Args:
+        text: Such as ``http://127.0.0.1:8000/v1``.
+    """
+    try:
+        parts = urlsplit(text or "")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # A port that is none, or an IPv6 address without its end.
+        return False
 
 
 def provider_of(model: str, api_base: str | None) -> str:
@@ -272,5 +296,10 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
 
 
 def address_in_environment(provider: str) -> str | None:
+    """The address that a provider's variable in the environment names; None where there is none.
+
+    Args:
+        provider: As LiteLLM knows it.
+    """
     names = [f"{provider.upper()}_{ending}" for ending in ("API_BASE", "BASE_URL")]
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
