@@ -299,7 +299,7 @@ class _Asked(_Server):
             return f"{model}: {place} has no model {self.name!r}.{has} Check the model's name{pull}{part}"
         if isinstance(error, exceptions.LMServerError) and error.provider_code == UNREADABLE:
             return f"{model}: what answers at {place} is no server of language models: check the address"
-        if isinstance(error, exceptions.LMTransportError):
+        if any(isinstance(one, httpx.TransportError) and not isinstance(one, httpx.TimeoutException) for one in causes):
             return f"{model}: {place} accepts connections and does not answer as a server of language models does"
         return None
 
