@@ -85,7 +85,9 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
     for model, given in dict.fromkeys(models):
         provider, _, name = model.strip().partition("/")
         if provider not in IN_PROCESS:
-            address = given or address_in_environment(provider) or _DEFAULTS.get(provider)
+            # Of a provider's own address a missing key is told first, and that takes LiteLLM.
+            usual = _DEFAULTS[provider] if provider in _OLLAMA else None
+            address = given or address_in_environment(provider) or usual
             servers.append(_Server(model.strip(), provider, name, address))
 
     async def all_of_them() -> None:

@@ -81,10 +81,8 @@ def test_no_name_password_or_query_of_an_address_is_shown(monkeypatch: pytest.Mo
 def test_a_key_that_is_refused_is_told_with_its_variable(model: str) -> None:
     with OpenAIServer(api_key="right") as server:
         said = refusal(build_lm(model, api_base=server.api_base, api_key=SECRET))
-    variable = f"{model.split('/')[0].upper()}_API_KEY"
-    assert (
-        said == f"{model}: {server.api_base} does not accept the key: check {variable} in the environment, or api_key"
-    )
+        assert said.startswith(f"{model}: {server.api_base} does not accept the key: check ")
+    assert f"{model.split('/')[0].upper()}_API_KEY in the environment" in said
 
 
 def test_a_key_that_is_missing_is_told() -> None:
@@ -185,5 +183,5 @@ def test_listening_is_checked_without_a_language_model(dead: str) -> None:
             [("openai/m", server.api_base), ("keqa/tiny", None), ("nonsense", None), ("openai/m", "ftp://x")]
         )
         check_listening([("openai/m", "http://host:99999/v1"), ("openai/m", "http://[::1/v1")])
-        with pytest.raises(ConfigurationError, match="hosted_vllm/m cannot be reached: .* refuses the connection"):
+        with pytest.raises(ConfigurationError, match=r"hosted_vllm/m cannot be reached: .* refuses the connection"):
             check_listening([("openai/m", server.api_base), ("hosted_vllm/m", f"{dead}/v1")])

@@ -286,7 +286,7 @@ def test_what_is_in_work_when_it_stops_is_kept(run, tmp_path):
     with pytest.raises(StoppedError):
         run(40, away, in_flight=8, stop_after_outages=5)
     lines = read_run(tmp_path / "run.jsonl").lines
-    assert 8 <= len(lines) <= 16
+    assert 8 <= len(lines) < 40
     assert len({line.id for line in lines}) == len(lines)
 
 
