@@ -12,7 +12,7 @@ from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.programs.call_errors import CallError
 
-__all__ = ["Listener", "Meter", "listened"]
+__all__ = ["Listener", "Meter", "listened", "token_count"]
 
 _COMPLETED = "[[ ## completed ## ]]"
 _MOST_TOKENS = 100_000_000
@@ -37,8 +37,9 @@ class Meter(UsageTracker):
     def add_failed(self) -> None:
         """Count a request that was sent and got no reply that tells of its usage."""
         self.calls += 1
-        if isinstance(self.parent, Meter):
-            self.parent.add_failed()
+        add = getattr(self.parent, "add_failed", None)
+        if add is not None:
+            add()
 
     def add_samples(self, count: int) -> None:
         """Count the replies of a request, whoever gave them."""
@@ -53,12 +54,16 @@ class Meter(UsageTracker):
             self.parent.add_replayed(usage_entry)
 
     def _add_tokens(self, usage_entry: dict[str, Any]) -> None:
-        self.prompt += _count(usage_entry.get("prompt_tokens"))
-        self.completion += _count(usage_entry.get("completion_tokens"))
+        self.prompt += token_count(usage_entry.get("prompt_tokens"))
+        self.completion += token_count(usage_entry.get("completion_tokens"))
 
 
-def _count(reported: Any) -> int:
-    """A number of tokens that a server reports; 0 for what can be none."""
+def token_count(reported: Any) -> int:
+    """A number of tokens that a server reports; 0 for what can be none.
+
+    Args:
+        reported: Anything.
+    """
     is_count = isinstance(reported, int) and not isinstance(reported, bool) and 0 <= reported <= _MOST_TOKENS
     return reported if is_count else 0
 

@@ -20,13 +20,16 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-__all__ = ["LONGEST_WAIT", "UNREADABLE", "chain", "check_reply", "is_tried_again", "known", "pause"]
+__all__ = ["LONGEST_WAIT", "UNREADABLE", "VOID", "chain", "check_reply", "is_tried_again", "known", "pause"]
 
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
 
 UNREADABLE = "unreadable_reply"
 """The code of an error for what was sent with status 200 and is no reply, and no error that a server tells either."""
+
+VOID = "void_reply"
+"""The code of an error for a reply without an answer; its usage has been told."""
 
 _FIRST_PAUSE, _JITTER = 1.0, 0.5
 _backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
@@ -92,10 +95,13 @@ def check_reply(reply: Any, model: str) -> None:
         LMServerError: It has no choices, or no text in any and no reason why.
     """
     choices = getattr(reply, "choices", None)
+    text = ""
     if not choices:
-        raise LMServerError("the server's reply holds no answer (an empty list of choices)", model=model, status=200)
-    if all(map(_is_void, choices)):
-        raise LMServerError("the server's reply holds no text, and no reason why", model=model, status=200)
+        text = "the server's reply holds no answer (an empty list of choices)"
+    elif all(map(_is_void, choices)):
+        text = "the server's reply holds no text, and no reason why"
+    if text:
+        raise LMServerError(text, model=model, status=200, provider_code=VOID)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

@@ -13,7 +13,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 
 from keqa.errors import ConfigurationError
 from keqa.lms import background
-from keqa.lms.faults import check_reply, is_tried_again, known, pause
+from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
 
 __all__ = [
     "EXAMPLES",
@@ -99,18 +99,16 @@ class ServedLM(dspy.LM):
     async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         limit = kwargs.get("timeout", self.kwargs.get("timeout"))
         limit = limit if isinstance(limit, int | float) else None
-        tracker = dspy.settings.usage_tracker
-        before = getattr(tracker, "calls", None)
         try:
             async with asyncio.timeout(limit):
                 return await super().acall(prompt, messages=messages, **kwargs)
         except TimeoutError as error:
-            _tell_of_request(tracker, before)
+            _tell_of_failed()
             raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=self.model) from error
         except LMError as error:
-            # These two are of what is never sent.
-            if not isinstance(error, LMConfigurationError | LMUnsupportedFeatureError):
-                _tell_of_request(tracker, before)
+            # These two are of what is never sent, and DSPy tells what a reply took that holds nothing.
+            if not (isinstance(error, LMConfigurationError | LMUnsupportedFeatureError) or error.provider_code == VOID):
+                _tell_of_failed()
             raised = known(error, self.model)
             if raised is error:
                 raise
@@ -140,10 +138,10 @@ class ServedLM(dspy.LM):
         return f"{type(self).__name__}({self.model!r})"
 
 
-def _tell_of_request(tracker: Any, before: int | None) -> None:
-    """Count a request that failed, unless its usage was told, as that of a reply that holds nothing is."""
-    add = getattr(tracker, "add_failed", None)
-    if add is not None and tracker.calls == before:
+def _tell_of_failed() -> None:
+    """Tell the usage tracker of a request that was sent and failed; DSPy tells it of answered ones only."""
+    add = getattr(dspy.settings.usage_tracker, "add_failed", None)
+    if add is not None:
         add()
 
 
