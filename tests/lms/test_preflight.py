@@ -97,13 +97,13 @@ def unknown_model(messages: object, n: int, body: dict[str, object]) -> list[str
 
 @pytest.mark.parametrize("key", [None, SECRET])
 def test_a_model_that_is_not_there_is_told_with_those_that_are(key: str | None) -> None:
-    with OpenAIServer(unknown_model, models=("qwen3-8b", "lo\x1b[31mra")) as server:
+    with OpenAIServer(unknown_model, shows_preflight=True, models=("qwen3-8b", "lo\x1b[31mra")) as server:
         said = refusal(build_lm("hosted_vllm/m", api_base=server.api_base, api_key=key))
         assert said.startswith(f"hosted_vllm/m: {server.api_base} has no model 'm'. It has qwen3-8b, lo??31mra. Check")
 
 
 def test_an_address_without_its_last_part_is_told() -> None:
-    with OpenAIServer(unknown_model) as server:
+    with OpenAIServer(unknown_model, shows_preflight=True) as server:
         assert "whether the address lacks a /v1" in refusal(build_lm("hosted_vllm/m", api_base=server.url))
 
 
@@ -115,7 +115,7 @@ def test_ollama_without_the_model_is_told_how_to_get_it() -> None:
 
 @pytest.mark.parametrize("kind", ["html", "close"])
 def test_what_is_no_server_of_language_models_is_told(kind: str) -> None:
-    with OpenAIServer(faults=FaultPlan(share=1.0, kinds=(kind,))) as server:
+    with OpenAIServer(shows_preflight=True, faults=FaultPlan(share=1.0, kinds=(kind,))) as server:
         said = refusal(build_lm("openai/m", api_base=server.api_base, api_key=SECRET))
         assert server.api_base in said
     assert "server of language models" in said
@@ -123,7 +123,7 @@ def test_what_is_no_server_of_language_models_is_told(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["429", "500", "503", "error body", "no choices", "null content", "empty"])
 def test_what_may_pass_is_no_reason_to_refuse(kind: str) -> None:
-    with OpenAIServer(faults=FaultPlan(share=1.0, kinds=(kind,)), retry_after="600") as server:
+    with OpenAIServer(shows_preflight=True, faults=FaultPlan(share=1.0, kinds=(kind,)), retry_after="600") as server:
         check_reachable([build_lm("openai/m", api_base=server.api_base, api_key=SECRET)])
         assert server.count == 1
 
@@ -140,7 +140,7 @@ def test_a_bad_request_is_an_answer() -> None:
     def refuse(messages: object, n: int, body: object) -> list[str]:
         raise HTTPFault(400, "max_tokens must be at least 16")
 
-    with OpenAIServer(refuse) as server:
+    with OpenAIServer(refuse, shows_preflight=True) as server:
         check_reachable([build_lm("openai/m", api_base=server.api_base, api_key=SECRET)])
 
 
@@ -151,7 +151,7 @@ def test_a_server_without_a_key_is_asked_for_its_models_only() -> None:
 
 
 def test_each_model_is_asked_once_for_one_token() -> None:
-    with OpenAIServer() as server:
+    with OpenAIServer(shows_preflight=True) as server:
         roles = build_roles("openai/m", utility_lm="openai/judge", api_base=server.api_base, api_key=SECRET)
         check_reachable([roles.task, roles.consistency, roles.utility])
         assert sorted((call.body["model"], call.body["max_tokens"], call.n) for call in server.calls) == [

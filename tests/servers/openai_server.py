@@ -118,6 +118,7 @@ class OpenAIServer:
         probability: Callable[[str], float] | None = None,
         retry_after: str = "0",
         usage: dict[str, Any] | None = None,
+        shows_preflight: bool = False,
     ) -> None:
         """Set up the server without starting it.
 
@@ -132,8 +133,10 @@ class OpenAIServer:
                 space before it) to its probability.
             retry_after: The header of that name with 429 and 503.
             usage: What it reports instead of the tokens that it counts.
+            shows_preflight: Whether the request that a command sends before its first question, for one token, is one
+                like any other. It is answered by itself otherwise, and is in no count.
         """
-        self.retry_after, self.usage = retry_after, usage
+        self.retry_after, self.usage, self.shows_preflight = retry_after, usage, shows_preflight
         self.probability = probability
         self.reply: Reply = reply or (lambda messages, n, body: ["ok"] * n)
         self.latency = latency
@@ -275,7 +278,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(404, "no such page")
             return
         authorization = self.headers.get("Authorization")
-        call = owner.open_call(json.loads(raw), authorization)
+        body = json.loads(raw)
+        if body.get("max_tokens") == 1 and owner.api_key is None and not owner.shows_preflight:
+            self._send(200, _completion(RecordedCall(body, time.monotonic(), texts=["Hello"]), "length"))
+            return
+        call = owner.open_call(body, authorization)
         try:
             if owner.api_key is not None and authorization != f"Bearer {owner.api_key}":
                 call.status = 401
