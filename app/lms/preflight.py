@@ -256,6 +256,8 @@ class _Asked(_Server):
         return problem
 
     async def _completion_error(self) -> Exception | None:
+        from dspy.utils.exceptions import LMError
+
         from keqa.lms.faults import known
 
         limit = "max_completion_tokens" if "max_completion_tokens" in self.lm.kwargs else "max_tokens"
@@ -266,7 +268,7 @@ class _Asked(_Server):
                 model=self.lm.model, messages=[{"role": "user", "content": "Hello"}], **settings
             )
         except Exception as error:
-            raised = self.lm._wrap_litellm_exception(error)
+            raised: LMError = self.lm._wrap_litellm_exception(error)
             raised.__cause__ = error
             return known(raised, self.lm.model)
         return None

@@ -90,7 +90,7 @@ class ServedLM(dspy.LM):
             wait=pause,
             reraise=True,
         )
-        replies = await attempts(self._attempt, prompt, messages, kwargs)
+        replies: Any = await attempts(self._attempt, prompt, messages, kwargs)
         asked = kwargs.get("n", self.kwargs.get("n")) or 1
         if isinstance(replies, list) and len(replies) < asked:
             self._learnt.ignores_n = True
