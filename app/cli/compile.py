@@ -194,7 +194,6 @@ def compile_command(
         retriever = open_retriever(index, lm)
         roles: Roles = build_roles(lm or "keqa/tiny", consistency_lm, utility_lm, **servers)
         reflecting = None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base)
-        check_roles(roles, *([] if reflecting is None else [reflecting]))
         with CachingRetriever(retriever, place / "retrievals.sqlite") as searched:
             compiled = compile_program(
                 make(spec, Parts(searched, roles, settings, own={**own, **own_of(lm)})),
@@ -203,6 +202,7 @@ def compile_command(
                 folder=place,
                 progress=bars.tell,
                 optimizer=optimizer,
+                before_first=lambda: check_roles(roles, *([] if reflecting is None else [reflecting])),
                 reflection_lm=reflecting,
                 budget=int(budget) if budget.isdecimal() else budget,
                 demos=demos,

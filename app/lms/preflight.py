@@ -270,7 +270,8 @@ class _Asked(_Server):
         except Exception as error:
             raised: LMError = self.lm._wrap_litellm_exception(error)
             raised.__cause__ = error
-            return known(raised, self.lm.model)
+            told: LMError = known(raised, self.lm.model)
+            return told
         return None
 
     async def _told(self, error: Exception) -> str | None:
