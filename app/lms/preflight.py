@@ -256,8 +256,6 @@ class _Asked(_Server):
         return problem
 
     async def _completion_error(self) -> Exception | None:
-        from dspy.utils.exceptions import LMError
-
         from keqa.lms.faults import known
 
         limit = "max_completion_tokens" if "max_completion_tokens" in self.lm.kwargs else "max_tokens"
@@ -268,9 +266,9 @@ class _Asked(_Server):
                 model=self.lm.model, messages=[{"role": "user", "content": "Hello"}], **settings
             )
         except Exception as error:
-            raised: LMError = self.lm._wrap_litellm_exception(error)
+            raised = self.lm._wrap_litellm_exception(error)
             raised.__cause__ = error
-            told: LMError = known(raised, self.lm.model)
+            told: Exception = known(raised, self.lm.model)
             return told
         return None
 
