@@ -10,6 +10,7 @@ __all__ = [
     "MissingExtraError",
     "RetrievalError",
     "StageError",
+    "StoppedError",
     "StorageError",
 ]
 
@@ -58,6 +59,10 @@ class MissingExtraError(KeqaError):
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:
         """Rebuild from the arguments, not from the message, when an error crosses a process."""
         return (type(self), (self.extra, self.what, self.also))
+
+
+class StoppedError(KeqaError):
+    """Too many questions failed for a reason that may pass, so no more are asked; what was finished is kept."""
 
 
 class RetrievalError(KeqaError):

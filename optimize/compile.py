@@ -12,6 +12,7 @@ Every question that is finished is on disk at once, so a run that was killed goe
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +88,7 @@ def compile_program(
     out: str | Path | None = None,
     metric: Correctness = f1,
     progress: Progress = silent,
+    before_first: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> Compiled[P]:
     """Tune every prompt and setting of a program on question-answer pairs. Exported as ``keqa.compile``.
@@ -102,6 +104,8 @@ def compile_program(
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
         metric: Correctness of an answer.
         progress: See `keqa.optimize.traces.Progress`.
+        before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
+            the compilation.
         **options: See `keqa.optimize.options.Options`: `optimizer`, `cost_per_retrieval` and more.
 
     Returns:
@@ -123,6 +127,7 @@ def compile_program(
         raise ConfigurationError(f"keqa.compile: {error}") from error
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
+    before_first()
     fingerprint = compilation_fingerprint(program, metric)
     sources = sources_of(program, parts, chosen, metric)
     if out is not None:

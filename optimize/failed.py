@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from keqa.errors import KeqaError, StageError
+from keqa.errors import StageError, StoppedError
 from keqa.programs.failures import may_pass
 from keqa.programs.records import QuestionRecord
 
@@ -20,10 +20,6 @@ _FEW = 2
 """So many failures are no ground to stop, unless they are most of a whole step."""
 _ON_END = 8
 """So many questions in succession that fail end a step whose length is not known."""
-
-
-class StoppedError(KeqaError):
-    """Most questions of a step failed for a reason that may pass; what was finished before is kept."""
 
 
 @dataclass(frozen=True)

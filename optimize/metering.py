@@ -11,6 +11,7 @@ from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.optimize.journal import Journal
 from keqa.optimize.report import Spending
+from keqa.programs.listening import token_count
 
 __all__ = ["Meter"]
 
@@ -47,13 +48,17 @@ class Meter(UsageTracker):
         """Count a request; DSPy reports none for an answer from its cache."""
         with self._lock:
             self._calls += 1
-            self._read += usage_entry.get("prompt_tokens") or 0
-            self._written += usage_entry.get("completion_tokens") or 0
+            self._read += token_count(usage_entry.get("prompt_tokens"))
+            self._written += token_count(usage_entry.get("completion_tokens"))
             due = self._calls % _EVERY == 0
         if due:
             self.keep()
         if self._parent is not None:
             self._parent.add_usage(lm, usage_entry)
+
+    def add_failed(self) -> None:
+        """Count a request that was sent and got no reply that tells of its usage."""
+        self.add_usage("", {})
 
     @property
     def spent(self) -> Spending:

@@ -170,10 +170,10 @@ class Examination(Stage):
             return
         start = len(found.draws)
         texts = await self._draw_at_once(session, found, count) if count > 1 and self._takes_many() else None
-        if texts is None:
-            found.draws += await session.gather([self._draw_one(session, found, start + i) for i in range(count)])
-        else:
-            found.draws += [Draw(text) for text in texts]
+        found.draws += [Draw(text) for text in texts or ()]
+        # A server may give fewer replies than it was asked for, or one alone.
+        missing = range(len(found.draws), start + count)
+        found.draws += await session.gather([self._draw_one(session, found, place) for place in missing])
         await self._place(session, found, start)
 
     def _takes_many(self) -> bool:
@@ -183,7 +183,10 @@ class Examination(Stage):
         return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
 
     async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[str] | None:
-        """Draw with one request; None where a reply could not be used, and each has to be drawn by itself."""
+        """Draw with one request; None where a reply could not be used, and each has to be drawn by itself.
+
+        There are fewer texts than were asked for where the server gives fewer.
+        """
         config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
         try:
             prediction = await self._sampled(session, found, config)
@@ -196,10 +199,8 @@ class Examination(Stage):
             self._note_failed(session, found, error, f"counted as {count} samples without a vote")
             found.draws += [Draw(error=error.cause) for _ in range(count)]
             return []
-        texts = [text_of(answer) for answer in prediction.completions.answer]
-        if len(texts) != count:
-            return None
-        self._keep_probabilities(found, prediction, len(found.draws), count)
+        texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
+        self._keep_probabilities(found, prediction, len(found.draws), len(texts))
         return texts
 
     async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:

@@ -25,7 +25,7 @@ class Event:
         started: Clock at the start.
         seconds: How long it took.
         failed: Whether it gave no usable result.
-        calls: Requests that reached the language model; 0 where the cache answered.
+        calls: Requests that were sent to the language model, each attempt by itself; 0 where the cache answered.
         samples: Replies drawn, now or when a cache learnt them; see `keqa.programs.records.RoleCost`.
         saved: Of a search that a cache answered, how long it took when it was made; None where it was made now.
         prompt_tokens: As reported.

@@ -13,11 +13,14 @@ from dspy.utils.usage_tracker import UsageTracker
 from keqa.programs.call_errors import CallError
 from keqa.signatures.markers import is_completed
 
-__all__ = ["Listener", "Meter", "listened"]
+__all__ = ["Listener", "Meter", "listened", "token_count"]
+
+_MOST_TOKENS = 100_000_000
+"""More than any one request takes; what a server reports beyond that is no count."""
 
 
 class Meter(UsageTracker):
-    """Counts the requests that reached the language model; DSPy reports none for an answer from its cache."""
+    """Counts the requests that were sent to the language model; DSPy reports none for an answer from its cache."""
 
     def __init__(self, parent: UsageTracker | None) -> None:
         super().__init__()
@@ -27,10 +30,16 @@ class Meter(UsageTracker):
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a request, here and where the usage is told further."""
         self.calls += 1
-        self.prompt += usage_entry.get("prompt_tokens") or 0
-        self.completion += usage_entry.get("completion_tokens") or 0
+        self._add_tokens(usage_entry)
         if self.parent is not None:
             self.parent.add_usage(lm, usage_entry)
+
+    def add_failed(self) -> None:
+        """Count a request that was sent and got no reply that tells of its usage."""
+        self.calls += 1
+        add = getattr(self.parent, "add_failed", None)
+        if add is not None:
+            add()
 
     def add_samples(self, count: int) -> None:
         """Count the replies of a request, whoever gave them."""
@@ -40,10 +49,23 @@ class Meter(UsageTracker):
 
     def add_replayed(self, usage_entry: dict[str, Any]) -> None:
         """Count the tokens of a call that a run's cache answers: the answer takes them, whoever has paid for them."""
-        self.prompt += usage_entry.get("prompt_tokens") or 0
-        self.completion += usage_entry.get("completion_tokens") or 0
+        self._add_tokens(usage_entry)
         if isinstance(self.parent, Meter):
             self.parent.add_replayed(usage_entry)
+
+    def _add_tokens(self, usage_entry: dict[str, Any]) -> None:
+        self.prompt += token_count(usage_entry.get("prompt_tokens"))
+        self.completion += token_count(usage_entry.get("completion_tokens"))
+
+
+def token_count(reported: Any) -> int:
+    """A number of tokens that a server reports; 0 for what can be none.
+
+    Args:
+        reported: Anything.
+    """
+    is_count = isinstance(reported, int) and not isinstance(reported, bool) and 0 <= reported <= _MOST_TOKENS
+    return reported if is_count else 0
 
 
 class Listener:

@@ -171,8 +171,8 @@ class RoleCost(Record):
     """What one role of language model cost.
 
     Attributes:
-        calls: Requests that reached the language model, failed ones included. One request for n samples is one call;
-            a retry inside the client is not seen.
+        calls: Requests that were sent to the language model, failed ones and further attempts included. One request for
+            n samples is one call.
         cached: Requests answered by DSPy's cache; they cost nothing.
         samples: Replies that were drawn, or asked for where none came; those of the cache included. It is this that the
             papers call LM calls: one request for n samples is n of them. Records of a version that did not count them

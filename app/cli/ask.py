@@ -155,19 +155,20 @@ def ask(
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
+        from keqa.cli.preflight import check_listening, check_roles
+
+        servers = {
+            "api_base": api_base,
+            "consistency_api_base": consistency_api_base,
+            "utility_api_base": utility_api_base,
+        }
+        check_listening(lm, consistency_lm, utility_lm, **servers)
         retriever = open_retriever(index, lm)
         from keqa.lms import build_roles
 
-        roles = build_roles(
-            lm or "keqa/tiny",
-            consistency_lm,
-            utility_lm,
-            api_base=api_base,
-            consistency_api_base=consistency_api_base,
-            utility_api_base=utility_api_base,
-            cache=not no_cache,
-        )
+        roles = build_roles(lm or "keqa/tiny", consistency_lm, utility_lm, cache=not no_cache, **servers)
         asked = _program(program, retriever, roles, given, embedder)
+        check_roles(roles)
         record, error = _answer(asked, text, kind, choice or [])
     from keqa.redaction import record_without_keys
 

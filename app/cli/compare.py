@@ -14,7 +14,7 @@ from keqa.errors import InputError
 __all__ = ["compare"]
 
 LEFT_OUT = 1
-"""Exit code of a comparison that a method was left out of."""
+"""Exit code of a comparison that a method was left out of, or in which one answered no question."""
 
 
 @with_run_options
@@ -45,11 +45,12 @@ def compare(
     the language model that ships speaks English only, and rephrased questions are all that is compared.
 
     A method whose language model gives no token probabilities, though it needs them, is told and left out. Exit code: 0
-    where every method was asked, 1 where one was left out, 2 something to put right first.
+    where every method was asked, 1 where one was left out or answered no question, 2 something to put right first, such
+    as a server that is away.
     """
     from keqa.cli.console import results, status
     from keqa.cli.run_table import figures, run_table, told_failures
-    from keqa.cli.running import Asking, rows_of
+    from keqa.cli.running import Asking, none_answered, rows_of
     from keqa.reports.brief import read_brief
     from keqa.runs.methods import parse_spec
     from keqa.runs.programs import check_programs
@@ -60,7 +61,7 @@ def compare(
         specs = [parse_spec(method) for method in methods]
         check_programs(specs, options.program)
         rows = rows_of(specs, Asking.of(options), leave_out=True)
-        left_out = len(rows) < len(specs)
+        left_out = len(rows) < len(specs) or none_answered(rows)
         if not rows:
             raise typer.Exit(LEFT_OUT)
         files = [row.path for row in rows]

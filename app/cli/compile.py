@@ -148,7 +148,7 @@ def compile_command(
     from keqa.cli.bars import Bars
     from keqa.cli.compile_given import method_of, questions_of, retrieves
     from keqa.cli.console import results
-    from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
+    from keqa.cli.given import open_retriever, refuse_empty, refuse_stray_addresses, settings_of
 
     settings = settings_of(
         tries=tries,
@@ -161,6 +161,7 @@ def compile_command(
     )
     spec = method_of(method, settings)
     refuse_stray_addresses(lm, consistency_lm, consistency_api_base, utility_lm, utility_api_base, api_base)
+    refuse_empty("--reflection-lm", reflection_lm)
     if testbed == (train is not None):
         raise InputError("give either a file of question-answer pairs or --testbed")
     if train is not None and index is None and lm is not None and retrieves(spec):
@@ -179,6 +180,7 @@ def compile_command(
     trainset, valset, problems, own = questions_of(train, val, limit, val_limit)
     place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
+        from keqa.cli.preflight import check_listening, check_roles
         from keqa.compiled import check_apart, check_place
         from keqa.folders import check_writable
         from keqa.lms import build_lm, build_roles
@@ -189,15 +191,15 @@ def compile_command(
         check_place(out)
         check_writable(place, "--work")
         check_apart(out, place)
+        servers = {
+            "api_base": api_base,
+            "consistency_api_base": consistency_api_base,
+            "utility_api_base": utility_api_base,
+        }
+        check_listening(lm, consistency_lm, utility_lm, **servers)
         retriever = open_retriever(index, lm)
-        roles: Roles = build_roles(
-            lm or "keqa/tiny",
-            consistency_lm,
-            utility_lm,
-            api_base=api_base,
-            consistency_api_base=consistency_api_base,
-            utility_api_base=utility_api_base,
-        )
+        roles: Roles = build_roles(lm or "keqa/tiny", consistency_lm, utility_lm, **servers)
+        reflecting = None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base)
         with CachingRetriever(retriever, place / "retrievals.sqlite") as searched:
             compiled = compile_program(
                 make(spec, Parts(searched, roles, settings, own={**own, **own_of(lm)})),
@@ -207,7 +209,8 @@ def compile_command(
                 out=None if force else out,
                 progress=bars.tell,
                 optimizer=optimizer,
-                reflection_lm=None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base),
+                before_first=lambda: check_roles(roles, *([] if reflecting is None else [reflecting])),
+                reflection_lm=reflecting,
                 budget=int(budget) if budget.isdecimal() else budget,
                 demos=demos,
                 judge_demos=judge_demos,

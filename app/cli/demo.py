@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
+UNANSWERED = 1
+"""Exit code of a demonstration in which a method answered no question."""
+
 
 def demo(
     questions: Annotated[int, typer.Option(min=2, help="Test questions of the testbed.")] = 60,
@@ -25,19 +28,28 @@ def demo(
     """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
 
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
-    come with the package.
+    come with the package. Exit code: 0, or 1 where a method answered no question.
     """
     from rich.progress import Progress
 
-    from keqa.cli.console import results, status
-    from keqa.demo import COMPILED, run_demo
+    from keqa.cli.console import status
+    from keqa.demo import run_demo
 
     with Progress(console=status(), transient=True) as bar:
         loading = bar.add_task("loading the language model", total=None)
         result = run_demo(questions, _Advance(bar, loading, questions))
     if as_json:
         typer.echo(json.dumps(_figures(result), indent=2))
-        return
+    else:
+        _show(result)
+    if any(row.failed == result.questions for row in result.rows):
+        raise typer.Exit(UNANSWERED)
+
+
+def _show(result: DemoResult) -> None:
+    from keqa.cli.console import results
+    from keqa.demo import COMPILED
+
     console = results()
     console.print(_table(result))
     console.print(

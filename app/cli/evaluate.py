@@ -12,6 +12,9 @@ from keqa.cli.run_options import RunOptions, with_run_options
 
 __all__ = ["evaluate"]
 
+UNANSWERED = 1
+"""Exit code of a run in which no question was answered."""
+
 
 @with_run_options
 def evaluate(
@@ -31,10 +34,13 @@ def evaluate(
 
     The line is there when its question ends: the same command goes on after a kill and asks nothing twice. A question
     that fails is kept apart from a wrong answer. Several methods, side by side: keqa compare.
+
+    Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
+    server that is away.
     """
     from keqa.cli.console import results, status
     from keqa.cli.run_table import figures, run_table, told_failures
-    from keqa.cli.running import Asking, rows_of
+    from keqa.cli.running import Asking, none_answered, rows_of
     from keqa.runs.methods import parse_spec
     from keqa.runs.programs import check_programs
 
@@ -44,8 +50,10 @@ def evaluate(
     rows = rows_of([spec], Asking.of(options))
     if options.as_json:
         typer.echo(json.dumps(figures(rows)[0], indent=2))
-        return
-    results().print(run_table(rows))
-    for line in told_failures(rows):
-        status().print(line, style="yellow", markup=False, soft_wrap=True)
-    results().print(f"Each question in full: {rows[0].path}", markup=False, soft_wrap=True)
+    else:
+        results().print(run_table(rows))
+        for line in told_failures(rows):
+            status().print(line, style="yellow", markup=False, soft_wrap=True)
+        results().print(f"Each question in full: {rows[0].path}", markup=False, soft_wrap=True)
+    if none_answered(rows):
+        raise typer.Exit(UNANSWERED)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from keqa.retrievers import Index
 
-__all__ = ["open_retriever", "refuse_stray_addresses", "settings_of", "share_of"]
+__all__ = ["open_retriever", "refuse_empty", "refuse_stray_addresses", "settings_of", "share_of"]
 
 
 def share_of(text: str) -> Fraction:
@@ -62,15 +62,35 @@ def refuse_stray_addresses(
     utility_api_base: str | None,
     api_base: str | None,
 ) -> None:
-    """An address without its model would be ignored in silence; say so instead."""
+    """An address without its model would be ignored in silence; say so instead, and of an empty one as well.
+
+    Raises:
+        InputError: An address stands without its model, or one of them is empty, as a variable that is not set is.
+    """
     pairs = (
         ("api-base", api_base, "lm", lm),
         ("consistency-api-base", consistency_api_base, "consistency-lm", consistency_lm),
         ("utility-api-base", utility_api_base, "utility-lm", utility_lm),
     )
     for address_flag, address, model_flag, model in pairs:
+        refuse_empty(f"--{model_flag}", model)
+        refuse_empty(f"--{address_flag}", address)
         if address is not None and model is None:
             raise InputError(f"--{address_flag} needs --{model_flag}: the model that this server serves")
+
+
+def refuse_empty(flag: str, value: str | None) -> None:
+    """Refuse an option that was given and holds nothing: its default would be taken for it in silence.
+
+    Args:
+        flag: The option.
+        value: What it was given; None where it was not.
+
+    Raises:
+        InputError: It is empty.
+    """
+    if value is not None and not value.strip():
+        raise InputError(f"{flag} is empty: give it a value, or leave it out")
 
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
@@ -84,12 +104,13 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
     Raises:
         ConfigurationError: The language model that ships with KEQA cannot read this index.
         MissingExtraError: A package is missing that the engine needs.
-        InputError: The address is none.
+        InputError: The address is none, or empty.
         RetrievalError: The index cannot be opened.
     """
     from keqa.encyclopedia import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
     from keqa.retrievers import HybridRetriever, open_index
 
+    refuse_empty("--index", index)
     if index is None and engine == "dense":
         return open_dense_encyclopedia()
     if index is None and engine == "hybrid":

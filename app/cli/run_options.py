@@ -61,6 +61,14 @@ class RunOptions:
         ),
     ] = False
     in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_RUN)] = 8
+    stop_after_outages: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Stop after so many questions in succession that failed for a reason that may pass; 0: never.",
+            rich_help_panel=_RUN,
+        ),
+    ] = 10
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False
     index: Annotated[
         str | None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from keqa.runs.questions import Questions
     from keqa.runs.tally import Tally
 
-__all__ = ["Asking", "Models", "questions_of", "rows_of", "settings_of"]
+__all__ = ["Asking", "Models", "none_answered", "questions_of", "rows_of", "settings_of"]
 
 _TOLD = 5
 
@@ -51,6 +51,7 @@ class Asking:
         retry_failed: Ask failed and impaired questions again.
         cached: Whether calls are shared by the runs of the folder.
         engine: What searches the testbed's encyclopedia.
+        stop_after_outages: See `keqa.runs.runner.evaluate`.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
     """
 
@@ -64,6 +65,7 @@ class Asking:
     retry_failed: bool = False
     cached: bool = True
     engine: str | None = None
+    stop_after_outages: int = 10
     embedder: str | None = None
 
     @classmethod
@@ -91,6 +93,7 @@ class Asking:
             options.retry_failed,
             not options.no_cache,
             options.retriever,
+            options.stop_after_outages,
             options.embedder,
         )
 
@@ -147,11 +150,13 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
 
     Raises:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
-        ConfigurationError: A key, model or setting is wrong.
+        ConfigurationError: A key, model or setting is wrong, or a server cannot be asked.
+        StoppedError: Too many questions in succession failed.
     """
     from keqa.cli.bars import Bars
     from keqa.cli.given import open_retriever, refuse_stray_addresses
     from keqa.cli.invocation import invocation
+    from keqa.cli.preflight import check_once
     from keqa.runs.methods import takes
 
     known = set().union(*(takes(spec.method) for spec in specs))
@@ -194,6 +199,8 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
                 retry_failed=asking.retry_failed,
                 progress=lambda label, tally: bars.tell(label, tally.done, tally.questions, standing(tally)),
                 left_out=(lambda spec, error: bars.say(f"{spec.label} is left out: {error}")) if leave_out else None,
+                stop_after_outages=asking.stop_after_outages,
+                before_first=check_once(roles),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
 
@@ -203,6 +210,11 @@ def _searching(retriever: Index, asking: Asking) -> AbstractContextManager[Retri
     from keqa.retrievers import CachingRetriever
 
     return CachingRetriever(retriever, asking.folder / "retrievals.sqlite") if asking.cached else nullcontext(retriever)
+
+
+def none_answered(rows: Sequence[Row]) -> bool:
+    """Whether some method answered none of its questions: its figures are those of an outage."""
+    return any(row.tally.done and row.tally.failed == row.tally.done for row in rows)
 
 
 def standing(tally: Tally) -> str:

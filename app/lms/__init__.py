@@ -3,6 +3,7 @@
 from keqa.lms.adapter import PatientChatAdapter, adapter
 from keqa.lms.build import Roles, address_for, build_lm, build_roles, check_model
 from keqa.lms.discover import Suggestion, suggestions
+from keqa.lms.preflight import check_reachable
 from keqa.lms.served import ServedLM, supports_n
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "build_lm",
     "build_roles",
     "check_model",
+    "check_reachable",
     "suggestions",
     "supports_n",
 ]

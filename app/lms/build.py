@@ -64,8 +64,9 @@ def build_lm(
         api_key: Instead of the provider's environment variable.
         temperature: For calls that do not say.
         max_tokens: For calls that do not say; by default 256 in this process, 1024 elsewhere.
-        timeout: Seconds for one attempt; for LiteLLM strings only.
-        num_retries: Attempts after the first, for errors that may pass.
+        timeout: Seconds for one attempt until its reply is whole, however slowly it comes; for LiteLLM strings only.
+        num_retries: Attempts after the first, for errors that may pass. A server that asks to wait (Retry-After) is
+            given what it asks for, up to `keqa.lms.faults.LONGEST_WAIT` seconds; beyond them the call fails at once.
         cache: Whether DSPy may answer from its cache.
         **kwargs: Passed on to the LM with each call.
 
@@ -175,7 +176,8 @@ def build_roles(
             built[model, base] = build_lm(model, api_base=base, **kwargs)
         return built[model, base]
 
-    judge, picker = consistency_lm or lm, utility_lm or lm
+    judge = lm if consistency_lm is None else consistency_lm
+    picker = lm if utility_lm is None else utility_lm
     return Roles(
         task=make(lm, api_base),
         consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),

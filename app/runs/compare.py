@@ -22,7 +22,7 @@ from keqa.runs.matching import NoRatioError, check_matches, forget_other_match, 
 from keqa.runs.methods import Spec
 from keqa.runs.programs import served_by
 from keqa.runs.questions import Questions
-from keqa.runs.runner import evaluate
+from keqa.runs.runner import STOP_AFTER_OUTAGES, evaluate
 from keqa.runs.tally import Tally
 
 __all__ = ["Row", "compare", "run_path"]
@@ -70,6 +70,8 @@ def compare(
     retry_failed: bool = False,
     progress: Callable[[str, Tally], None] = lambda label, tally: None,
     left_out: Callable[[Spec, ConfigurationError], None] | None = None,
+    stop_after_outages: int = STOP_AFTER_OUTAGES,
+    before_first: Callable[[], None] = lambda: None,
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.runs.runner.evaluate`.
 
@@ -91,6 +93,9 @@ def compare(
         left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
             no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
             where this is None.
+        stop_after_outages: So many questions in succession that fail for a reason that may pass end it; 0 for none.
+        before_first: Called before each method's first question; what it raises ends the comparison, and a run file
+            that tells of no question is taken away.
 
     Yields:
         The methods as they end.
@@ -99,6 +104,7 @@ def compare(
         InputError: Two methods have one label, a random gate names no run to match, or a run file is that of another
             run.
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
+        StoppedError: Too many questions in succession failed; see `stop_after_outages`.
     """
     places = _places(specs, folder)
     own, parts = parts, _shared(specs, questions, parts, cache, retry_failed)
@@ -132,6 +138,8 @@ def compare(
             retry_failed=retry_failed,
             cache=cache,
             progress=lambda tally: progress(spec.label, tally),
+            stop_after_outages=stop_after_outages,
+            before_first=before_first,
         )
         return Row(spec, path, tally)
 
@@ -142,9 +150,9 @@ def compare(
                 programs[spec.label] = make(spec, replace(parts, matched=matched_gate(spec, ended, places)))
             row = run(spec, programs[spec.label])
         except ConfigurationError as error:
+            forget_unasked(places[spec.label])
             if not (_tells_no_probabilities(error) or isinstance(error, NoRatioError)):
                 raise
-            forget_unasked(places[spec.label])
             if left_out is None:
                 raise
             left_out(spec, error)

@@ -14,7 +14,8 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.errors import InputError
+from keqa.errors import InputError, StoppedError
+from keqa.programs.failures import may_pass
 from keqa.programs.program import Program
 from keqa.runs.anew import anew, dspys_own
 from keqa.runs.asking import ask
@@ -26,9 +27,12 @@ from keqa.runs.tally import Tally
 if TYPE_CHECKING:
     from keqa.runs.cache import CallCache
 
-__all__ = ["evaluate"]
+__all__ = ["STOP_AFTER_OUTAGES", "evaluate"]
 
 Progress = Callable[[Tally], None]
+
+STOP_AFTER_OUTAGES = 10
+"""So many questions in succession that fail for a reason that may pass end a run, unless it is told otherwise."""
 
 _HISTORY = 64
 
@@ -51,6 +55,8 @@ def evaluate(
     retry_failed: bool = False,
     cache: CallCache | None = None,
     progress: Progress = lambda tally: None,
+    stop_after_outages: int = STOP_AFTER_OUTAGES,
+    before_first: Callable[[], None] = lambda: None,
 ) -> Tally:
     """Ask a program questions and keep one line a question in a run file.
 
@@ -80,6 +86,9 @@ def evaluate(
             ones, for it may hold the reply that they failed with.
         cache: Answers calls that were made before; DSPy's own where None.
         progress: Called after each question, one call at a time.
+        stop_after_outages: Ask nothing more where so many questions in succession failed for a reason that may pass,
+            such as a server that is away; 0 asks all of them. What is in work then still ends and is kept.
+        before_first: Called before the first question that is asked; what it raises ends the run.
 
     Returns:
         The sums over all lines of the file. `keqa.runs.reading.read_run` reads the lines.
@@ -88,6 +97,7 @@ def evaluate(
         InputError: A question cannot be used, two have one id, or the file is that of another run.
         ConfigurationError: A key, model or setting is wrong, which no question would escape. What was answered by then
             is kept.
+        StoppedError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
     """
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
@@ -113,18 +123,76 @@ def evaluate(
     tally = Tally(len(asked))
     with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
         del asked
+        outage = _Outage(stop_after_outages)
         waiting = (
             (example, kind, file.again(example.id)) for example, kind in _questions(items) if example.id not in file
         )
+        asking = _checked(waiting, before_first)
         with dspys_own() if cache is None else cache.installed(), _flat_memory():
-            for line in _answered(program, waiting, in_flight):
+            for line in _answered(program, outage.until(asking), in_flight):
                 file.add(line)
+                outage.count(line)
                 tally.add(line)
                 tally.asked += 1
                 progress(tally)
                 del GLOBAL_HISTORY[:-_HISTORY]
+        outage.refuse(tally)
         file.finish()
     return tally
+
+
+def _checked(
+    waiting: Iterator[tuple[Example, str, bool]], before_first: Callable[[], None]
+) -> Iterator[tuple[Example, str, bool]]:
+    for place, question in enumerate(waiting):
+        if place == 0:
+            before_first()
+        yield question
+
+
+class _Outage:
+    """Counts questions in succession that failed for a reason that may pass, and ends a run by them."""
+
+    def __init__(self, most: int) -> None:
+        """Set up.
+
+        Args:
+            most: So many end it; 0 for none.
+        """
+        if most < 0:
+            raise InputError(f"stop_after_outages must be at least 0, not {most}")
+        self._most, self._run, self._cause = most, 0, ""
+
+    @property
+    def _over(self) -> bool:
+        return bool(self._cause)
+
+    def until(self, waiting: Iterator[tuple[Example, str, bool]]) -> Iterator[tuple[Example, str, bool]]:
+        """The questions, until there were too many failures."""
+        while not self._over and (question := next(waiting, None)) is not None:
+            yield question
+
+    def count(self, line: RunLine) -> None:
+        """Count a question that has ended."""
+        if line.error is None or not may_pass(line.error.cause):
+            self._run = 0
+            return
+        self._run += 1
+        if self._most and self._run >= self._most:
+            self._cause = self._cause or f"{line.error.cause}: {line.error.message}"
+
+    def refuse(self, tally: Tally) -> None:
+        """Say how to resume.
+
+        Raises:
+            StoppedError: There were too many failures, and not all was asked.
+        """
+        if self._over and tally.done < tally.questions:
+            raise StoppedError(
+                f"stopped, for {self._most} questions in succession failed for a reason that may pass ({self._cause}). "
+                f"{tally.done} of {tally.questions} questions were asked, and what was answered is kept: once the "
+                "cause is gone, run the same command with --retry-failed"
+            )
 
 
 def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -30,12 +32,17 @@ _CONNECTION = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 # What OpenSSL says of an answer that is no TLS, in its versions.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER")
 _RETRIES = 4
+_CONNECT_SECONDS = 3.0
+_NOT_ASKED = "the cluster could not be asked for its version"
 # Whoever answers so is busy, or stands before a node that is gone.
 _PASSING = (429, 502, 503, 504)
 
 
 def connect(address: Address) -> Elasticsearch:
     """Connect to a cluster and make sure that the client and the server understand each other.
+
+    A cluster of which no node accepts a connection is refused within seconds; one that answers slowly, or fails later,
+    is given the client's own patience.
 
     Raises:
         ConfigurationError: Credentials, certificate or version do not fit, or the environment holds no usable timeout.
@@ -55,7 +62,8 @@ def connect(address: Address) -> Elasticsearch:
         **credentials(),
         **trust(address),
     )
-    with server_errors(address, "the cluster could not be asked for its version"):
+    _check_listening(address)
+    with server_errors(address, _NOT_ASKED):
         try:
             version = str(client.info()["version"]["number"])
         except AuthorizationException:
@@ -63,6 +71,30 @@ def connect(address: Address) -> Elasticsearch:
             return client
         _check_version(version, __version__, address)
     return client
+
+
+def _check_listening(address: Address) -> None:
+    """Make sure that some node accepts connections, which the client would try several times over for each.
+
+    Raises:
+        RetrievalError: None does.
+    """
+    with ThreadPoolExecutor(len(address.nodes)) as pool:
+        problems = list(pool.map(_connection_problem, address.nodes))
+    if all(problems):
+        raise _unreachable(address, _NOT_ASKED, "; ".join(dict.fromkeys(problems)))
+
+
+def _connection_problem(node: tuple[str, int]) -> str:
+    """Why a node accepts no connection; empty where it does."""
+    host, port = node
+    try:
+        socket.create_connection((host.strip("[]"), port), timeout=_CONNECT_SECONDS).close()
+    except TimeoutError:
+        return f"no connection within {_CONNECT_SECONDS:g} seconds"
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
 
 
 def _check_version(server: str, client: tuple[int, ...], address: Address) -> None:
@@ -184,10 +216,14 @@ def _unreached(address: Address, what: str, error: TransportError) -> KeqaError:
         return RetrievalError(f"{what}: what answers at {address.cluster} does not speak as Elasticsearch does")
     if isinstance(error, ConnectionTimeout):
         return RetrievalError(f"{what}: {address.cluster} did not answer in time")
+    return _unreachable(address, what, _short(address, error))
+
+
+def _unreachable(address: Address, what: str, why: str) -> RetrievalError:
     hint = "" if address.scheme == "https" else "; where the cluster speaks TLS, write elasticsearch+https://"
     return RetrievalError(
-        f"{what}: {address.cluster} cannot be reached ({_short(address, error)}). Check the address, its port, "
-        f"and that the server runs{hint}"
+        f"{what}: {address.cluster} cannot be reached ({why}). Check the address, its port, and that the server "
+        f"runs{hint}"
     )
 
 

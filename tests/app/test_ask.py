@@ -253,5 +253,5 @@ def test_a_refused_key_is_told(keqa_command, own_index, monkeypatch):
     with OpenAIServer(api_key="right") as guarded:
         ended = keqa_command("ask", QUESTION, "--index", own_index, "--lm", "openai/x", "--api-base", guarded.api_base)
     assert ended.code == 2
-    assert "Incorrect API key" in ended.err
+    assert "/v1 does not accept the key: check OPENAI_API_KEY" in ended.err
     assert "Traceback" not in ended.err

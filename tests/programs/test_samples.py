@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from servers.openai_server import FaultPlan, OpenAIServer, markers
+from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
+from keqa.errors import StageError
 from keqa.lms import build_lm
 from keqa.metrics.parsing import Parsed, parse_failures
 from keqa.programs import KEQA, CertaintyGate, VoteGate
@@ -64,7 +65,50 @@ def test_a_gate_that_reads_shared_draws_is_charged_all_tries(together):
 def test_a_server_that_ignores_n_has_drawn_one_reply(together):
     with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
         cost = program(api, cache=False)(QUIZ).record.cost
-    assert counted(cost) == ((5, 5, 5) if together else (4, 4, 4))
+    assert counted(cost) == (4, 4, 4)
+
+
+def test_a_server_that_ignores_n_wastes_one_request_and_not_one_a_quiz():
+    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
+        asked = program(api, cache=False)
+        for quiz in (QUIZ, "Capital of Norway today?", "Which city is the capital of Norway?"):
+            record = asked(quiz).record
+            assert [sample.text for sample in record.quizzes[0].samples] == ["Oslo"] * 4
+    assert [call.n for call in api.calls] == [4] + [1] * 11
+
+
+def test_what_a_server_gives_too_few_of_is_topped_up():
+    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, min(n, 3), body)) as api:
+        record = program(api, cache=False)(QUIZ).record
+    assert [sample.text for sample in record.quizzes[0].samples] == ["Oslo"] * 4
+    assert [call.n for call in api.calls] == [4, 1]
+
+
+def test_what_a_server_gives_too_many_of_is_left(together):
+    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, n + 2, body)) as api:
+        record = program(api, cache=False)(QUIZ).record
+    assert len(record.quizzes[0].samples) == 4
+
+
+@pytest.mark.parametrize("kind", BODY_FAULTS)
+def test_what_is_no_reply_is_an_outage_and_no_programming_error(kind):
+    with OpenAIServer(reply=oslo, faults=FaultPlan(share=1.0, kinds=(kind,))) as api:
+        asked = program(api, cache=False)
+        with pytest.raises(StageError) as caught:
+            asked(QUIZ)
+    assert caught.value.cause == "LMServerError"
+    assert {note.cause for note in caught.value.record.degradations} <= {"LMServerError"}
+
+
+def test_calls_are_those_that_arrived_and_tokens_are_no_less_than_none(monkeypatch):
+    monkeypatch.setattr("keqa.lms.faults._backoff", lambda state: 0.0)
+    plan = FaultPlan(share=0.7, kinds=("500", "no choices", "close", "429"), seed=1)
+    with OpenAIServer(reply=oslo, faults=plan, usage={"prompt_tokens": -9, "completion_tokens": -1}) as api:
+        asked = program(api, cache=False)
+        asked.set_lm(build_lm("openai/scripted", api_base=api.api_base, api_key="any", num_retries=12, cache=False))
+        costs = [asked(f"{QUIZ} ({number})").record.cost for number in range(4)]
+        assert sum(cost.calls for cost in costs) == api.count > len(costs) == api.count - api.faults_given.total()
+    assert all(role.prompt_tokens == 0 for cost in costs for role in cost.by_role.values())
 
 
 def test_tries_that_no_reply_came_for_count(together):

@@ -32,6 +32,10 @@ Reply = Callable[[list[dict[str, Any]], int, dict[str, Any]], Sequence[str]]
 FAULTS = ("429", "500", "hang", "close", "empty", "truncated", "markdown")
 TRANSPORT_FAULTS = FAULTS[:4]
 TEXT_FAULTS = FAULTS[4:]
+BODY_FAULTS = ("error body", "no choices", "null choices", "no message", "null content", "html", "nothing", "list")
+"""Status 200 with what is no reply."""
+FURTHER_FAULTS = (*BODY_FAULTS, "503", "drip")
+"""Others, which a plan names by itself."""
 
 
 def markers(**fields: object) -> str:
@@ -46,7 +50,7 @@ class FaultPlan:
 
     Attributes:
         share: From 0 to 1.
-        kinds: Some of `FAULTS`.
+        kinds: Some of `FAULTS` and `FURTHER_FAULTS`.
         seed: Another seed lets other calls fail.
         only: Where given, only calls whose body it accepts may fail.
     """
@@ -57,9 +61,9 @@ class FaultPlan:
     only: Callable[[dict[str, Any]], bool] | None = None
 
     def __post_init__(self) -> None:
-        unknown = set(self.kinds) - set(FAULTS)
+        unknown = set(self.kinds) - set(FAULTS) - set(FURTHER_FAULTS)
         if unknown:
-            raise ValueError(f"unknown faults {sorted(unknown)}; known: {FAULTS}")
+            raise ValueError(f"unknown faults {sorted(unknown)}; known: {(*FAULTS, *FURTHER_FAULTS)}")
 
     def draw(self, key: str, attempt: int, body: dict[str, Any]) -> str | None:
         """The fault of this call, or None."""
@@ -112,6 +116,9 @@ class OpenAIServer:
         api_key: str | None = None,
         models: Sequence[str] = ("scripted",),
         probability: Callable[[str], float] | None = None,
+        retry_after: str = "0",
+        usage: dict[str, Any] | None = None,
+        shows_preflight: bool = False,
     ) -> None:
         """Set up the server without starting it.
 
@@ -124,7 +131,12 @@ class OpenAIServer:
             models: What ``/v1/models`` and Ollama's ``/api/tags`` list.
             probability: Where given, requests that ask for log probabilities get them: from a token (a word with the
                 space before it) to its probability.
+            retry_after: The header of that name with 429 and 503.
+            usage: What it reports instead of the tokens that it counts.
+            shows_preflight: Whether the request that a command sends before its first question, for one token, is one
+                like any other. It is answered by itself otherwise, and is in no count.
         """
+        self.retry_after, self.usage, self.shows_preflight = retry_after, usage, shows_preflight
         self.probability = probability
         self.reply: Reply = reply or (lambda messages, n, body: ["ok"] * n)
         self.latency = latency
@@ -211,6 +223,11 @@ class OpenAIServer:
             call.finished = time.monotonic()
             self._in_work -= 1
 
+    @property
+    def closing(self) -> bool:
+        """Whether it is being stopped."""
+        return self._closing.is_set()
+
     def wait(self, seconds: float) -> None:
         """Sleep, but not past the closing of the server."""
         if seconds > 0:
@@ -261,7 +278,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(404, "no such page")
             return
         authorization = self.headers.get("Authorization")
-        call = owner.open_call(json.loads(raw), authorization)
+        body = json.loads(raw)
+        if body.get("max_tokens") == 1 and owner.api_key is None and not owner.shows_preflight:
+            self._send(200, _completion(RecordedCall(body, time.monotonic(), texts=["Hello"]), "length"))
+            return
+        call = owner.open_call(body, authorization)
         try:
             if owner.api_key is not None and authorization != f"Bearer {owner.api_key}":
                 call.status = 401
@@ -280,9 +301,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._drop()
             return
         owner.wait(owner.latency)
-        if call.fault in ("429", "500"):
+        if call.fault in ("429", "500", "503"):
             call.status = int(call.fault)
-            headers = {"Retry-After": "0"} if call.fault == "429" else {}
+            headers = {} if call.fault == "500" else {"Retry-After": owner.retry_after}
             self._error(call.status, f"a planned {call.fault}", headers=headers)
             return
         try:
@@ -293,7 +314,26 @@ class _Handler(BaseHTTPRequestHandler):
             return
         call.texts, reason = _spoil(texts, call.fault)
         call.status = 200
-        self._send(200, _completion(call, reason, owner.probability))
+        sound = _completion(call, reason, owner.probability)
+        if owner.usage is not None:
+            sound["usage"] = owner.usage
+        if call.fault == "drip":
+            self._drip(owner, sound)
+        else:
+            self._send(200, _body(sound, str(call.fault)) if call.fault in BODY_FAULTS else sound)
+
+    def _drip(self, owner: OpenAIServer, body: dict[str, Any]) -> None:
+        """A byte now and then, for as long as a hanging call stays open."""
+        data = json.dumps(body).encode()
+        pause = owner.hang_seconds / len(data)
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+        with suppress(OSError):
+            self.wfile.write(head)
+            for place in range(len(data)):
+                if owner.closing:
+                    break
+                self.wfile.write(data[place : place + 1])
+                owner.wait(pause)
 
     def _drop(self) -> None:
         self.close_connection = True
@@ -303,14 +343,29 @@ class _Handler(BaseHTTPRequestHandler):
     def _error(self, status: int, message: str, code: str | None = None, headers: dict[str, str] | None = None) -> None:
         self._send(status, {"error": {"message": message, "type": "error", "code": code}}, headers)
 
-    def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
+    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}
         head = f"HTTP/1.1 {status} {self.responses.get(status, ('',))[0]}\r\n"
         head += "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
         # Head and body in one write: in two, the client's delayed acknowledgement costs 40 ms.
         with suppress(OSError):
             self.wfile.write(head.encode() + data)
+
+
+def _body(sound: dict[str, Any], fault: str) -> Any:
+    """What a fault makes of the body of a sound reply."""
+    choice = sound["choices"][0]
+    return {
+        "error body": {"error": {"message": "the backend is away", "type": "server_error"}},
+        "no choices": {**sound, "choices": []},
+        "null choices": {**sound, "choices": None},
+        "no message": {**sound, "choices": [{"index": 0, "finish_reason": "stop"}]},
+        "null content": {**sound, "choices": [{**choice, "message": {"role": "assistant", "content": None}}]},
+        "html": b"<html>Bad gateway</html>",
+        "nothing": b"",
+        "list": [1, 2],
+    }[fault]
 
 
 def _spoil(texts: list[str], fault: str | None) -> tuple[list[str], str]:

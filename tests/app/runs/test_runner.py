@@ -7,7 +7,7 @@ import pytest
 from dspy import lm15
 from dspy.clients import base_lm
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, RetrievalError, StoppedError
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.runs.questions import of_name
 from keqa.runs.reading import read_run
@@ -260,3 +260,52 @@ def test_yes_no_questions_have_an_accuracy(closed_book, tmp_path):
     asked = [{"id": "a", "question": "Is it?", "answer": "yes", "answer_type": "yes/no"}]
     evaluate(program, asked, out=tmp_path / "run.jsonl")
     assert read_run(tmp_path / "run.jsonl").lines[0].scores == {"em": 1.0, "f1": 1.0, "contains": 1.0, "accuracy": 1.0}
+
+
+def away(name, inputs, config):
+    """Answers for the first three towns; then the server is gone."""
+    if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) >= 3:
+        raise lm15.TransportError("connection refused")
+    return {"answer": "x"}
+
+
+def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
+    with pytest.raises(StoppedError, match=r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"):
+        run(40, away, in_flight=1, stop_after_outages=5)
+    assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
+    tally, engine = run(40, retry_failed=True)
+    assert (tally.done, tally.failed, len(engine.calls)) == (40, 0, 37)
+
+
+def test_what_is_in_work_when_it_stops_is_kept(run, tmp_path):
+    with pytest.raises(StoppedError):
+        run(40, away, in_flight=8, stop_after_outages=5)
+    lines = read_run(tmp_path / "run.jsonl").lines
+    assert 8 <= len(lines) < 40
+    assert len({line.id for line in lines}) == len(lines)
+
+
+def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
+    def every_other(name, inputs, config):
+        if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) % 2:
+            raise lm15.TransportError("connection refused")
+        return {"answer": "x"}
+
+    tally, _ = run(20, every_other, in_flight=1, stop_after_outages=2)
+    assert (tally.done, tally.failed) == (20, 10)
+    tally, _ = run(20, lambda *_: "no format at all", label="other", in_flight=1, stop_after_outages=2)
+    assert (tally.done, tally.failed) == (20, 20)
+
+
+def test_with_0_a_run_never_stops(run):
+    tally, _ = run(20, away, in_flight=1, stop_after_outages=0)
+    assert (tally.done, tally.failed) == (20, 17)
+    with pytest.raises(InputError, match="stop_after_outages must be at least 0, not -1"):
+        run(20, stop_after_outages=-1)
+
+
+def test_what_comes_before_the_first_question_is_called_once_and_only_where_there_is_one(run):
+    called = []
+    run(5, before_first=lambda: called.append(1))
+    run(5, before_first=lambda: called.append(2))
+    assert called == [1]

@@ -1,0 +1,168 @@
+"""How a request to a server fails: which errors are tried again and after how long, and what a reply must hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from json import JSONDecodeError
+from typing import Any
+
+import tenacity
+from dspy.utils.exceptions import (
+    LMError,
+    LMInvalidRequestError,
+    LMProviderError,
+    LMRateLimitError,
+    LMServerError,
+    LMTransportError,
+    LMUnexpectedError,
+    is_retryable_lm_error,
+)
+
+__all__ = ["LONGEST_WAIT", "UNREADABLE", "VOID", "chain", "check_reply", "is_tried_again", "known", "pause"]
+
+LONGEST_WAIT = 60.0
+"""Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
+
+UNREADABLE = "unreadable_reply"
+"""The code of an error for what was sent with status 200 and is no reply, and no error that a server tells either."""
+
+VOID = "void_reply"
+"""The code of an error for a reply without an answer; its usage has been told."""
+
+_FIRST_PAUSE, _JITTER = 1.0, 0.5
+_backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
+# What reading a reply of the wrong shape ends with, in LiteLLM's own code; it raises a bare Exception of its own too.
+_MISREAD = (JSONDecodeError, TypeError, AttributeError, KeyError, IndexError)
+_OF_REPLIES = {LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServerError, LMTransportError}
+
+
+def known(error: LMError, model: str) -> LMError:
+    """The error as it is raised, with what LiteLLM leaves out of it.
+
+    An error in the body of a reply of status 200, or a body that is none, is the server's error, whatever LiteLLM takes
+    it for; and the wait that a server asks for is put back.
+
+    Args:
+        error: As DSPy raises it.
+        model: The model string.
+    """
+    # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
+    if (words := _misread(error)) is not None:
+        code = None if words else UNREADABLE
+        text = f"the server answered with what is no reply{words}"
+        return LMServerError(text, model=model, status=200, provider_code=code)
+    if not isinstance(error, LMRateLimitError | LMServerError):
+        return error
+    if error.retry_after is None:
+        error.retry_after = _retry_after(error)
+    asked = error.retry_after
+    if asked is None or asked <= LONGEST_WAIT:
+        return error
+    return type(error)(
+        f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer than the "
+        f"{LONGEST_WAIT:.0f} seconds that are waited",
+        model=model,
+        status=error.status,
+        retry_after=asked,
+    )
+
+
+def is_tried_again(error: BaseException) -> bool:
+    """Whether a further attempt may fare better, within the time that is waited for it."""
+    if not isinstance(error, Exception) or not is_retryable_lm_error(error):
+        return False
+    asked = getattr(error, "retry_after", None)
+    return asked is None or asked <= LONGEST_WAIT
+
+
+def pause(state: tenacity.RetryCallState) -> float:
+    """Seconds until the next attempt: what the server asked for, or else longer each time."""
+    error = None if state.outcome is None else state.outcome.exception()
+    asked = getattr(error, "retry_after", None)
+    return float(asked) if asked is not None else float(_backoff(state))
+
+
+def check_reply(reply: Any, model: str) -> None:
+    """Refuse a reply without anything in it that could be read.
+
+    Args:
+        reply: What LiteLLM made of it.
+        model: The model string.
+
+    Raises:
+        LMServerError: It has no choices, or no text in any and no reason why.
+    """
+    choices = getattr(reply, "choices", None)
+    text = ""
+    if not choices:
+        text = "the server's reply holds no answer (an empty list of choices)"
+    elif all(map(_is_void, choices)):
+        text = "the server's reply holds no text, and no reason why"
+    if text:
+        raise LMServerError(text, model=model, status=200, provider_code=VOID)
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from, the innermost last."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _is_void(choice: Any) -> bool:
+    message = getattr(choice, "message", None)
+    if message is None:
+        # Of a text completion.
+        return getattr(choice, "text", None) is None
+    told = [getattr(message, name, None) for name in ("content", "tool_calls", "reasoning_content", "refusal")]
+    # LiteLLM writes stop where a server gives no reason.
+    return all(part is None for part in told) and getattr(choice, "finish_reason", None) in (None, "stop")
+
+
+def _misread(error: LMError) -> str | None:
+    """The server's own words, or nothing, where a reply of status 200 could not be read; None of any other error."""
+    import httpx
+
+    found = list(chain(error))
+    if any(isinstance(one, httpx.HTTPStatusError | httpx.TransportError) for one in found):
+        return None
+    for one in reversed(found):
+        if type(one) is Exception:
+            # LiteLLM's own of an error within a reply; a status that the body gives there means what it says.
+            refused = type(error) is LMInvalidRequestError and str(getattr(one, "status_code", "")) == "400"
+            words = getattr(one, "message", None)
+            return None if refused or type(error) not in _OF_REPLIES else f": {words}" if words else ""
+        if isinstance(one, _MISREAD) and type(error) in _OF_REPLIES - {LMInvalidRequestError}:
+            return ""
+    return None
+
+
+def _retry_after(error: LMError) -> float | None:
+    """The wait that a server asked for, which LiteLLM's errors hold deeper down."""
+    for one in chain(error):
+        for holder in (one, getattr(one, "response", None)):
+            headers = getattr(holder, "headers", None)
+            if headers is None or not hasattr(headers, "get"):
+                continue
+            seconds = _seconds(headers.get("retry-after") or headers.get("Retry-After"))
+            if seconds is not None:
+                return seconds
+    return None
+
+
+def _seconds(value: Any) -> float | None:
+    """Both forms of the header: a number of seconds, or a date."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:12])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None

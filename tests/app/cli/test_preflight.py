@@ -1,0 +1,97 @@
+"""A server that cannot be asked ends a command before its first question, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from servers.openai_server import FaultPlan, OpenAIServer, markers
+
+from keqa.runs.reading import read_run
+
+
+@pytest.fixture
+def dead():
+    """The address of a server that is not there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Questions of one's own."""
+    rows = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(30)]
+    file = tmp_path / "towns.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.mark.parametrize("role", ["", "utility-"])
+def test_every_command_that_asks_finds_a_dead_server_first(keqa_command, own, dead, tmp_path, role):
+    lm = ["--lm", "openai/m", "--api-base", dead]
+    if role:
+        lm = ["--lm", "keqa/tiny", f"--{role}lm", "openai/m", f"--{role}api-base", dead]
+    run = ["--testbed", "--limit", 2, "--out", tmp_path / "runs"]
+    commands = (
+        ("ask", "Who governs Carmouth?"),
+        ("evaluate", "keqa", *run),
+        ("compare", "keqa", "rag", *run),
+        ("compile", "--testbed", "--limit", 2, "--out", tmp_path / "program"),
+    )
+    for command in commands:
+        ended = keqa_command(*command, *lm)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.count("\n") <= 2
+        assert f"openai/m cannot be reached: {dead} refuses the connection" in ended.err
+    assert list((tmp_path / "runs").glob("*.jsonl")) == []
+
+
+def test_a_run_that_is_finished_asks_nobody(keqa_command, own, tmp_path):
+    with OpenAIServer(lambda messages, n, body: [markers(answer="x")] * n, models=("m",)) as server:
+        command = ("evaluate", "closed-book", "-q", own, "--out", tmp_path, "--lm", "openai/m", "--api-base")
+        address = server.api_base
+        first = keqa_command(*command, address)
+    assert first.code == 0
+    again = keqa_command(*command, address)
+    assert (again.code, again.out) == (0, first.out)
+
+
+def test_a_run_stops_after_an_outage_and_resumes(keqa_command, own, tmp_path, monkeypatch):
+    monkeypatch.setattr("keqa.lms.faults._FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("keqa.lms.faults._backoff", lambda state: 0.0)
+    down = iter(range(10**6))
+    plan = FaultPlan(share=1.0, kinds=("500",), only=lambda body: "Hello" not in str(body) and next(down) >= 3)
+    command = ("evaluate", "closed-book", "-q", own, "--out", tmp_path, "--lm", "openai/m", "--in-flight", 1)
+    with OpenAIServer(lambda messages, n, body: [markers(answer="x")] * n, faults=plan) as server:
+        ended = keqa_command(*command, "--api-base", server.api_base, "--stop-after-outages", 4)
+        assert ended.code == 2
+        assert "4 questions in succession failed" in ended.err
+        assert "7 of 30 questions were asked" in ended.err
+        assert "run the same command with --retry-failed" in ended.err
+        assert [line.failed for line in read_run(tmp_path / "closed-book.jsonl").lines] == [False] * 3 + [True] * 4
+        server.faults = None
+        healed = keqa_command(*command, "--api-base", server.api_base, "--retry-failed")
+    assert healed.code == 0
+    assert len(read_run(tmp_path / "closed-book.jsonl").lines) == 30
+    assert read_run(tmp_path / "closed-book.jsonl").failed == []
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_a_run_in_which_every_question_failed_ends_with_1(keqa_command, own, tmp_path, command):
+    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as server:
+        lm = ("--lm", "openai/m", "--api-base", server.api_base)
+        ended = keqa_command(command, "closed-book", "-q", own, "--limit", 2, "--out", tmp_path, *lm)
+    assert ended.code == 1
+    assert "2" in ended.out
+
+
+@pytest.mark.parametrize("flag", ["--lm", "--consistency-lm", "--utility-lm", "--api-base", "--index"])
+@pytest.mark.parametrize("given", ["", " "])
+def test_an_option_that_is_empty_is_refused(keqa_command, own, tmp_path, flag, given):
+    run = ("--testbed", "--limit", 1, "--out", tmp_path)
+    own_questions = ("-q", own, "--out", tmp_path)
+    for command in (("ask", "Who?"), ("evaluate", "keqa", *(own_questions if flag == "--index" else run))):
+        ended = keqa_command(*command, flag, given, *(() if flag != "--api-base" else ("--lm", "openai/m")))
+        assert (ended.code, ended.err.strip()) == (2, f"keqa: {flag} is empty: give it a value, or leave it out")

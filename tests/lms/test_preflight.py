@@ -1,0 +1,187 @@
+"""A server that is dead, wrong or unauthorised is found before any work; one that is slow or busy is not refused."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dspy
+import pytest
+from openai_server import FaultPlan, HTTPFault, OpenAIServer
+
+from keqa.errors import ConfigurationError
+from keqa.lms import build_lm, build_roles, check_reachable, preflight
+from keqa.lms.preflight import check_listening
+
+SECRET = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI", "HOSTED_VLLM", "OLLAMA", "ANTHROPIC"):
+        for ending in ("API_KEY", "API_BASE", "BASE_URL"):
+            monkeypatch.delenv(f"{name}_{ending}", raising=False)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def dead() -> Iterator[str]:
+    """An address at which nothing listens, and that nobody else gets meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address at which connections are accepted and nothing is said."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(64)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def refusal(*lms: dspy.BaseLM) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        check_reachable(lms)
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("openai/m", "Start the server, or check the address"),
+        ("hosted_vllm/m", r"Start the server (vllm serve m), or check the address"),
+        ("ollama_chat/qwen3", "Start Ollama (ollama serve), or check the address"),
+        ("anthropic/claude-haiku-4-5", "Start the server, or check the address"),
+    ],
+)
+def test_a_dead_server_is_told_with_its_address(model: str, told: str, dead: str) -> None:
+    start = time.monotonic()
+    said = refusal(build_lm(model, api_base=f"{dead}/v1", api_key=SECRET))
+    assert said.startswith(
+        f"{model} cannot be reached: {dead}/v1 refuses the connection: nothing listens there. {told}"
+    )
+    assert time.monotonic() - start < 30
+
+
+def test_ollama_is_looked_for_where_it_listens_by_default(monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
+    monkeypatch.setitem(preflight._DEFAULTS, "ollama_chat", dead)
+    assert dead in refusal(build_lm("ollama_chat/qwen3"))
+
+
+def test_no_name_password_or_query_of_an_address_is_shown(monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", f"{dead.replace('//', f'//me:{SECRET}@')}/v1?key={SECRET}")
+    assert f"{dead}/v1 refuses" in refusal(build_lm("openai/m", api_key=SECRET))
+
+
+@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+def test_a_key_that_is_refused_is_told_with_its_variable(model: str) -> None:
+    with OpenAIServer(api_key="right") as server:
+        said = refusal(build_lm(model, api_base=server.api_base, api_key=SECRET))
+        assert said.startswith(f"{model}: {server.api_base} does not accept the key: check ")
+    assert f"{model.split('/')[0].upper()}_API_KEY in the environment" in said
+
+
+def test_a_key_that_is_missing_is_told() -> None:
+    with OpenAIServer(api_key="right") as server:
+        said = refusal(build_lm("openai/m", api_base=server.api_base))
+        assert said == f"openai/m: {server.api_base} asks for a key: set OPENAI_API_KEY in the environment"
+
+
+def unknown_model(messages: object, n: int, body: dict[str, object]) -> list[str]:
+    raise HTTPFault(404, f"The model {body['model']} does not exist ({SECRET})", "model_not_found")
+
+
+@pytest.mark.parametrize("key", [None, SECRET])
+def test_a_model_that_is_not_there_is_told_with_those_that_are(key: str | None) -> None:
+    with OpenAIServer(unknown_model, shows_preflight=True, models=("qwen3-8b", "lo\x1b[31mra")) as server:
+        said = refusal(build_lm("hosted_vllm/m", api_base=server.api_base, api_key=key))
+        assert said.startswith(f"hosted_vllm/m: {server.api_base} has no model 'm'. It has qwen3-8b, lo??31mra. Check")
+
+
+def test_an_address_without_its_last_part_is_told() -> None:
+    with OpenAIServer(unknown_model, shows_preflight=True) as server:
+        assert "whether the address lacks a /v1" in refusal(build_lm("hosted_vllm/m", api_base=server.url))
+
+
+def test_ollama_without_the_model_is_told_how_to_get_it() -> None:
+    with OpenAIServer(models=("llama3:latest",)) as server:
+        check_reachable([build_lm("ollama_chat/llama3", api_base=server.url)])
+        assert "ollama pull qwen3" in refusal(build_lm("ollama_chat/qwen3", api_base=server.url))
+
+
+@pytest.mark.parametrize("kind", ["html", "close"])
+def test_what_is_no_server_of_language_models_is_told(kind: str) -> None:
+    with OpenAIServer(shows_preflight=True, faults=FaultPlan(share=1.0, kinds=(kind,))) as server:
+        said = refusal(build_lm("openai/m", api_base=server.api_base, api_key=SECRET))
+        assert server.api_base in said
+    assert "server of language models" in said
+
+
+@pytest.mark.parametrize("kind", ["429", "500", "503", "error body", "no choices", "null content", "empty"])
+def test_what_may_pass_is_no_reason_to_refuse(kind: str) -> None:
+    with OpenAIServer(shows_preflight=True, faults=FaultPlan(share=1.0, kinds=(kind,)), retry_after="600") as server:
+        check_reachable([build_lm("openai/m", api_base=server.api_base, api_key=SECRET)])
+        assert server.count == 1
+
+
+def test_a_server_that_accepts_and_is_slow_passes(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_SECONDS", 1.0)
+    lms = [build_lm(model, api_base=f"{silent}/v1") for model in ("openai/m", "hosted_vllm/m", "ollama_chat/m")]
+    start = time.monotonic()
+    check_reachable(lms)
+    assert time.monotonic() - start < 20
+
+
+def test_a_bad_request_is_an_answer() -> None:
+    def refuse(messages: object, n: int, body: object) -> list[str]:
+        raise HTTPFault(400, "max_tokens must be at least 16")
+
+    with OpenAIServer(refuse, shows_preflight=True) as server:
+        check_reachable([build_lm("openai/m", api_base=server.api_base, api_key=SECRET)])
+
+
+def test_a_server_without_a_key_is_asked_for_its_models_only() -> None:
+    with OpenAIServer(models=("m",)) as server:
+        check_reachable([build_lm("hosted_vllm/m", api_base=server.api_base)])
+        assert server.count == 0
+
+
+def test_each_model_is_asked_once_for_one_token() -> None:
+    with OpenAIServer(shows_preflight=True) as server:
+        roles = build_roles("openai/m", utility_lm="openai/judge", api_base=server.api_base, api_key=SECRET)
+        check_reachable([roles.task, roles.consistency, roles.utility])
+        assert sorted((call.body["model"], call.body["max_tokens"], call.n) for call in server.calls) == [
+            ("judge", 1, 1),
+            ("m", 1, 1),
+        ]
+        assert not roles.task.history
+
+
+def test_every_server_that_cannot_be_asked_is_named(dead: str) -> None:
+    with OpenAIServer(api_key="right") as server:
+        lms = [
+            build_lm("openai/a", api_base=f"{dead}/v1"),
+            build_lm("openai/b", api_base=server.api_base, api_key="no"),
+        ]
+        first, second = refusal(*lms).splitlines()
+    assert first.startswith("openai/a cannot be reached")
+    assert second.startswith("openai/b: ")
+
+
+def test_models_in_this_process_need_nothing(tiny_folder: Path) -> None:
+    check_reachable([build_lm(f"transformers/{tiny_folder}")])
+    check_reachable([])
+
+
+def test_listening_is_checked_without_a_language_model(dead: str) -> None:
+    with OpenAIServer() as server:
+        check_listening(
+            [("openai/m", server.api_base), ("keqa/tiny", None), ("nonsense", None), ("openai/m", "ftp://x")]
+        )
+        check_listening([("openai/m", "http://host:99999/v1"), ("openai/m", "http://[::1/v1")])
+        with pytest.raises(ConfigurationError, match=r"hosted_vllm/m cannot be reached: .* refuses the connection"):
+            check_listening([("openai/m", server.api_base), ("hosted_vllm/m", f"{dead}/v1")])

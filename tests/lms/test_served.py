@@ -1,0 +1,186 @@
+"""What a server does to a call: how long it may take, when it is made again, and what counts as a reply."""
+
+import asyncio
+import threading
+import time
+from email.utils import formatdate
+
+import dspy
+import pytest
+from openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
+
+from keqa.lms import adapter, build_lm, supports_n
+from keqa.lms.faults import LONGEST_WAIT
+from keqa.programs.listening import Meter
+from keqa.signatures import AnswerQuiz
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL", "HOSTED_VLLM_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def oslo(messages: object, n: int, body: object) -> list[str]:
+    return [markers(answer="Oslo")] * n
+
+
+def failing(kind: str, *, first: int = 1000, **options: object) -> OpenAIServer:
+    """A server whose first calls fail."""
+    left = iter(range(first))
+    plan = FaultPlan(share=1.0, kinds=(kind,), only=lambda body: next(left, None) is not None)
+    return OpenAIServer(oslo, faults=plan, **options)
+
+
+def built(server: OpenAIServer, model: str = "openai/m", **options: object) -> dspy.LM:
+    return build_lm(model, api_base=server.api_base, cache=False, **options)
+
+
+def ask(lm: dspy.LM, **config: object) -> dspy.Prediction:
+    with dspy.context(lm=lm, adapter=adapter()):
+        return dspy.Predict(AnswerQuiz)(quiz="Capital of Norway?", config=config)
+
+
+async def aask(lm: dspy.LM) -> dspy.Prediction:
+    with dspy.context(lm=lm, adapter=adapter()):
+        return await dspy.Predict(AnswerQuiz).acall(quiz="Capital of Norway?")
+
+
+@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_reply_that_comes_by_drops_ends_at_the_limit(model: str, awaited: bool) -> None:
+    with failing("drip", hang_seconds=60) as server:
+        lm = built(server, model, num_retries=0, timeout=1.0)
+        start = time.monotonic()
+        with pytest.raises(dspy.LMTimeoutError, match="no whole reply within 1 seconds"):
+            _ = asyncio.run(aask(lm)) if awaited else ask(lm)
+        assert time.monotonic() - start < 20
+
+
+def test_calls_that_time_out_leave_no_threads_behind() -> None:
+    with failing("drip", hang_seconds=120) as server:
+        lm = built(server, num_retries=0, timeout=0.2)
+        for _ in range(3):
+            with pytest.raises(dspy.LMTimeoutError):
+                ask(lm)
+        before = {thread.name for thread in threading.enumerate()}
+        for _ in range(12):
+            with pytest.raises(dspy.LMTimeoutError):
+                ask(lm)
+        after = [thread.name for thread in threading.enumerate() if thread.name not in before]
+    # The server's own threads are of this process too.
+    assert [name for name in after if "process_request_thread" not in name and "keqa-request_" not in name] == []
+
+
+@pytest.mark.parametrize("kind", ["429", "503"])
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_the_wait_that_a_server_asks_for_is_kept(kind: str, form: str) -> None:
+    asked = "2" if form == "seconds" else formatdate(time.time() + 4, usegmt=True)
+    with failing(kind, first=1, retry_after=asked) as server:
+        assert ask(built(server, num_retries=1)).answer == "Oslo"
+        first, second = server.calls
+        assert second.started - (first.finished or 0) >= (2 if form == "seconds" else 1)
+
+
+@pytest.mark.parametrize("kind", ["429", "503"])
+def test_a_wait_beyond_the_bound_fails_at_once_and_is_named(kind: str) -> None:
+    with failing(kind, retry_after="3600") as server:
+        with pytest.raises((dspy.LMRateLimitError, dspy.LMServerError), match="asks to wait 3,600 seconds") as caught:
+            ask(built(server, num_retries=3))
+        assert server.count == 1
+    assert f"{LONGEST_WAIT:.0f} seconds" in str(caught.value)
+
+
+@pytest.mark.parametrize("asked", ["soon", "-5", "nan", "1e400", "", "٣"])
+def test_a_wait_that_is_none_is_not_waited(asked: str) -> None:
+    header = asked.encode().decode("latin-1")
+    with failing("429", first=1, retry_after=header) as server:
+        assert ask(built(server, num_retries=1)).answer == "Oslo"
+        assert server.count == 2
+
+
+@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize("kind", BODY_FAULTS)
+def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, model: str) -> None:
+    with failing(kind, first=1) as server:
+        assert ask(built(server, model, num_retries=1)).answer == "Oslo"
+        assert server.count == 2
+    with failing(kind) as server, pytest.raises(dspy.LMServerError) as caught:
+        ask(built(server, model, num_retries=0))
+    assert "Traceback" not in str(caught.value)
+
+
+def test_an_error_in_the_body_is_told() -> None:
+    with failing("error body") as server, pytest.raises(dspy.LMServerError, match="the backend is away"):
+        ask(built(server, num_retries=0))
+
+
+def test_what_is_no_reply_is_not_kept(memory_cache: object) -> None:
+    with failing("no choices", first=1) as server:
+        lm = build_lm("openai/m", api_base=server.api_base, num_retries=0)
+        with pytest.raises(dspy.LMServerError):
+            ask(lm)
+        assert ask(lm).answer == "Oslo"
+
+
+def test_every_attempt_is_counted_as_sent() -> None:
+    with failing("500", first=2) as server:
+        meter = Meter(None)
+        with dspy.context(usage_tracker=meter):
+            ask(built(server, num_retries=2))
+        assert meter.calls == server.count == 3
+    for kind in ("500", "no choices", "close"):
+        with failing(kind) as server:
+            meter = Meter(None)
+            with dspy.context(usage_tracker=meter), pytest.raises(dspy.LMError):
+                ask(built(server, num_retries=1))
+            assert meter.calls == server.count == 2
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": -7, "completion_tokens": -1}, {"prompt_tokens": 10**15}])
+def test_tokens_that_can_be_none_are_not_summed(usage: dict[str, int]) -> None:
+    with OpenAIServer(oslo, usage={"completion_tokens": 0, "total_tokens": 0, **usage}) as server:
+        meter = Meter(None)
+        with dspy.context(usage_tracker=meter):
+            ask(built(server))
+    assert (meter.calls, meter.prompt, meter.completion) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(5, 5), (-5, 0), (None, 0), ("12", 0), (2.5, 0), (True, 0)])
+def test_only_counts_are_counted(reported: object, counted: int) -> None:
+    meter = Meter(None)
+    meter.add_usage("lm", {"prompt_tokens": reported, "completion_tokens": 1})
+    assert (meter.prompt, meter.completion) == (counted, 1)
+
+
+def test_a_server_that_ignores_n_is_remembered() -> None:
+    with OpenAIServer(lambda messages, n, body: oslo(messages, 1, body)) as server:
+        lm = built(server)
+        assert supports_n(lm)
+        ask(lm, n=4, temperature=1.0)
+        assert not supports_n(lm)
+        assert not supports_n(lm.copy(temperature=0.5))
+        assert supports_n(built(server))
+
+
+def test_the_number_of_attempts_is_saved_and_copied() -> None:
+    lm = build_lm("openai/m", api_key="k", num_retries=5)
+    assert lm.dump_state()["num_retries"] == 5
+    assert lm.copy(num_retries=1).dump_state()["num_retries"] == 1
+    assert lm.copy(temperature=0.3).dump_state()["num_retries"] == 5
+
+
+def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself() -> None:
+    class Asks(dspy.utils.callback.BaseCallback):
+        answers: list[str]
+
+        def on_lm_end(self, call_id: str, outputs: object, exception: object = None) -> None:
+            if not hasattr(self, "answers"):
+                self.answers = []
+                self.answers = [str(ask(inner).answer)]
+
+    with OpenAIServer(oslo) as server:
+        callback, inner = Asks(), built(server)
+        with dspy.context(callbacks=[callback]):
+            assert ask(built(server)).answer == "Oslo"
+    assert callback.answers == ["Oslo"]
