@@ -4,8 +4,8 @@
 
 KEQA and three baselines are asked the same questions three times, of a scripted language model behind a server on this
 machine, which is part of this program: without faults, with faults, and, after the server has recovered, once more with
-`retry_failed`. Whether and how a call fails depends on the seed, on what is asked and on how often it was asked, so that
-a campaign repeats.
+`retry_failed`. Whether and how a call fails depends on the seed, on what is asked and on how often it was asked, so
+that a campaign repeats.
 
 It is checked that no question is lost or there twice, that an answer which a failure changed is failed or marked, that
 no failure is a programming error, that the requests told are those that arrived, that no file holds the key or the
@@ -39,7 +39,7 @@ RESUMED = 20
 """How often a run is resumed that an error has ended."""
 
 
-class TimeOver(Exception):
+class TimeOverError(Exception):
     """The campaign has taken as long as it may."""
 
 
@@ -73,7 +73,7 @@ class Campaign:
         """Ask every method in every stage, and check.
 
         Raises:
-            TimeOver: Not all was asked in time.
+            TimeOverError: Not all was asked in time.
         """
         for method in self.options.methods:
             for stage in STAGES:
@@ -126,7 +126,7 @@ class Campaign:
                         progress=self._progress,
                     )
                     break
-                except TimeOver:
+                except TimeOverError:
                     raise
                 except Exception as error:
                     raised.append(f"{stage}: the run ended with {type(error).__name__}: {str(error)[:300]}")
@@ -140,7 +140,7 @@ class Campaign:
 
     def _progress(self, tally: Any) -> None:
         if time.monotonic() > self.until:
-            raise TimeOver
+            raise TimeOverError
 
     def _check(self, method: str) -> None:
         from keqa.runs.reading import read_run
@@ -152,7 +152,9 @@ class Campaign:
         touched = [line.id for line in sound.lines if checks.marked(line)]
         asked_again = {line.id for line in faulty.lines if checks.marked(line)}
         again = [line for line in retried.lines if line.id in asked_again]
-        strayed = [f"{count} requests, {keys} with the key" for count, keys in (one["strayed"] for one in done) if count]
+        strayed = [
+            f"{count} requests, {keys} with the key" for count, keys in (one["strayed"] for one in done) if count
+        ]
         self.checks[method] = [
             Check("the run without faults has no failure", len(sound.lines), touched),
             Check("no error ends a run", len(STAGES), raised),
@@ -185,7 +187,12 @@ class Campaign:
             for check in found
             if check.broken
         }
-        return {"faults": sum(self.faults.values()), "ways": len(met), "requests": dict(self.requests), "broken": broken}
+        return {
+            "faults": sum(self.faults.values()),
+            "ways": len(met),
+            "requests": dict(self.requests),
+            "broken": broken,
+        }
 
 
 def _requests(done: list[dict[str, Any]], *stages: list[Any]) -> Check:
@@ -262,7 +269,7 @@ def main(arguments: list[str] | None = None) -> int:
         campaign = Campaign(options, folder, server)
         try:
             campaign.run()
-        except TimeOver:
+        except TimeOverError:
             over = True
             print("the time is over; the same command with the same --folder resumes", file=sys.stderr)
         figures = campaign.finish()

@@ -1,4 +1,4 @@
-"""What is promised of a run against a server that fails, checked on its run file beside that of a run without faults."""
+"""What is promised of a run against a server that fails, checked beside a run without faults."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def secrets(folder: Path, words: Mapping[str, str]) -> Check:
     check = Check("no file holds the key or the server's address", len(files))
     for path in files:
         held = path.read_bytes()
-        check.broken += [f"{path.relative_to(folder)} holds {what}" for what, word in words.items() if word.encode() in held]
+        check.broken += [
+            f"{path.relative_to(folder)} holds {what}" for what, word in words.items() if word.encode() in held
+        ]
     return check
 
 

@@ -210,9 +210,10 @@ KINDS: dict[str, Callable[[Call], Sent]] = {
     "another field's marker repeated": _with_texts(_repeated),
     "another reply after the end": _with_texts(_rambling),
     "the reply to another prompt": _with_texts(_of_another_prompt),
-    "usage negative": _usage({"prompt_tokens": -5, "completion_tokens": -7, "total_tokens": -12}),
+    "usage negative": _usage(dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), -1_000_000)),
     "usage absent": _usage(None),
-    "usage absurd": _usage({"prompt_tokens": 10**18, "completion_tokens": "many", "total_tokens": None}),
+    "usage in words": _usage({"prompt_tokens": "few", "completion_tokens": "many", "total_tokens": None}),
+    "usage absurd": _usage(dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 10**18)),
     "ten megabytes": _with_texts(lambda fields: "so to speak " * (MANY // 12) + "\n\n" + markers(fields)),
 }
 """Each way to fail, by what a report calls it."""

@@ -1,8 +1,8 @@
 """A chat server on this machine that speaks OpenAI's protocol, answers from the scripted world, and fails on request.
 
-Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on the
-order in which threads arrive; so a campaign repeats, and a retry is drawn anew. It runs in a process of its own, so that
-its time and memory are not the client's::
+Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
+the order in which threads arrive; so a campaign repeats, and a retry is drawn anew. It runs in a process of its own, so
+that its time and memory are not the client's::
 
     with Process() as server:
         server.ask("plan", share=0.3, seed=1)
