@@ -64,6 +64,8 @@ class Campaign:
         self.roles = build_roles(
             MODEL, api_base=server.api_base, api_key=self.key, timeout=options.timeout, num_retries=options.retries
         )
+        # The first call imports the client's library, which takes longer than a call may.
+        self.roles.task.copy(timeout=60.0)("Hello", cache=False)
         self.state = _state(folder, options)
         self.checks: dict[str, list[Check]] = {}
         self.faults: Counter[str] = Counter()
@@ -246,7 +248,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="another one lets other calls fail")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS), metavar="KIND", help="ways to fail")
-    parser.add_argument("--timeout", type=float, default=1.0, help="seconds that a call may take")
+    parser.add_argument("--timeout", type=float, default=2.0, help="seconds that a call may take")
     parser.add_argument("--retries", type=int, default=1, help="of a call that failed and may pass")
     parser.add_argument("--top-k", type=int, default=4)
     parser.add_argument("--in-flight", type=int, default=32, help="questions in work at once")
