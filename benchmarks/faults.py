@@ -35,6 +35,8 @@ from faulty.world import passages, questions
 
 METHODS = ("keqa", "closed-book", "rag-cot", "ircot")
 STAGES = ("without faults", "with faults", "retried")
+LATE = 1.01
+"""So many times the requests that arrived may be told, for those that came too late to arrive."""
 RESUMED = 20
 """How often a run is resumed that an error has ended."""
 
@@ -198,13 +200,16 @@ class Campaign:
 
 
 def _requests(done: list[dict[str, Any]], *stages: list[Any]) -> Check:
-    """Of each stage that was asked in one go, the requests that its lines tell are those that arrived."""
+    """Of each stage that was asked in one go, the requests that its lines tell are those that arrived.
+
+    A few more may be told: one whose deadline ends on the way, on a machine that is busy, never reaches the server.
+    """
     check = Check("the requests told are those that arrived")
     for stage, counted, lines in zip(STAGES, done, stages, strict=True):
         told = sum(line.record.cost.calls for line in lines if line.record is not None)
         if not counted["resumed"]:
             check.tested += counted["requests"]
-            if told != counted["requests"]:
+            if not counted["requests"] <= told <= counted["requests"] * LATE + 2:
                 check.broken.append(f"{stage}: {told:,} told, {counted['requests']:,} arrived")
     return check
 
