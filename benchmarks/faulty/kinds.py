@@ -156,8 +156,9 @@ def _repeated(fields: Fields) -> str:
 
 
 def _rambling(fields: Fields) -> str:
-    """After the end of the reply comes another one."""
-    return f"{markers(fields)}\n\n{markers(_lures(fields))}"
+    """After the end of the reply a dialogue goes on, in which markers stand in mid-line."""
+    quoted = " ".join(f"[[ ## {name} ## ]] {value}" for name, value in _lures(fields).items())
+    return f"{markers(fields)}\n\nUser: Are you sure? Assistant: {quoted} [[ ## completed ## ]]"
 
 
 def _cut(fields: Fields) -> str:
@@ -208,7 +209,7 @@ KINDS: dict[str, Callable[[Call], Sent]] = {
     "a quoted marker in mid-line": _with_texts(_quoted),
     "fields written twice": _with_texts(_corrected),
     "another field's marker repeated": _with_texts(_repeated),
-    "another reply after the end": _with_texts(_rambling),
+    "more talk after the end": _with_texts(_rambling),
     "the reply to another prompt": _with_texts(_of_another_prompt),
     "usage negative": _usage(dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), -1_000_000)),
     "usage absent": _usage(None),
