@@ -6,9 +6,13 @@ import csv
 import json
 import re
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keqa.retrievers import Hit
 
 __all__ = ["differences"]
 
@@ -17,7 +21,7 @@ DRAWN = (".png", ".pdf", ".md", ".tex")
 """Drawn from the .csv beside them; that they are there is what is compared."""
 
 # Names of what is a time, or tells of what the last process has paid for itself.
-_TIMES = re.compile(r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent")
+_TIMES = re.compile(r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent|^retrievals_cached$")
 _PAID = ("calls", "cached")
 _QUERIES = [f"Who governs Town{number}?" for number in range(0, 200, 7)]
 
@@ -98,7 +102,7 @@ def _of_indexes(ours: Path, theirs: Path) -> list[str]:
     told = [{name: value for name, value in manifest.items() if name not in chance} for manifest in manifests]
     found = [f"{INDEX}: {place}"] if (place := _place(*told)) else []
     indexes = [open_index(str(folder)) for folder in (ours, theirs)]
-    hits = [[[hit.passage.id for hit in index.search(query, 5)] for query in _QUERIES] for index in indexes]
+    hits = [[_above_ties(index.search(query, 6)) for query in _QUERIES] for index in indexes]
     found += [f"search: {place}"] if (place := _place(*hits)) else []
     tops = [
         sorted("data" if path.name.startswith("data-") else path.name for path in folder.iterdir())
@@ -106,3 +110,10 @@ def _of_indexes(ours: Path, theirs: Path) -> list[str]:
     ]
     found += [f"the folder: {tops[0]} for {tops[1]}"] if tops[0] != tops[1] else []
     return found
+
+
+def _above_ties(hits: Sequence[Hit]) -> list[tuple[str, float]]:
+    """Passages with their scores; of equals it is chance which come first, so the last are left out."""
+    scores = [round(hit.score, 4) for hit in hits]
+    found = sorted(zip((hit.passage.text for hit in hits), scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    return [pair for pair in found if pair[1] > min(scores)]
