@@ -220,7 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     started = time.monotonic()
     results: dict[str, Result] = {}
-    with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY) as server:
+    with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         start = starters(folder, server, options.questions)

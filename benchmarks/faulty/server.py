@@ -46,6 +46,8 @@ class Server:
         seed: Another seed lets other calls fail.
         patience: Seconds that a hanging or dripping answer takes.
         latency: Seconds that a sound answer takes.
+        varied: Whether a try that comes again guesses anew at what is not known; where not, the same request has the
+            same answer for ever.
         asked: How often each prompt of the program came, by the hash of its body.
         faults: How often each way of failing was met.
         other: Requests that are no prompt of the program, such as one that tries whether the server is there.
@@ -53,10 +55,10 @@ class Server:
         finished: When each request ended; of those in work, when they began.
     """
 
-    def __init__(self, *, latency: float = 0.0, patience: float = 5.0) -> None:
+    def __init__(self, *, latency: float = 0.0, patience: float = 5.0, varied: bool = True) -> None:
         """Set up the server without starting it; nothing fails before a plan is made."""
         self.share, self.kinds, self.seed = 0.0, tuple(KINDS), 0
-        self.patience, self.latency = patience, latency
+        self.patience, self.latency, self.varied = patience, latency, varied
         self.asked: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
         self.other = 0
@@ -259,7 +261,8 @@ class _Chat(_Handler):
             secret = f"{self.headers.get('Authorization')} at {owner.api_base}"
             count = int(body.get("n") or 1)
             try:
-                said = replies(body.get("messages") or [], count, came, float(body.get("temperature") or 0))
+                again = came if owner.varied else 0
+                said = replies(body.get("messages") or [], count, again, float(body.get("temperature") or 0))
             except LookupError:
                 said = [{"answer": "ok"}] * count
             call = Call(body, said, secret, f"{owner.elsewhere}{CHAT}")

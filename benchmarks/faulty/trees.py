@@ -21,7 +21,9 @@ DRAWN = (".png", ".pdf", ".md", ".tex")
 """Drawn from the .csv beside them; that they are there is what is compared."""
 
 # Names of what is a time, or tells of what the last process has paid for itself.
-_TIMES = re.compile(r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent|^retrievals_cached$")
+_TIMES = re.compile(
+    r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent|^retrievals_cached$|^sent$"
+)
 _PAID = ("calls", "cached")
 _QUERIES = [f"Who governs Town{number}?" for number in range(0, 200, 7)]
 
