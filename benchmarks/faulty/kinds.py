@@ -13,7 +13,7 @@ from faulty.world import LURE, Fields
 __all__ = ["KINDS", "Sent", "markers", "sent", "sound"]
 
 MANY = 10_000_000
-"""Characters of a reply that is far too long."""
+"""Characters of an answer that is far too long."""
 
 
 @dataclass
@@ -171,6 +171,11 @@ def _of_another_prompt(fields: Fields) -> str:
     return markers({"verdict": LURE, "rating": "5"} if "quizzes" in fields else {"quizzes": json.dumps([LURE])})
 
 
+def _endless(call: Call) -> Sent:
+    talk = "so to speak " * (MANY // 12 // len(call.replies))
+    return _json(completion(call, [f"{talk}\n\n{text}" for text in _texts(call)]))
+
+
 def _surrogate(call: Call) -> Sent:
     answer = sound(call)
     return Sent(200, answer.body.replace(b"## ]]", b"## ]]\xff\xfe", 1))
@@ -215,6 +220,6 @@ KINDS: dict[str, Callable[[Call], Sent]] = {
     "usage absent": _usage(None),
     "usage in words": _usage({"prompt_tokens": "few", "completion_tokens": "many", "total_tokens": None}),
     "usage absurd": _usage(dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 10**18)),
-    "ten megabytes": _with_texts(lambda fields: "so to speak " * (MANY // 12) + "\n\n" + markers(fields)),
+    "ten megabytes": _endless,
 }
 """Each way to fail, by what a report calls it."""
