@@ -1,0 +1,338 @@
+"""A chat server on this machine that speaks OpenAI's protocol, answers from the scripted world, and fails on request.
+
+Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
+the order in which threads arrive; so a campaign repeats, and a retry is drawn anew. It runs in a process of its own, so
+that its time and memory are not the client's::
+
+    with Process() as server:
+        server.ask("plan", share=0.3, seed=1)
+        ...
+        server.ask("counts")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import select
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from faulty.kinds import KINDS, Call, Sent, sent, sound
+from faulty.world import LURE, replies, signature_of
+
+__all__ = ["MODEL", "Process", "Server"]
+
+MODEL = "openai/scripted"
+CHAT = "/chat/completions"
+BYTES_AT_A_TIME = 40
+
+
+class Server:
+    """The server; use it as a context manager.
+
+    Attributes:
+        share: Of the calls that fail, from 0 to 1.
+        kinds: The ways in which they fail, each as likely as the others.
+        seed: Another seed lets other calls fail.
+        patience: Seconds that a hanging or dripping answer takes.
+        latency: Seconds that a sound answer takes.
+        varied: Whether a try that comes again guesses anew at what is not known; where not, the same request has the
+            same answer for ever.
+        asked: How often each prompt of the program came, by the hash of its body.
+        faults: How often each way of failing was met.
+        other: Requests that are no prompt of the program, such as one that tries whether the server is there.
+        strayed: Requests that came to the other server, to which redirects point, and how many of them had a key.
+        finished: When each request ended; of those in work, when they began.
+    """
+
+    def __init__(self, *, latency: float = 0.0, patience: float = 5.0, varied: bool = True) -> None:
+        """Set up the server without starting it; nothing fails before a plan is made."""
+        self.share, self.kinds, self.seed = 0.0, tuple(KINDS), 0
+        self.patience, self.latency, self.varied = patience, latency, varied
+        self.asked: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.other = 0
+        self.strayed = [0, 0]
+        self.finished: list[float] = []
+        self._attempts: Counter[str] = Counter()
+        self._in_work = 0
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._listening: list[tuple[_HTTP, threading.Thread]] = []
+
+    def __enter__(self) -> Server:
+        for handler in (_Chat, _Elsewhere):
+            http = _HTTP(("127.0.0.1", 0), handler)
+            http.owner = self
+            thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+            thread.start()
+            self._listening.append((http, thread))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        for http, thread in self._listening:
+            http.shutdown()
+            http.server_close()
+            thread.join()
+        self._listening.clear()
+
+    @property
+    def api_base(self) -> str:
+        """The address to ask."""
+        return self._address(0)
+
+    @property
+    def elsewhere(self) -> str:
+        """The address of the other server."""
+        return self._address(1)
+
+    def _address(self, place: int) -> str:
+        return f"http://127.0.0.1:{self._listening[place][0].server_address[1]}/v1"
+
+    def plan(self, *, share: float = 0.0, kinds: Sequence[str] = tuple(KINDS), seed: int = 0) -> None:
+        """Let a share of the calls fail from now on, and begin to count anew.
+
+        Raises:
+            ValueError: There is no such way to fail.
+        """
+        if unknown := set(kinds) - set(KINDS):
+            raise ValueError(f"unknown faults {sorted(unknown)}; known: {', '.join(KINDS)}")
+        with self._lock:
+            self.share, self.kinds, self.seed = share, tuple(kinds), seed
+            self.asked, self.faults, self._attempts = Counter(), Counter(), Counter()
+            self.other, self.strayed, self.finished = 0, [0, 0], []
+
+    def counts(self) -> dict[str, Any]:
+        """What came since the last plan."""
+        with self._lock:
+            return {
+                "requests": sum(self.asked.values()),
+                "faults": dict(self.faults),
+                "other": self.other,
+                "strayed": list(self.strayed),
+            }
+
+    def bodies(self) -> Counter[str]:
+        """How often each prompt came since the last plan, by the hash of its body."""
+        with self._lock:
+            return Counter(self.asked)
+
+    def unsettled(self, seconds: float) -> int:
+        """How many requests are in work, or were answered less than some seconds ago."""
+        now = time.monotonic()
+        with self._lock:
+            return self._in_work + sum(1 for ended in self.finished if now - ended < seconds)
+
+    # What a handler does with a request.
+
+    def begin(self, body: dict[str, Any]) -> tuple[str | None, int]:
+        """Record a request; its fault, and how often the same came before."""
+        key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        with self._lock:
+            came = self._attempts[key]
+            self._attempts[key] += 1
+            self._in_work += 1
+            if signature_of(body.get("messages") or []) is None:
+                self.other += 1
+                return None, came
+            self.asked[key] += 1
+            fault = self._drawn(key, came)
+            if fault is not None:
+                self.faults[fault] += 1
+            return fault, came
+
+    def end(self) -> None:
+        """Record that a request was answered or dropped."""
+        with self._lock:
+            self._in_work -= 1
+            self.finished.append(time.monotonic())
+
+    def _drawn(self, key: str, came: int) -> str | None:
+        digest = hashlib.sha256(f"{self.seed}|{key}|{came}".encode()).digest()
+        if not self.kinds or int.from_bytes(digest[:8], "big") / 2**64 >= self.share:
+            return None
+        return self.kinds[int.from_bytes(digest[8:16], "big") % len(self.kinds)]
+
+    def wait(self, seconds: float, connection: socket.socket | None = None) -> bool:
+        """Sleep until the time is over, the server closes or the client has left; whether the time is over."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._closing.wait(0 if connection is not None else left):
+                return False
+            if connection is not None and select.select([connection], [], [], min(left, 0.2))[0]:
+                return False
+        return True
+
+
+class _HTTP(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+    owner: Server
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news here."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _HTTP
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep the terminal for the campaign."""
+
+    def read(self) -> dict[str, Any]:
+        """The body of the request."""
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = json.loads(raw or b"{}")
+        return found if isinstance(found, dict) else {}
+
+    def send(self, answer: Sent) -> None:
+        """Send an answer in its manner."""
+        owner = self.server.owner
+        if answer.manner in ("reset", "hang"):
+            if answer.manner == "hang":
+                owner.wait(owner.patience, self.connection)
+            self.drop()
+            return
+        lines = {"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **answer.headers}
+        head = f"HTTP/1.1 {answer.status} {self.responses.get(answer.status, ('',))[0]}\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
+        with suppress(OSError):
+            if answer.manner == "drip":
+                self.wfile.write(head.encode())
+                self._drip(answer.body)
+            elif answer.manner == "short":
+                self.wfile.write(head.encode() + answer.body[: len(answer.body) // 2])
+                self.drop()
+            else:
+                # Head and body in one write: in two, the client's delayed acknowledgement costs 40 ms.
+                self.wfile.write(head.encode() + answer.body)
+
+    def _drip(self, body: bytes) -> None:
+        owner = self.server.owner
+        pause = owner.patience / max(1, len(body) / BYTES_AT_A_TIME)
+        for start in range(0, len(body), BYTES_AT_A_TIME):
+            if not owner.wait(pause, self.connection):
+                self.drop()
+                return
+            self.wfile.write(body[start : start + BYTES_AT_A_TIME])
+            self.wfile.flush()
+
+    def drop(self) -> None:
+        """Close the connection at once, so that the client meets a reset."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+
+
+class _Chat(_Handler):
+    def do_GET(self) -> None:
+        """The list of models."""
+        if self.path.rstrip("/").endswith("/models"):
+            listed = {"object": "list", "data": [{"id": MODEL.partition("/")[2], "object": "model"}]}
+            self.send(Sent(body=json.dumps(listed).encode()))
+        else:
+            self.send(Sent(404))
+
+    def do_POST(self) -> None:
+        """A chat completion, or what takes its place."""
+        owner, body = self.server.owner, self.read()
+        if not self.path.endswith(CHAT):
+            self.send(Sent(404))
+            return
+        fault, came = owner.begin(body)
+        try:
+            secret = f"{self.headers.get('Authorization')} at {owner.api_base}"
+            count = int(body.get("n") or 1)
+            try:
+                again = came if owner.varied else 0
+                said = replies(body.get("messages") or [], count, again, float(body.get("temperature") or 0))
+            except LookupError:
+                said = [{"answer": "ok"}] * count
+            call = Call(body, said, secret, f"{owner.elsewhere}{CHAT}")
+            if fault is None and not owner.wait(owner.latency):
+                self.drop()
+                return
+            self.send(sound(call) if fault is None else sent(fault, call))
+        finally:
+            owner.end()
+
+
+class _Elsewhere(_Handler):
+    """To which redirects point: it takes what it gets, and says what is right nowhere."""
+
+    def do_POST(self) -> None:
+        """A wrong answer to whatever is asked."""
+        owner, body = self.server.owner, self.read()
+        owner.strayed[0] += 1
+        owner.strayed[1] += self.headers.get("Authorization") is not None
+        lure = {name: LURE for name in ("answer", "explanation", "reasoning", "thought")}
+        self.send(sound(Call(body, [lure] * int(body.get("n") or 1), "", "")))
+
+    def do_GET(self) -> None:
+        """Where a redirect made a GET of the request."""
+        self.do_POST()
+
+
+class Process:
+    """A `Server` in a process of its own; use it as a context manager.
+
+    Attributes:
+        api_base: Its address.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        """Set up.
+
+        Args:
+            **options: Those of `Server`.
+        """
+        self._options = options
+        self.api_base = ""
+
+    def __enter__(self) -> Process:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._options), daemon=True)
+        self._process.start()
+        # So that a process that dies is noticed, and not waited for.
+        theirs.close()
+        self.api_base = self._pipe.recv()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._pipe.send(None)
+        self._process.join(5)
+
+    def ask(self, name: str, **arguments: Any) -> Any:
+        """Call a method of the server, and return what it returns."""
+        self._pipe.send((name, arguments))
+        return self._pipe.recv()
+
+
+def _serve(pipe: Any, options: dict[str, Any]) -> None:
+    with Server(**options) as server:
+        pipe.send(server.api_base)
+        with suppress(EOFError, KeyboardInterrupt):
+            while (asked := pipe.recv()) is not None:
+                name, arguments = asked
+                pipe.send(getattr(server, name)(**arguments))

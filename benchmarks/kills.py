@@ -1,0 +1,255 @@
+"""A hundred kills of index, compile, evaluate and compare: what is left of the work, and what is done twice.
+
+    python benchmarks/kills.py [--kills 100] [--commands index compile evaluate compare] [--seed 0] [--folder FOLDER]
+
+Each command is run once to its end, against a scripted language model behind a server on this machine. Then it is begun
+in another folder and killed (``kill -9``) at a point drawn at random: after a time, after a number of requests, or
+while it writes its last files. The same command is started again until it ends, and what it wrote is compared with what
+the first run wrote; then it is begun anew, until all kills are spent.
+
+It is checked that every final file is the same but for times (and for which of two runs paid for a call), that nothing
+else lies about, and that no more requests are repeated than were in flight at the kills: those that the server had in
+work, and those whose answers were on their way to the disk. The last line is JSON. Exit code: 0 where both hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from faulty.server import MODEL, Server
+from faulty.trees import differences
+from faulty.world import passages, questions
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+COMMANDS = ("index", "compile", "evaluate", "compare")
+TRAIN, CORPUS = 8, 6000
+IN_FLIGHT = 4
+LATENCY = 0.02
+WORKERS = 16
+"""Calls that a command has in flight at most."""
+SETTLED = 0.25
+"""Seconds after which an answer must have reached the disk."""
+POLL = 0.002
+
+
+@dataclass
+class Result:
+    """What became of a command that was killed again and again.
+
+    Attributes:
+        kills: How often it was killed.
+        rounds: How often it came to its end.
+        repeated: Requests beyond those of the runs that were not killed.
+        in_flight: Requests that were in flight at the kills.
+        broken: What of the promise did not hold.
+        requests: Of a run that is not killed.
+        seconds: That it takes.
+    """
+
+    kills: int = 0
+    rounds: int = 0
+    repeated: int = 0
+    in_flight: int = 0
+    broken: list[str] = field(default_factory=list)
+    requests: int = 0
+    seconds: float = 0.0
+
+
+class Killing:
+    """One command, killed at random points.
+
+    Args:
+        name: Of the command.
+        server: Which it asks.
+        folder: For what it writes.
+        start: Starts it with an output folder.
+        rng: Draws the points.
+    """
+
+    def __init__(
+        self, name: str, server: Server, folder: Path, start: Callable[[Path], BaseProcess], rng: random.Random
+    ) -> None:
+        self.name, self.server, self.folder, self.start, self.rng = name, server, folder, start, rng
+        self.result = Result()
+        # Of the same name, for a run's header tells how to run it again.
+        self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
+        self.bodies: Counter[str] = Counter()
+        self.tail = 0.0
+
+    def measure(self) -> None:
+        """Run it to its end, and see what it asks and how long it takes.
+
+        Raises:
+            SystemExit: It does not end well even when nobody kills it.
+        """
+        # The first process takes longer than all others, which find everything imported.
+        self._ended(self._started(self.killed))
+        self.server.plan()
+        started = time.monotonic()
+        self._ended(self._started(self.whole, anew=True))
+        ended = time.monotonic()
+        self.bodies = self.server.bodies()
+        self.result.requests, self.result.seconds = self.bodies.total(), ended - started
+        self.tail = ended - max(self.server.finished, default=started)
+
+    def kill(self, count: int) -> Result:
+        """Kill it so many times, and compare each time that it comes to its end."""
+        while self.result.kills < count:
+            self._round(count)
+        return self.result
+
+    def _started(self, out: Path, *, anew: bool = False) -> BaseProcess:
+        if anew:
+            shutil.rmtree(out.parent, ignore_errors=True)
+        out.parent.mkdir(exist_ok=True)
+        return self.start(out)
+
+    def _ended(self, process: BaseProcess) -> None:
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
+
+    def _round(self, count: int) -> None:
+        """From nothing to the end of the command."""
+        self.server.plan()
+        in_flight, anew = 0, True
+        while True:
+            point = self._point() if self.result.kills < count else lambda: False
+            process = self._started(self.killed, anew=anew)
+            anew = False
+            while process.is_alive() and not point():
+                time.sleep(POLL)
+            if not process.is_alive():
+                break
+            process.kill()
+            unsettled = min(WORKERS, self.server.unsettled(SETTLED))
+            process.join()
+            self.result.kills += 1
+            in_flight += unsettled
+            self._settle()
+        if process.exitcode:
+            self.result.broken.append(f"after {self.result.kills} kills it ended with exit code {process.exitcode}")
+            return
+        self.result.rounds += 1
+        asked = self.server.bodies()
+        repeated, missing = (asked - self.bodies).total(), (self.bodies - asked).total()
+        self.result.repeated += repeated
+        self.result.in_flight += in_flight
+        if repeated > in_flight:
+            self.result.broken.append(f"{repeated} requests repeated, {in_flight} in flight at the kills")
+        if missing:
+            self.result.broken.append(f"{missing} requests were never made")
+        self.result.broken += differences(self.killed, self.whole)
+
+    def _settle(self) -> None:
+        """Wait for the server to notice, so that no request of the killed process counts for the next one."""
+        time.sleep(2 * LATENCY)
+
+    def _point(self) -> Callable[[], bool]:
+        """A condition that comes true at a random point of a process that is started now."""
+        kind = self.rng.choice(("seconds", "requests", "end") if self.bodies else ("seconds",))
+        began, before = time.monotonic(), self.server.bodies().total()
+        if kind == "seconds":
+            seconds = self.rng.uniform(0, self.result.seconds)
+            return lambda: time.monotonic() - began >= seconds
+        if kind == "requests":
+            further = self.rng.randint(1, max(1, self.bodies.total() - before))
+            return lambda: self.server.bodies().total() - before >= further
+        pause, ready = self.rng.uniform(0, self.tail), [0.0]
+
+        def at_the_end() -> bool:
+            if not ready[0] and not self.bodies - self.server.bodies():
+                ready[0] = time.monotonic()
+            return bool(ready[0]) and time.monotonic() - ready[0] >= pause
+
+        return at_the_end
+
+
+def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Path], BaseProcess]]:
+    """By command, what starts it with an output folder."""
+    from servers.process import start
+
+    _lines(folder / "corpus.jsonl", passages(CORPUS))
+    _lines(folder / "questions.jsonl", questions(count))
+    pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]
+    _lines(folder / "train.jsonl", pairs[:TRAIN])
+    _lines(folder / "val.jsonl", pairs[TRAIN : TRAIN + TRAIN // 2])
+    small = folder / "small.jsonl"
+    _lines(small, passages(max(count, TRAIN * 3)))
+    process = start(["index", small, "--out", folder / "small"])
+    process.join()
+    lm = ["--index", folder / "small", "--lm", MODEL, "--api-base", server.api_base, "--top-k", 3]
+    asked = ["--questions", folder / "questions.jsonl", "--in-flight", IN_FLIGHT, *lm]
+    pairs_given = [folder / "train.jsonl", "--val", folder / "val.jsonl", "--sets", 1, "--no-tuning", "--tries", 3]
+    return {
+        "index": lambda out: start(["index", folder / "corpus.jsonl", "--name", "towns", "--out", out]),
+        "compile": lambda out: start(["compile", *pairs_given, "--in-flight", 2, *lm, "--out", out]),
+        "evaluate": lambda out: start(["evaluate", "keqa", *asked, "--out", out]),
+        "compare": lambda out: start(["compare", "keqa", "closed-book", "rag-cot", *asked, "--out", out]),
+    }
+
+
+def _lines(path: Path, rows: Any) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Kill, and print what became of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100, help="over all commands")
+    parser.add_argument("--questions", type=int, default=24, help="of evaluate and compare")
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=COMMANDS)
+    parser.add_argument("--seed", type=int, default=0, help="of the points")
+    parser.add_argument("--folder", type=Path, default=None, help="for what is written, kept for a look at it")
+    options = parser.parse_args(arguments)
+    os.environ["OPENAI_API_KEY"] = "sk-no-key-is-needed-here"
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    started = time.monotonic()
+    results: dict[str, Result] = {}
+    with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        start = starters(folder, server, options.questions)
+        for place, name in enumerate(options.commands):
+            share = options.kills // len(options.commands) + (place < options.kills % len(options.commands))
+            rng = random.Random(f"{options.seed} {name}")
+            killing = Killing(name, server, folder, start[name], rng)
+            killing.measure()
+            results[name] = killing.kill(share)
+            _show(name, results[name])
+    broken = {name: len(result.broken) for name, result in results.items() if result.broken}
+    total = {
+        name: sum(getattr(result, name) for result in results.values())
+        for name in ("kills", "rounds", "repeated", "in_flight")
+    }
+    print(json.dumps({**total, "seed": options.seed, "broken": broken, "seconds": round(time.monotonic() - started)}))
+    return 1 if broken else 0
+
+
+def _show(name: str, result: Result) -> None:
+    print(
+        f"{name:<9} {result.requests:>5} requests and {result.seconds:4.1f} s a run; {result.kills:>3} kills in "
+        f"{result.rounds:>3} runs; {result.repeated:>4} requests repeated, {result.in_flight:>4} in flight; "
+        f"{len(result.broken)} differences",
+        flush=True,
+    )
+    for one in result.broken[:6]:
+        print(f"      {one}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

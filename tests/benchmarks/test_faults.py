@@ -1,0 +1,176 @@
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import faults
+import pytest
+from faulty import checks, kinds, world
+from faulty.server import Process, Server
+
+from keqa.programs.records import Degradation, QuestionRecord
+from keqa.runs.lines import Run, RunHeader, RunLine
+
+HEADER = RunHeader(method="keqa", label="keqa", dataset="", ids=["q0"], configuration={}, fingerprint="")
+MESSAGES = [
+    {"role": "system", "content": "your objective is: \n        Answer the quiz from memory, as briefly as possible."},
+    {"role": "user", "content": "[[ ## quiz ## ]]\nWho governs Town0?\n\nRespond with the corresponding output fields"},
+]
+
+
+def line(answer="Ann", *, cause=None, note=None):
+    notes = [Degradation(stage="answer", cause=note, message="", action="")] if note else []
+    failure = {"stage": "answer", "cause": cause, "message": ""} if cause else None
+    record = QuestionRecord(question="Who?", answer=None if cause else answer, degradations=notes, failure=failure)
+    scores = {"em": float(answer == "Ann"), "f1": float(answer == "Ann")}
+    return RunLine(
+        id="q0", question="Who?", answers=["Ann"], answer=record.answer, scores=scores, record=record, error=failure
+    )
+
+
+def run(*lines):
+    return Run(HEADER, list(lines))
+
+
+@pytest.fixture
+def server():
+    with Server(patience=0.3) as started:
+        yield started
+
+
+def asked(server, n=1, **body):
+    """Status and body of a request, or the class of the error that it ends in."""
+    connection = http.client.HTTPConnection(urlsplit(server.api_base).netloc, timeout=5)
+    body = {"messages": MESSAGES, "n": n, "temperature": 0, **body}
+    try:
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": "Bearer sk-secret"})
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    except (OSError, http.client.HTTPException) as error:
+        return type(error).__name__, b""
+    finally:
+        connection.close()
+
+
+def test_the_world_answers_from_what_the_prompt_tells():
+    first, *_ = world.questions(8)
+    assert first == {"id": "q0", "question": "To whom is the mayor of Town0 married?", "answer": "Ann Spouse0"}
+    assert {row.get("answer_type", "short") for row in world.questions(8)} == {"short", "yes/no", "choice"}
+    assert world.questions(8) == world.questions(8)
+    assert world.questions(8, seed=1)[0]["answer"] == "Ann Spouse1000000"
+    found = {row["text"] for row in world.passages(8)}
+    assert any("Town0 is governed by Bo Mayor0." in text for text in found)
+    assert any("[[ ## answer ## ]]" in text for text in found)
+
+
+def test_tries_at_what_is_not_known_never_agree():
+    quizzes = [f"Who governs Town{number}?" for number in range(20)]
+    drawn = []
+    for quiz in quizzes:
+        prompt = [MESSAGES[0], {"role": "user", "content": f"[[ ## quiz ## ]]\n{quiz}\n\nRespond with it"}]
+        tries = [fields["answer"] for fields in world.replies(prompt, 4, 0, 1.0)]
+        tries += [world.replies(prompt, 1, came, 1.0)[0]["answer"] for came in range(3)]
+        drawn.append(len({text.removeprefix("Mr. ") for text in tries}))
+    assert set(drawn) == {1, 7}
+
+
+def test_there_are_more_than_twenty_ways_to_fail():
+    assert len(kinds.KINDS) >= 20
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+def test_a_fault_is_no_sound_answer(server, kind):
+    sound = asked(server, 2)
+    assert sound[0] == 200
+    server.plan(share=1.0, kinds=[kind])
+    status, body = asked(server, 2)
+    if kind == "slow drip":
+        assert body == sound[1]
+    else:
+        assert (status, body) != sound
+    assert server.counts()["faults"] == {kind: 1}
+    assert isinstance(status, str) == (kind in ("connection reset", "closed in mid-body", "hang"))
+
+
+def test_which_call_fails_depends_on_the_request_and_how_often_it_came(server):
+    def drawn(seed, count=40):
+        server.plan(share=0.5, kinds=["500"], seed=seed)
+        return [[asked(server, 1, user=str(number))[0] for _ in range(2)] for number in range(count)]
+
+    first = drawn(0)
+    assert first == drawn(0) != drawn(1)
+    assert {200, 500} == {status for statuses in first for status in statuses}
+    assert any(statuses[0] != statuses[1] for statuses in first)
+    assert server.counts()["requests"] == 80
+    with pytest.raises(ValueError, match="unknown faults"):
+        server.plan(kinds=["rain"])
+
+
+def test_a_request_that_is_none_of_the_programs_is_answered_and_counted_apart(server):
+    server.plan(share=1.0)
+    assert asked(server, messages=[{"role": "user", "content": "hi"}])[0] == 200
+    assert server.counts() == {"requests": 0, "faults": {}, "other": 1, "strayed": [0, 0]}
+
+
+def test_an_answer_that_a_failure_changed_has_to_be_failed_or_marked():
+    sound = run(line())
+    assert checks.compared(run(line()), sound).broken == []
+    assert checks.compared(run(line("Bo")), sound).broken == ["q0: 'Bo' for 'Ann'; nothing noted"]
+    assert checks.compared(run(line(cause="LMTimeoutError")), sound).broken == []
+    assert checks.compared(run(line("Bo", note="LMTimeoutError")), sound).broken == []
+
+
+def test_a_programming_error_is_one_wherever_it_is_told():
+    assert checks.programming_errors(run(line(cause="LMTimeoutError"))).broken == []
+    assert checks.programming_errors(run(line(note="ConnectionError"))).broken == []
+    assert checks.programming_errors(run(line(cause="AttributeError"))).broken == ["q0: AttributeError"]
+    assert checks.programming_errors(run(line(note="KeyError"))).broken == ["q0: KeyError"]
+
+
+def test_a_healed_run_has_the_same_answers_figures_and_no_marks():
+    assert [check.broken for check in checks.healed(run(line()), run(line()))] == [[], [], []]
+    answers, marks, figures = checks.healed(run(line("Bo", note="LMTimeoutError")), run(line()))
+    assert len(answers.broken) == len(marks.broken) == 1
+    assert figures.broken == ["em 0.0000 for 1.0000", "f1 0.0000 for 1.0000"]
+
+
+def test_a_key_in_any_file_is_found(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "calls.sqlite").write_bytes(b"\0\0sk-secret\0")
+    (tmp_path / "clean").write_text("nothing")
+    check = checks.secrets(tmp_path, {"the key": "sk-secret"})
+    assert (check.tested, check.broken) == (2, ["runs/calls.sqlite holds the key"])
+
+
+def test_the_server_runs_in_a_process_of_its_own():
+    with Process() as process:
+        process.ask("plan", share=1.0, kinds=["500"])
+        assert asked(process)[0] == 500
+        assert process.ask("counts")["requests"] == 1
+
+
+def campaign(folder, capsys, *options):
+    code = faults.main(["--questions", "12", "--folder", str(folder), *options])
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_without_faults_everything_is_kept(tmp_path, capsys):
+    code, told = campaign(tmp_path, capsys, "--share", "0")
+    assert (code, told["broken"], told["faults"], told["finished"]) == (0, {}, 0, True)
+    assert told["requests"]["without faults"] == told["requests"]["with faults"] > 0
+    assert told["requests"]["retried"] == 0
+
+
+def test_a_campaign_whose_time_is_over_resumes(tmp_path, capsys):
+    code, told = campaign(tmp_path, capsys, "--share", "0", "--methods", "closed-book", "--minutes", "0")
+    assert (code, told["finished"]) == (2, False)
+    code, told = campaign(tmp_path, capsys, "--share", "0", "--methods", "closed-book")
+    assert (code, told["broken"], told["finished"]) == (0, {}, True)
+    with pytest.raises(SystemExit, match="other options"):
+        campaign(tmp_path, capsys, "--share", "0.5")
+
+
+def test_every_promise_is_kept_while_the_server_fails(tmp_path, capsys):
+    _, told = campaign(tmp_path, capsys, "--share", "0.3", "--methods", "keqa", "closed-book", "--in-flight", "12")
+    assert told["faults"] > 20
+    broken = {name: count for name, count in told["broken"].items() if "every way of failing" not in name}
+    assert broken == {}
