@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -397,9 +396,6 @@ def test_what_settings_are_refused(folder, wrong):
     refused(folder, r"program\.json")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("keqa.programs.arguments") is None, reason="the constructors check their arguments"
-)
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -32,7 +32,7 @@ def test_what_was_compiled_is_saved_and_loaded(method, retriever, tmp_path):
     program = method(retriever("text"))
     for name, predictor in program.named_predictors():
         predictor.signature = predictor.signature.with_instructions(f"Do {name}.")
-        predictor.demos = [dspy.Example(question=name)]
+        predictor.demos = [dspy.Example(**{next(iter(predictor.signature.input_fields)): name})]
     program.save(tmp_path / "program.json")
     state = json.loads((tmp_path / "program.json").read_text())
     assert {part["lm"] for name, part in state.items() if name != "metadata"} == {None}
@@ -40,7 +40,7 @@ def test_what_was_compiled_is_saved_and_loaded(method, retriever, tmp_path):
     other.load(tmp_path / "program.json")
     for name, predictor in other.named_predictors():
         assert predictor.signature.instructions == f"Do {name}."
-        assert predictor.demos[0]["question"] == name
+        assert dict(predictor.demos[0]) == {next(iter(predictor.signature.input_fields)): name}
 
 
 def test_bootstrapping_finds_demonstrations_of_every_turn(scripted, retriever):

@@ -122,8 +122,14 @@ def test_reasoning_is_the_explanation(scripted, retriever):
     assert record.explanation == "It says Ann."
 
 
+def test_a_state_for_other_prompts_is_refused(retriever, tmp_path):
+    SelfRAG(retriever("text")).save(tmp_path / "program.json")
+    with pytest.raises(ConfigurationError, match=r"recall has 4 fields, not 5"):
+        SelfRAG(retriever("text"), reason=True).load(tmp_path / "program.json")
+
+
 def test_state_loads_into_another(retriever, tmp_path):
-    program, other = SelfRAG(retriever("text")), SelfRAG(retriever("text"), reason=True)
+    program, other = SelfRAG(retriever("text")), SelfRAG(retriever("text"), top_k=3)
     program.reflection.support.demos = [dspy.Example(question="q", support="no")]
     program.save(tmp_path / "program.json")
     other.load(tmp_path / "program.json")

@@ -117,8 +117,14 @@ def test_it_fails_with_a_type(scripted, retriever):
     assert (caught.value.stage, caught.value.record.failure.cause) == ("answer", "AdapterParseError")
 
 
+def test_a_state_for_other_prompts_is_refused(retriever, tmp_path):
+    SlimPLM(retriever("text")).save(tmp_path / "program.json")
+    with pytest.raises(ConfigurationError, match=r"recall has 4 fields, not 5"):
+        SlimPLM(retriever("text"), reason=True).load(tmp_path / "program.json")
+
+
 def test_state_loads_into_another(retriever, tmp_path):
-    program, other = SlimPLM(retriever("text")), SlimPLM(retriever("text"), reason=True)
+    program, other = SlimPLM(retriever("text")), SlimPLM(retriever("text"), top_k=3)
     program.judge.demos = [dspy.Example(question="q", known=True)]
     program.save(tmp_path / "program.json")
     other.load(tmp_path / "program.json")
