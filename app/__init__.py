@@ -23,14 +23,14 @@ from keqa.errors import (
 )
 
 if TYPE_CHECKING:
-    from keqa.compiled import load, save
-    from keqa.encyclopedia import open_encyclopedia
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.optimize.compile import compile_program as compile
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
+    from keqa.programs.saving.folder import load, save
     from keqa.retrievers import Hit, Passage, Retriever, build_dense, build_index, open_index, read_corpus
+    from keqa.testbed.index import open_encyclopedia
     from keqa.testbed.testbed import Testbed
 
 __all__ = [
@@ -77,11 +77,11 @@ _HOMES = {
     "build_lm": "keqa.lms",
     "build_roles": "keqa.lms",
     "compile": "keqa.optimize.compile",
-    "load": "keqa.compiled",
-    "open_encyclopedia": "keqa.encyclopedia",
+    "load": "keqa.programs.saving.folder",
+    "open_encyclopedia": "keqa.testbed.index",
     "open_index": "keqa.retrievers",
     "read_corpus": "keqa.retrievers",
-    "save": "keqa.compiled",
+    "save": "keqa.programs.saving.folder",
 }
 
 

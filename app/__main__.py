@@ -45,7 +45,7 @@ def main() -> None:
     """
     stops = _Stops()
     try:
-        from keqa.terminal import guard_streams
+        from keqa.storage.terminal import guard_streams
 
         guard_streams()
         _run()

@@ -18,12 +18,12 @@ from rich.progress import track
 from rich.table import Table
 
 import keqa
-from keqa.demo import compare
+from keqa.data.quiz_references import parse, resolve
+from keqa.evaluation.demo import compare
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.keqa import KEQA
-from keqa.programs.references import parse, resolve
-from keqa.programs.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Hit
 from keqa.testbed.testbed import Settings, Testbed, TestbedQuestion
 from keqa.testbed.world import GOLD, World

@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 import keqa
-from keqa.cli.bars import Bars
+from keqa.cli.compile_tables import report_parts
+from keqa.cli.progress import Bars
 from keqa.data import Example, load
 from keqa.lms import build_roles
 from keqa.metrics.answers import f1
 from keqa.metrics.significance import paired_bootstrap
 from keqa.programs.keqa import KEQA
-from keqa.render_compile import report_parts
 from keqa.retrievers import build_index, open_index, read_corpus
 
 IN_FLIGHT = 16

@@ -104,10 +104,10 @@ class Campaign:
         print(f"{method}, {stage}: {done['told']}", flush=True)
 
     def _ask(self, method: str, stage: str) -> dict[str, Any]:
-        from keqa.runs.cache import CallCache
-        from keqa.runs.making import Parts, make
-        from keqa.runs.methods import parse_spec
-        from keqa.runs.runner import evaluate
+        from keqa.evaluation.build import Parts, make
+        from keqa.evaluation.call_cache import CallCache
+        from keqa.evaluation.evaluate import evaluate
+        from keqa.programs.registry import parse_spec
 
         options, path = self.options, self._path(method, stage)
         settings = {"top_k": options.top_k, "workers": options.workers}
@@ -147,7 +147,7 @@ class Campaign:
             raise TimeOverError
 
     def _check(self, method: str) -> None:
-        from keqa.runs.reading import read_run
+        from keqa.evaluation.reading import read_run
 
         sound, faulty = read_run(self._path(method, STAGES[0])), read_run(self.folder / "before" / f"{method}.jsonl")
         retried = read_run(self._path(method, STAGES[2]))

@@ -45,9 +45,9 @@ from keqa.programs.baselines import (
     SelfRAG,
     SlimPLM,
 )
-from keqa.programs.call_errors import CallError
-from keqa.programs.confidence import StatedConfidence
-from keqa.programs.retrieval_decision import RetrievalDecision
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.stages.confidence import StatedConfidence
+from keqa.programs.stages.retrieval_decision import RetrievalDecision
 from keqa.retrievers import Hit, Passage
 
 SLOWEST = 0.1

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import keqa
-from keqa.demo import compare
+from keqa.evaluation.demo import compare
 from keqa.lms import build_lm
 from keqa.metrics.significance import Interval, paired_bootstrap
 from keqa.programs.keqa import KEQA

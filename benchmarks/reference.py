@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from keqa.programs.embedding import HASHING, open_embedder
-from keqa.programs.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.embedding import HASHING, open_embedder
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.retrievers.base import Passage
 from keqa.testbed.testbed import Testbed
 

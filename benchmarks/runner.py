@@ -40,10 +40,10 @@ def serve(pipe):
 def run(path, api_base, folder, pipe):
     import dspy
 
+    from keqa.evaluation.evaluate import evaluate
+    from keqa.evaluation.questions import of_name
     from keqa.lms import build_roles
     from keqa.programs.baselines import ClosedBook
-    from keqa.runs.questions import of_name
-    from keqa.runs.runner import evaluate
 
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     program = ClosedBook(lms=build_roles("openai/scripted", api_base=api_base))

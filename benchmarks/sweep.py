@@ -16,9 +16,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from keqa.compiled import load
-from keqa.demo import COMPILED, compare, methods
+from keqa.evaluation.demo import COMPILED, compare, methods
 from keqa.lms import build_roles
+from keqa.programs.saving.folder import load
 from keqa.retrievers import build_index, open_index
 from keqa.testbed.testbed import Settings, Testbed
 

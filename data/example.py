@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
 from keqa.data.evidence import ContextPassage, SupportingFact, Triple
+from keqa.data.question import AnswerType, clean
+from keqa.data.quiz_references import check, parse
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
-from keqa.programs.inputs import clean
-from keqa.programs.records import AnswerType
-from keqa.programs.references import check, parse
 
 __all__ = ["Answered", "Example", "as_example", "as_examples"]
 

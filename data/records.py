@@ -9,10 +9,10 @@ from typing import Any
 
 from keqa.data.evidence import Evidence
 from keqa.data.example import Example, as_example
+from keqa.data.question import clean
+from keqa.data.quiz_references import check, parse
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize
-from keqa.programs.inputs import clean
-from keqa.programs.references import check, parse
 
 __all__ = ["Converted", "LeftOut", "field", "is_polar", "items", "make", "usable"]
 

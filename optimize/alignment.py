@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from keqa.data.example import Answered
+from keqa.data.question import AnswerType
+from keqa.data.quiz_references import Quiz, references, resolve
 from keqa.metrics.accuracy import agrees
 from keqa.metrics.answers import f1
-from keqa.programs.decomposition import is_the_question
-from keqa.programs.records import AnswerType, QuestionRecord, QuizRecord
-from keqa.programs.references import Quiz, references, resolve
+from keqa.programs.records import QuestionRecord, QuizRecord
+from keqa.programs.stages.decomposition import is_the_question
 
 __all__ = ["Settled", "best_gold", "gold_answers", "gold_quizzes", "settled_quizzes"]
 

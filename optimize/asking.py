@@ -8,14 +8,15 @@ from typing import Any
 
 import dspy
 
+from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.described import digest
-from keqa.optimize.failed import passing_cause
+from keqa.optimize.failures import passing_cause
 from keqa.optimize.identity import lms_asked
 from keqa.programs.program import Program, UnansweredError
-from keqa.programs.records import AnswerType, QuestionRecord
-from keqa.programs.utility_reference import leaving_out
-from keqa.redaction import record_without_secrets, without_secrets
+from keqa.programs.records import QuestionRecord
+from keqa.programs.reference.utility_reference import leaving_out
+from keqa.storage.redaction import record_without_secrets, without_secrets
 
 __all__ = ["Step", "Told", "ask"]
 

@@ -1,6 +1,6 @@
 """Compiling a program against a train split: demonstrations or instructions, utility reference, settings.
 
-1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_optimizers`);
+1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_bridge.optimizers`);
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
 3. α, N_c, top-k and how tries are drawn, for F1 - λ · retrievals.
 
@@ -24,16 +24,16 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.fingerprints import compilation_fingerprint, sources_of
-from keqa.optimize.journal import Journal
-from keqa.optimize.knobs import Knobs
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
+from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report, changed_predictors, changed_settings
+from keqa.optimize.search_values import Knobs
 from keqa.optimize.split import Questions, split
-from keqa.optimize.steps import Steps, builds_reference, empty_reference
-from keqa.optimize.traces import Progress, silent
+from keqa.optimize.tracing import Progress, silent
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+from keqa.storage.journal import Journal
 
 __all__ = ["Compiled", "compile_program"]
 
@@ -67,8 +67,8 @@ class Compiled(Generic[P]):
         Raises:
             InputError: The folder holds something else, a program of other sources, or the finished work.
         """
-        from keqa.compiled import check_apart, check_sources, save
-        from keqa.redaction import without_folders, without_secrets
+        from keqa.programs.saving.folder import check_apart, check_sources, save
+        from keqa.storage.redaction import without_folders, without_secrets
 
         if self.folder is not None:
             check_apart(folder, self.folder)
@@ -103,7 +103,7 @@ def compile_program(
             where None.
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
         metric: Correctness of an answer.
-        progress: See `keqa.optimize.traces.Progress`.
+        progress: See `keqa.optimize.tracing.Progress`.
         before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
             the compilation.
         **options: See `keqa.optimize.options.Options`: `optimizer`, `cost_per_retrieval` and more.
@@ -131,7 +131,7 @@ def compile_program(
     fingerprint = compilation_fingerprint(program, metric)
     sources = sources_of(program, parts, chosen, metric)
     if out is not None:
-        from keqa.compiled import check_sources
+        from keqa.programs.saving.folder import check_sources
 
         check_sources(out, sources)
     with ExitStack() as stack:
@@ -183,7 +183,7 @@ compile = compile_program
 
 def _ready(program: Program, options: Options) -> Options:
     """Check what would otherwise fail in a late step, and open the embedder, before any call is made."""
-    from keqa.compiled import check_savable
+    from keqa.programs.saving.folder import check_savable
 
     check_savable(program)
     tuned = isinstance(program, KEQA)

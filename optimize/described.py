@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from keqa.programs.selection import Similarity
-from keqa.programs.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.selection import Similarity
+from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.dense.manifest import DenseManifest
 from keqa.retrievers.hybrid import HybridRetriever
@@ -36,7 +36,7 @@ def model_of(lm: Any) -> dict[str, Any]:
     found = {"model": getattr(lm, "model", None), **{name: settings.get(name) for name in _DECODING}}
     path = getattr(getattr(lm, "engine", None), "path", None)
     if isinstance(path, str):
-        from keqa.lms.weights import fingerprint
+        from keqa.lms.local.weights import fingerprint
 
         found["weights"] = fingerprint(path)
     return found

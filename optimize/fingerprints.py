@@ -12,13 +12,13 @@ from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.described import digest, function_of, model_of, retriever_of
 from keqa.optimize.identity import identity, lms_of
-from keqa.optimize.labelling import Labeller
 from keqa.optimize.options import Options
+from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.reference.targets import Reason, Rule
 from keqa.optimize.split import Split
-from keqa.optimize.targets import Reason, Rule
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.prompts import whole_prompt
+from keqa.programs.prompts import whole_prompt
 
 __all__ = ["compilation_fingerprint", "example_key", "reference_fingerprint", "sources_of"]
 
@@ -77,7 +77,7 @@ def reference_fingerprint(
     reason: Reason = "auto",
     quiz_level: bool = True,
 ) -> dict[str, Any]:
-    """Tell what the labels depend on, for `keqa.optimize.journal.Journal.open`; no key or endpoint is in it.
+    """Tell what the labels depend on, for `keqa.storage.journal.Journal.open`; no key or endpoint is in it.
 
     The training questions are not in it: the journal keeps each under its content, so a train split may grow.
 

@@ -10,9 +10,9 @@ from keqa.optimize.described import digest, function_of, gate_of
 from keqa.programs.baselines.settings import settings_of as settings_of_baseline
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import OWN, settings_of
-from keqa.programs.stage import RoleLMs
-from keqa.programs.utility_reference import UtilityReference
+from keqa.programs.stages.stage import RoleLMs
 
 __all__ = ["identity", "key_of", "lms_asked", "lms_of"]
 

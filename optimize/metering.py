@@ -9,9 +9,9 @@ from typing import Any
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.optimize.journal import Journal
 from keqa.optimize.report import Spending
-from keqa.programs.listening import token_count
+from keqa.programs.runtime.listening import token_count
+from keqa.storage.journal import Journal
 
 __all__ = ["Meter"]
 

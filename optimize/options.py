@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.optimize.dspy_optimizers import OPTIMIZERS, Budget, check_optimizer
-from keqa.optimize.points import Grid
-from keqa.programs.embedding import Embedder
+from keqa.optimize.dspy_bridge.optimizers import OPTIMIZERS, Budget, check_optimizer
+from keqa.optimize.search_space import Grid
+from keqa.programs.reference.embedding import Embedder
 
 __all__ = ["UNREFLECTING", "Options"]
 
@@ -23,13 +23,13 @@ class Options:
     Attributes:
         optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba`` or ``none``.
         reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA), or its model string.
-        budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_optimizers.optimize`.
+        budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_bridge.optimizers.optimize`.
         demos: Demonstrations of a predictor.
         judge_demos: Demonstrations of the consistency judge.
         sets: Sets of demonstrations to score.
         threshold: The final score that a question's decomposition and summary take to be demonstrations.
         reference: Whether to build the utility reference.
-        embedder: Finds its demonstrations; see `keqa.programs.embedding.open_embedder`. That of the program's own
+        embedder: Finds its demonstrations; see `keqa.programs.reference.embedding.open_embedder`. That of the program's own
             reference where None, or ``hashing`` where it has none.
         tuning: Whether to tune the settings.
         grid: The values to try.
@@ -68,7 +68,7 @@ class Options:
                 "optimizer, or leave budget out"
             )
         if not isinstance(self.grid, Grid):
-            raise ConfigurationError(f"grid must be a keqa.optimize.points.Grid, not {self.grid!r}")
+            raise ConfigurationError(f"grid must be a keqa.optimize.search_space.Grid, not {self.grid!r}")
         if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:
             raise ConfigurationError(
                 "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"

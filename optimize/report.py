@@ -9,8 +9,8 @@ from typing import Any
 import dspy
 
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
-from keqa.optimize.failed import Failed
-from keqa.optimize.points import Point
+from keqa.optimize.failures import Failed
+from keqa.optimize.search_space import Point
 from keqa.optimize.trials import Trial
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program

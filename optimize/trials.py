@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
-from keqa.optimize.failed import Failures
-from keqa.optimize.journal import Journal
-from keqa.optimize.origins import Origins
-from keqa.optimize.traces import Progress, run_traces, silent
+from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.failures import Failures
+from keqa.optimize.tracing import Progress, run_traces, silent
 from keqa.programs.program import Program
+from keqa.storage.journal import Journal
 
 __all__ = ["Trial", "Validation"]
 
@@ -40,7 +40,7 @@ class Validation:
         journal: Where answers are kept.
         metric: Correctness of an answer.
         in_flight: Questions in work at once.
-        progress: See `keqa.optimize.traces.Progress`.
+        progress: See `keqa.optimize.tracing.Progress`.
         failures: Where failed questions are counted.
         origins: Where demonstrations come from; they are not shown to the questions that they come from.
     """
@@ -59,7 +59,7 @@ class Validation:
         Args:
             program: The candidate.
             name: What it is.
-            steps: See `keqa.optimize.traces.run_traces`.
+            steps: See `keqa.optimize.tracing.run_traces`.
 
         Raises:
             ConfigurationError: As there.

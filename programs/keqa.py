@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, cast
 
 import dspy
 
-from keqa.programs.answering import Answering
+from keqa.data.question import Asked
+from keqa.data.quiz_references import Quiz, check, resolvable, resolve
 from keqa.programs.arguments import (
     GATE,
     LMS,
@@ -28,22 +29,21 @@ from keqa.programs.arguments import (
     Workers,
     checked,
 )
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Branch, Shared
-from keqa.programs.decomposition import Decomposition
-from keqa.programs.examination import Examination
-from keqa.programs.extraction import KeyDemonstrations, KeySentences
 from keqa.programs.gates import Gate, VoteGate, as_fraction
-from keqa.programs.inputs import Asked
-from keqa.programs.picking import Picking, Reference
 from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.quiz_flow import OnNothingHelpful, QuizFlow, Select
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
-from keqa.programs.references import Quiz, check, resolvable, resolve
-from keqa.programs.selection import Selection, Similarity, similarity_of
-from keqa.programs.stage import RoleLMs
-from keqa.programs.summarizing import Summarizing
+from keqa.programs.runtime.concurrency import Branch, Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.answering import Answering
+from keqa.programs.stages.decomposition import Decomposition
+from keqa.programs.stages.examination import Examination
+from keqa.programs.stages.extraction import KeyDemonstrations, KeySentences
+from keqa.programs.stages.picking import Picking, Reference
+from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
+from keqa.programs.stages.selection import Selection, Similarity, similarity_of
+from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
 from keqa.signatures import DecideRetrieval, StateConfidence
 
@@ -111,7 +111,7 @@ class KEQA(Program):
             evidence_sentences: How many sentences to select.
             similarity: Compares triples, or with `extract_sentences` the quiz, with sentences: by words where None, by
                 the embeddings of KS-LLM's equations 2 and 3 where it is the name of an embedder, such as
-                ``local/minilm`` (see `keqa.programs.embedding.open_embedder`), or a function of your own.
+                ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`), or a function of your own.
             reference: The utility reference: from a quiz and a passage to demonstrations.
             extract_sentences: Cut each passage down to so many sentences closest to the quiz (the paper's KEQA w SE),
                 those that the utility reference shows included.

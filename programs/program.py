@@ -9,22 +9,15 @@ from typing import Annotated, Any, ClassVar
 
 import dspy
 
+from keqa.data.question import AnswerType, Asked
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
-from keqa.programs.batch import Outcome, answer_many
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Bound, Shared, run_blocking
-from keqa.programs.inputs import Asked
-from keqa.programs.records import (
-    AnswerSource,
-    AnswerType,
-    Failure,
-    PassageVerdict,
-    QuestionRecord,
-    QuizRecord,
-)
-from keqa.programs.stage import RoleLMs, Stage
+from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.runtime.batch import Outcome, answer_many
+from keqa.programs.runtime.concurrency import Bound, Shared, run_blocking
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import RoleLMs, Stage
 
 __all__ = ["Program", "Story", "UnansweredError"]
 

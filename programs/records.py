@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-AnswerType = Literal["short", "yes/no", "choice"]
+from keqa.data.question import AnswerType
+
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
 AnswerSource = Literal["memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "failed"]
 
 __all__ = [
     "AnswerSource",
-    "AnswerType",
     "ClusterRecord",
     "Cost",
     "CriticalPath",

@@ -24,8 +24,8 @@ from keqa.programs.gates import (
     as_fraction,
 )
 from keqa.programs.keqa import KEQA
-from keqa.programs.selection import Similarity, lexical_similarity
-from keqa.programs.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.selection import Similarity, lexical_similarity
+from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
 
 __all__ = ["OWN", "arguments", "settings_of"]
 

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.keyed import KeyedFile
 from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+from keqa.storage.sqlite_store import KeyedFile
 
 __all__ = ["CachingRetriever", "Kept"]
 

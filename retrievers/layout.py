@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError, RetrievalError
-from keqa.private import new_file, private_folder
 from keqa.retrievers.left_out import shown
 from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
-from keqa.untrusted import MissingFileError, parse_json, read_file
+from keqa.storage.private import new_file, private_folder
+from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 MANIFEST = "manifest.json"
 NEXT_MANIFEST = "manifest.next.json"

@@ -13,7 +13,7 @@ from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings
 from keqa.retrievers.base import Passage
 from keqa.retrievers.left_out import LeftOut
-from keqa.untrusted import parse_json
+from keqa.storage.untrusted import parse_json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

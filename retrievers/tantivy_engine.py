@@ -15,7 +15,7 @@ from keqa.retrievers.analysis import AnalyzerSettings, register
 from keqa.retrievers.base import Passage
 from keqa.retrievers.layout import NEXT_MANIFEST, data_folder, no_index, read_bytes, read_manifest
 from keqa.retrievers.manifest import Manifest
-from keqa.untrusted import parse_json
+from keqa.storage.untrusted import parse_json
 
 if TYPE_CHECKING:
     import tantivy

@@ -18,7 +18,7 @@ from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention, Fact
 
 if TYPE_CHECKING:
-    from keqa.programs.stage import RoleLMs
+    from keqa.programs.stages.stage import RoleLMs
 
 __all__ = ["TIERS", "Boundary", "Examined", "draw_boundary"]
 
@@ -95,8 +95,8 @@ def draw_boundary(
         workers: Facts in work at once.
         progress: Called after each fact.
     """
-    from keqa.programs.examination import Examination
     from keqa.programs.gates import CertaintyGate
+    from keqa.programs.stages.examination import Examination
 
     world = Testbed()
     chosen = random.Random("boundary").sample(world.world.facts(), facts)

@@ -16,10 +16,13 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
+from fixtures.command_line import keqa_command, server
 from servers import elasticsearch
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
+
+__all__ = ["keqa_command", "server"]
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 

@@ -13,9 +13,10 @@ from keqa.cli.given import open_retriever, refuse_stray_addresses, settings_of
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
+    from keqa.data.question import AnswerType
     from keqa.lms import Roles
     from keqa.programs.program import Program
-    from keqa.programs.records import AnswerType, QuestionRecord
+    from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
 
 __all__ = ["ask"]
@@ -170,7 +171,7 @@ def ask(
         asked = _program(program, retriever, roles, given, embedder)
         check_roles(roles)
         record, error = _answer(asked, text, kind, choice or [])
-    from keqa.redaction import record_without_keys
+    from keqa.storage.redaction import record_without_keys
 
     _show(record_without_keys(record, [roles.task, roles.consistency, roles.utility]), as_json)
     if error is not None:
@@ -180,7 +181,7 @@ def ask(
 
 def _checked(question: str) -> str:
     """Refuse a question that cannot be asked before anything is loaded for it."""
-    from keqa.programs.inputs import clean
+    from keqa.data.question import clean
 
     if not clean(question):
         raise InputError("the question is empty")
@@ -207,7 +208,7 @@ def _program(
         from keqa.programs.keqa import KEQA
 
         return KEQA(retriever, lms=roles, **given)
-    from keqa.compiled import load
+    from keqa.programs.saving.folder import load
 
     program: Program = load(folder, retriever, roles, embedder=embedder, **given)
     return program
@@ -229,7 +230,7 @@ def _answer(
 
 def _show(record: QuestionRecord, as_json: bool) -> None:
     from keqa.cli.console import results, show_json
-    from keqa.render import record_tree
+    from keqa.cli.record_tree import record_tree
 
     if as_json:
         show_json(record.model_dump(mode="json"))

@@ -51,9 +51,9 @@ def compare(
     from keqa.cli.console import results, status
     from keqa.cli.run_table import figures, run_table, told_failures
     from keqa.cli.running import Asking, none_answered, rows_of
-    from keqa.reports.brief import read_brief
-    from keqa.runs.methods import parse_spec
-    from keqa.runs.programs import check_programs
+    from keqa.evaluation.compiled_programs import check_programs
+    from keqa.evaluation.reports.summary import read_brief
+    from keqa.programs.registry import parse_spec
 
     files = run_files(methods)
     left_out = False
@@ -73,7 +73,7 @@ def compare(
             results().print(run_table(rows))
     elif flags := [flag for flag in flags_of(options) if flag != "--out"]:
         raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
-    from keqa.reports import effect_table, table, write
+    from keqa.evaluation.reports import effect_table, table, write
 
     runs = [read_brief(file) for file in files]
     write(options.out / "report", runs)
@@ -92,7 +92,7 @@ def run_files(names: list[str]) -> list[Path] | None:
     Raises:
         InputError: Some are and some are not, or a folder holds none.
     """
-    from keqa.runs.methods import METHODS
+    from keqa.programs.registry import METHODS
 
     # A folder may be called like a method, and then has to be written as ./keqa.
     places = [Path(name) for name in names if name.partition(":")[0] not in METHODS]
@@ -113,7 +113,7 @@ def run_files(names: list[str]) -> list[Path] | None:
 
 def _order(file: Path) -> tuple[int, str]:
     """A folder's runs in the order of the paper's tables, as far as their names tell their methods."""
-    from keqa.runs.methods import METHODS
+    from keqa.programs.registry import METHODS
 
     named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]
     known = max(named, key=len, default=None)

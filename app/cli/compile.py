@@ -145,10 +145,10 @@ def compile_command(
     It ends with a table of what was learned. Every finished question is kept at once: the same command goes on after a
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.bars import Bars
     from keqa.cli.compile_given import method_of, questions_of, retrieves
     from keqa.cli.console import results
     from keqa.cli.given import open_retriever, refuse_empty, refuse_stray_addresses, settings_of
+    from keqa.cli.progress import Bars
 
     settings = settings_of(
         tries=tries,
@@ -181,12 +181,12 @@ def compile_command(
     place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
         from keqa.cli.preflight import check_listening, check_roles
-        from keqa.compiled import check_apart, check_place
-        from keqa.folders import check_writable
+        from keqa.evaluation.build import Parts, make, own_of
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
+        from keqa.programs.saving.folder import check_apart, check_place
         from keqa.retrievers import CachingRetriever
-        from keqa.runs.making import Parts, make, own_of
+        from keqa.storage.folders import check_writable
 
         check_place(out)
         check_writable(place, "--work")
@@ -230,7 +230,7 @@ def compile_command(
     _show(compiled)
     ask = f'Ask with: keqa ask "…" --program {out}'
     told = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
-    from keqa.programs.embedding import is_built_in
+    from keqa.programs.reference.embedding import is_built_in
 
     # A model that only the folder names would not be opened.
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
@@ -238,8 +238,8 @@ def compile_command(
 
 
 def _show(compiled: Compiled[Any]) -> None:
+    from keqa.cli.compile_tables import report_parts
     from keqa.cli.console import results
-    from keqa.render_compile import report_parts
 
     console = results()
     for part in report_parts(compiled.report):

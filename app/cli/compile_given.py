@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
-    from keqa.runs.methods import Spec
+    from keqa.programs.registry import Spec
 
 __all__ = ["method_of", "questions_of", "retrieves"]
 
@@ -24,8 +24,8 @@ def method_of(method: str, settings: Mapping[str, Any]) -> Spec:
     Raises:
         InputError: There is no such method, it is made from a compiled KEQA, or it has no such setting.
     """
-    from keqa.runs.methods import parse_spec, takes
-    from keqa.saved_methods import compilable
+    from keqa.programs.registry import parse_spec, takes
+    from keqa.programs.saving.methods import compilable
 
     spec = parse_spec(method)
     name = spec.method.name
@@ -42,7 +42,7 @@ def method_of(method: str, settings: Mapping[str, Any]) -> Spec:
 
 def retrieves(spec: Spec) -> bool:
     """Whether a method searches for passages."""
-    from keqa.runs.methods import arguments_of, load_class
+    from keqa.programs.registry import arguments_of, load_class
 
     return "retriever" in arguments_of(load_class(spec.method.target))
 
@@ -67,7 +67,7 @@ def questions_of(
 
     own: Mapping[str, Mapping[str, Any]] = {}
     if train is None:
-        from keqa.runs.questions import of_testbed
+        from keqa.evaluation.questions import of_testbed
 
         world = of_testbed("train")
         learnt, own = list(world.examples), world.settings

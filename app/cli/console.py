@@ -1,7 +1,7 @@
 """Where the command line writes: results to stdout, everything else to stderr.
 
 Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
-`keqa.terminal`) and shows no key (see `keqa.redaction.without_keys`). Text is plain: brackets and colons in it are
+`keqa.storage.terminal`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and colons in it are
 neither markup nor emoji.
 """
 
@@ -38,7 +38,7 @@ def show_json(value: Any) -> None:
     """
     import typer
 
-    from keqa.terminal import json_text
+    from keqa.storage.terminal import json_text
 
     typer.echo(json_text(value, encoding=getattr(sys.stdout, "encoding", None) or "utf-8"))
 
@@ -49,7 +49,7 @@ def complain(error: Exception) -> None:
 
 
 def _behind(stream: Any) -> Any:
-    """The stream behind the guard of `keqa.terminal.guard_streams`, which would take rich's own sequences for others'.
+    """The stream behind the guard of `keqa.storage.terminal.guard_streams`, which would take rich's own sequences for others'.
 
     While a bar is shown, rich stands before the stream as well.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from keqa.demo import DemoResult
+    from keqa.evaluation.demo import DemoResult
     from keqa.metrics.significance import Interval
 
 __all__ = ["demo"]
@@ -33,7 +33,7 @@ def demo(
     from rich.progress import Progress
 
     from keqa.cli.console import status
-    from keqa.demo import run_demo
+    from keqa.evaluation.demo import run_demo
 
     with Progress(console=status(), transient=True) as bar:
         loading = bar.add_task("loading the language model", total=None)
@@ -48,7 +48,7 @@ def demo(
 
 def _show(result: DemoResult) -> None:
     from keqa.cli.console import results
-    from keqa.demo import COMPILED
+    from keqa.evaluation.demo import COMPILED
 
     console = results()
     console.print(_table(result))

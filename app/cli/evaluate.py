@@ -41,8 +41,8 @@ def evaluate(
     from keqa.cli.console import results, status
     from keqa.cli.run_table import figures, run_table, told_failures
     from keqa.cli.running import Asking, none_answered, rows_of
-    from keqa.runs.methods import parse_spec
-    from keqa.runs.programs import check_programs
+    from keqa.evaluation.compiled_programs import check_programs
+    from keqa.programs.registry import parse_spec
 
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)

@@ -107,8 +107,8 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
         InputError: The address is none, or empty.
         RetrievalError: The index cannot be opened.
     """
-    from keqa.encyclopedia import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
     from keqa.retrievers import HybridRetriever, open_index
+    from keqa.testbed.index import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
     refuse_empty("--index", index)
     if index is None and engine == "dense":

@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from keqa.redaction import without_keys
-from keqa.terminal import UNSAFE, visible
+from keqa.storage.redaction import without_keys
+from keqa.storage.terminal import UNSAFE, visible
 
 __all__ = ["GuardedConsole"]
 

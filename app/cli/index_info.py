@@ -65,7 +65,7 @@ def _table(part: Mapping[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from keqa.terminal import visible_line
+    from keqa.storage.terminal import visible_line
 
     table = Table(box=None, show_header=False)
     for name, value in _rows(part):

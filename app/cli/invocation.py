@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from keqa.redaction import without_secrets
+from keqa.storage.redaction import without_secrets
 
 __all__ = ["invocation"]
 

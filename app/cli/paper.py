@@ -15,7 +15,7 @@ from keqa.cli.running import Models
 from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from keqa.reports.grid import Grid
+    from keqa.evaluation.reports.grid import Grid
 
 __all__ = ["reproduce_paper"]
 
@@ -48,10 +48,10 @@ def reproduce_paper(
     """
     from keqa.cli.console import results, status
     from keqa.cli.given import refuse_stray_addresses
-    from keqa.reports.experiments import SAMPLE, check_labels, experiments, needs_program
-    from keqa.reports.published import DATASETS
-    from keqa.reports.render import Rendered
-    from keqa.runs.questions import of_name
+    from keqa.evaluation.questions import of_name
+    from keqa.evaluation.reports.rendering.terminal import Rendered
+    from keqa.evaluation.reproduction.experiments import SAMPLE, check_labels, experiments, needs_program
+    from keqa.evaluation.reproduction.published import DATASETS
 
     if lm is None or index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from keqa.cli.running import Models
 
 if TYPE_CHECKING:
-    from keqa.reports.experiments import Experiment
-    from keqa.reports.grid import Grid
-    from keqa.runs.questions import Questions
+    from keqa.evaluation.questions import Questions
+    from keqa.evaluation.reports.grid import Grid
+    from keqa.evaluation.reproduction.experiments import Experiment
 
 __all__ = ["TABLES", "Plan", "by_role", "estimated", "measured"]
 
@@ -86,10 +86,10 @@ def estimated(plan: Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal; no language model is asked."""
     from keqa.cli.console import status
     from keqa.cli.given import open_retriever
-    from keqa.reports.estimate import estimate
-    from keqa.reports.estimate_table import estimates
-    from keqa.reports.experiments import settings_for
-    from keqa.runs.making import Parts, own_of
+    from keqa.evaluation.build import Parts, own_of
+    from keqa.evaluation.reproduction.estimate import estimate
+    from keqa.evaluation.reproduction.estimate_table import estimates
+    from keqa.evaluation.reproduction.experiments import settings_for
 
     found = []
     with status().status("rehearsing…") as shown:
@@ -107,10 +107,10 @@ def estimated(plan: Plan) -> Grid:
 def measured(plan: Plan) -> list[Grid]:
     """Run everything, write tables and figures, and put the paper's beside them."""
     from keqa.cli.console import status
-    from keqa.reports import tables, write
-    from keqa.reports.beside import beside_the_paper
-    from keqa.reports.brief import read_brief
-    from keqa.reports.joining import entries_of
+    from keqa.evaluation.reports import tables, write
+    from keqa.evaluation.reports.joining import entries_of
+    from keqa.evaluation.reports.summary import read_brief
+    from keqa.evaluation.reproduction.compare_with_paper import beside_the_paper
 
     paths = [path for one in plan.experiments for path in _run(plan, one)]
     runs = [read_brief(path) for path in paths]
@@ -124,7 +124,7 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     from keqa.cli.console import status
     from keqa.cli.run_table import told_failures
     from keqa.cli.running import Asking, rows_of
-    from keqa.reports.experiments import settings_for
+    from keqa.evaluation.reproduction.experiments import settings_for
 
     asking = Asking(
         plan.questions[one.dataset],

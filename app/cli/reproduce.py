@@ -15,8 +15,8 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from keqa.reports.checking import Checked
-    from keqa.reports.expectations import Case
+    from keqa.evaluation.reproduction.checking import Checked
+    from keqa.evaluation.reproduction.expectations import Case
 
 __all__ = ["reproduce"]
 
@@ -147,8 +147,8 @@ def reproduce(
 
         reproduce_paper(out=out, as_json=as_json, **given)
         return
-    from keqa.reports.case_commands import GIVEN, options_of
-    from keqa.reports.expectations import case_names, load_case
+    from keqa.evaluation.reproduction.case_commands import GIVEN, options_of
+    from keqa.evaluation.reproduction.expectations import case_names, load_case
 
     flags = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
     values = {
@@ -178,7 +178,7 @@ def reproduce(
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
     """Run the cases, each in a folder of its own, and tell each figure as soon as it is there."""
     from keqa.cli.console import results, status
-    from keqa.reports.checking import check
+    from keqa.evaluation.reproduction.checking import check
 
     checked = []
     with tempfile.TemporaryDirectory(prefix="keqa-") if out is None else nullcontext(out) as folder:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keqa.reports.grid import Cell
-    from keqa.reports.render import Rendered
-    from keqa.runs.compare import Row
-    from keqa.runs.tally import Tally
+    from keqa.evaluation.compare import Row
+    from keqa.evaluation.reports.grid import Cell
+    from keqa.evaluation.reports.rendering.terminal import Rendered
+    from keqa.evaluation.tally import Tally
 
 __all__ = ["figures", "run_table", "told_failures"]
 
@@ -24,9 +24,9 @@ _UNTOUCHED = "Untouched by failures: all {} questions."
 
 def run_table(rows: Sequence[Row]) -> Rendered:
     """The runs side by side: scores, and costs of a question."""
-    from keqa.reports.grid import Cell, Column, Grid, number, text
-    from keqa.reports.grid import Row as GridRow
-    from keqa.reports.render import Rendered
+    from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
+    from keqa.evaluation.reports.grid import Row as GridRow
+    from keqa.evaluation.reports.rendering.terminal import Rendered
 
     impaired = any(row.tally.impaired for row in rows)
     touched = impaired or any(row.tally.failed for row in rows)
@@ -62,7 +62,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
 
 def _untouched(tally: Tally) -> Iterator[Cell]:
     """How many questions no failure touched, and the scores over them."""
-    from keqa.reports.grid import Cell, number
+    from keqa.evaluation.reports.grid import Cell, number
 
     yield Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
     for name in _SCORES.values():

@@ -12,12 +12,12 @@ from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.cli.run_options import RunOptions
+    from keqa.evaluation.compare import Row
+    from keqa.evaluation.compiled_programs import Folders
+    from keqa.evaluation.questions import Questions
+    from keqa.evaluation.tally import Tally
+    from keqa.programs.registry import Spec
     from keqa.retrievers import Index, Retriever
-    from keqa.runs.compare import Row
-    from keqa.runs.methods import Spec
-    from keqa.runs.programs import Folders
-    from keqa.runs.questions import Questions
-    from keqa.runs.tally import Tally
 
 __all__ = ["Asking", "Models", "none_answered", "questions_of", "rows_of", "settings_of"]
 
@@ -45,13 +45,13 @@ class Asking:
         models: The language models.
         folder: Of the run files.
         index: Address of an index instead of the testbed's.
-        program: Folder of a compiled program, or of several; see `keqa.runs.programs.program_of`.
+        program: Folder of a compiled program, or of several; see `keqa.evaluation.compiled_programs.program_of`.
         settings: Arguments of the methods that were given.
         in_flight: Questions in work at once.
         retry_failed: Ask failed and impaired questions again.
         cached: Whether calls are shared by the runs of the folder.
         engine: What searches the testbed's encyclopedia.
-        stop_after_outages: See `keqa.runs.runner.evaluate`.
+        stop_after_outages: See `keqa.evaluation.evaluate.evaluate`.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
     """
 
@@ -104,7 +104,7 @@ def questions_of(options: RunOptions) -> Questions:
     Raises:
         InputError: They contradict each other, or there are no such questions.
     """
-    from keqa.runs.questions import of_name, of_testbed
+    from keqa.evaluation.questions import of_name, of_testbed
 
     if options.testbed == (options.questions is not None):
         raise InputError("give either --questions, a file or the name of a benchmark, or --testbed")
@@ -146,18 +146,18 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
         specs: The methods.
         asking: What they are asked.
         leave_out: Whether a method that cannot be asked while others can is told and left out; see
-            `keqa.runs.compare.compare`.
+            `keqa.evaluation.compare.compare`.
 
     Raises:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
         ConfigurationError: A key, model or setting is wrong, or a server cannot be asked.
         StoppedError: Too many questions in succession failed.
     """
-    from keqa.cli.bars import Bars
     from keqa.cli.given import open_retriever, refuse_stray_addresses
     from keqa.cli.invocation import invocation
     from keqa.cli.preflight import check_once
-    from keqa.runs.methods import takes
+    from keqa.cli.progress import Bars
+    from keqa.programs.registry import takes
 
     known = set().union(*(takes(spec.method) for spec in specs))
     for name in asking.settings:
@@ -165,11 +165,11 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
             flag = "--no-decompose" if name == "decompose" else f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out")
     with Bars() as bars:
-        from keqa.folders import check_writable
+        from keqa.evaluation.build import Parts, own_of
+        from keqa.evaluation.call_cache import CallCache
+        from keqa.evaluation.compare import compare
         from keqa.lms import build_roles
-        from keqa.runs.cache import CallCache
-        from keqa.runs.compare import compare
-        from keqa.runs.making import Parts, own_of
+        from keqa.storage.folders import check_writable
 
         models = asking.models
         check_writable(asking.folder, "--out")

@@ -27,8 +27,8 @@ def search(
 ) -> None:
     """Search an index and show the passages that it finds, best first."""
     from keqa.cli.console import results, show_json, status
-    from keqa.encyclopedia import open_encyclopedia
     from keqa.retrievers import open_index
+    from keqa.testbed.index import open_encyclopedia
 
     with status().status("searching…"):
         retriever = open_encyclopedia() if index is None else open_index(index)
@@ -54,7 +54,7 @@ def hits_table(hits: Sequence[Hit]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from keqa.terminal import visible, visible_line
+    from keqa.storage.terminal import visible, visible_line
 
     table = Table(box=SIMPLE_HEAD)
     table.add_column("", justify="right")

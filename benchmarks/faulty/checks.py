@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keqa.runs.lines import Run, RunLine
-from keqa.runs.reading import iter_lines
+from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.records import Run, RunLine
 
 __all__ = ["Check", "compared", "costs", "healed", "marked", "programming_errors", "secrets", "whole"]
 

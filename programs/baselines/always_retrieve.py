@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers, checked
 from keqa.programs.baselines.reading import answer_from, search_or_fail
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Retriever
 from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
 

@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.programs.arguments import LMS, Characters, Workers, checked
-from keqa.programs.attempts import has_answer
 from keqa.programs.baselines.reading import asked_inputs, conclude
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.salvage import answered
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.attempts import has_answer
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import RoleLMs
 from keqa.signatures import AnswerQuestion, ReasonFromMemory
 
 __all__ = ["ClosedBook"]

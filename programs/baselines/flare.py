@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Probability, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import (
     Collected,
@@ -20,13 +21,12 @@ from keqa.programs.baselines.reading import (
     search_record,
     verdicts,
 )
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
-from keqa.programs.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
 from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from keqa.programs.answering import Answering
+from keqa.data.question import Asked
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, TopK, Word, Workers, checked
 from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.replies import examined
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.selection import Selection
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.answering import Answering
+from keqa.programs.stages.selection import Selection
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 
 __all__ = ["KSLLM", "Form"]
@@ -55,7 +55,7 @@ class KSLLM(Program):
             top_k: Passages to search for.
             evidence_sentences: How many sentences to select from all of them, the paper's k.
             similarity: Name of the embedder by whose vectors they are compared, as in the paper's equations 2 and 3,
-                such as ``local/minilm`` (see `keqa.programs.embedding.open_embedder`); by words where None.
+                such as ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`); by words where None.
             form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and constructs no triples; ``KS-S`` answers
                 from the sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
             lms: Of which the task role is asked; ``dspy.settings.lm`` where None.

@@ -9,17 +9,17 @@ from typing import Annotated, Any, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.attempts import attempted, has_answer, searched
 from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import QuizRecord
-from keqa.programs.salvage import answered
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.attempts import attempted, has_answer, searched
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.choose_action import Turn, written_trajectory

@@ -8,16 +8,16 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.answering import fewer_passages
-from keqa.programs.attempts import attempted, has_answer, searched
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
-from keqa.programs.inputs import Asked
-from keqa.programs.picking import unjudged
+from keqa.data.question import Asked
 from keqa.programs.program import Story, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.salvage import answered
-from keqa.programs.selection import sentences
+from keqa.programs.runtime.attempts import attempted, has_answer, searched
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.answering import fewer_passages
+from keqa.programs.stages.picking import unjudged
+from keqa.programs.stages.selection import sentences
 from keqa.retrievers.base import Hit, Retriever
 
 __all__ = [
@@ -138,7 +138,7 @@ async def reason_from(
     config: dict[str, Any] | None = None,
     **inputs: Any,
 ) -> dspy.Prediction:
-    """Ask for a step of reasoning with passages, and again where it fails; see `keqa.programs.attempts`.
+    """Ask for a step of reasoning with passages, and again where it fails; see `keqa.programs.runtime.attempts`.
 
     Args:
         session: The calls of the question.

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.programs.attempts import ask
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Bound
-from keqa.programs.stage import Stage
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import Stage
 from keqa.signatures import JudgeRelevance, JudgeSupport, RateUsefulness
 
 __all__ = ["Critique", "Reflection"]

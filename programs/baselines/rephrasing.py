@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.errors import ConfigurationError
-from keqa.programs.attempts import DRAW, attempted
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, runs_in_process, text_of
-from keqa.programs.concurrency import Bound
-from keqa.programs.examination import draw_identity
-from keqa.programs.inputs import Asked
-from keqa.programs.stage import Stage
+from keqa.programs.runtime.attempts import DRAW, attempted
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session, runs_in_process, text_of
+from keqa.programs.stages.examination import draw_identity
+from keqa.programs.stages.stage import Stage
 from keqa.signatures import RephraseQuestion
 
 __all__ = ["Rephrasing"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.attempts import has_answer
+from keqa.data.question import Asked
 from keqa.programs.baselines.reading import asked_inputs, predict_from
-from keqa.programs.calls import Session, text_of
-from keqa.programs.inputs import Asked
-from keqa.programs.picking import unjudged
 from keqa.programs.records import PassageVerdict, QuizRecord
-from keqa.programs.salvage import answered
+from keqa.programs.runtime.attempts import has_answer
+from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
 
 __all__ = ["Reply", "examined", "from_memory", "from_passages", "unread"]
@@ -38,7 +38,7 @@ class Reply:
 async def from_memory(
     session: Session, predictor: dspy.Predict, asked: Asked, *, question: str | None = None, role: str = "task"
 ) -> Reply:
-    """Answer closed-book, in one call, and again where that fails; see `keqa.programs.attempts`.
+    """Answer closed-book, in one call, and again where that fails; see `keqa.programs.runtime.attempts`.
 
     Args:
         session: The calls of the question.

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.arguments import (
@@ -23,17 +24,16 @@ from keqa.programs.arguments import (
     Workers,
     checked,
 )
-from keqa.programs.attempts import ask
 from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session, text_of
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
+from keqa.programs.gates.votes import as_fraction
 from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.stage import RoleLMs
-from keqa.programs.votes import as_fraction
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import (
     AnswerQuestion,

@@ -8,19 +8,19 @@ from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.metrics.answers import is_abstention, normalize, same_answer
-from keqa.programs.answering import Answering
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.attempts import ask
 from keqa.programs.baselines.reading import Collected, answer_from, search_or_fail, search_record
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import QuizRecord
-from keqa.programs.stage import RoleLMs
-from keqa.programs.summarizing import Summarizing
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.answering import Answering
+from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
 from keqa.signatures.plan_query_chain import UNSOLVED

@@ -7,18 +7,18 @@ from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Weight, Workers, checked
 from keqa.programs.baselines.reading import search_or_fail
 from keqa.programs.baselines.reflection import Critique, Reflection
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import PassageVerdict
-from keqa.programs.retrieval_decision import wants_retrieval
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.retrieval_decision import wants_retrieval
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import (
     AnswerQuestion,

@@ -8,17 +8,17 @@ from typing import Annotated, ClassVar
 
 import dspy
 
+from keqa.data.question import Asked, clean
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.attempts import ask
 from keqa.programs.baselines.reading import Collected, search_or_fail, verdicts
 from keqa.programs.baselines.replies import examined, from_memory, from_passages, unread
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Shared
-from keqa.programs.inputs import Asked, clean
 from keqa.programs.program import Program, Story, UnansweredError
 from keqa.programs.records import PassageVerdict
-from keqa.programs.stage import RoleLMs
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import (
     AnswerQuestion,

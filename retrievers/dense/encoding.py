@@ -14,7 +14,7 @@ from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, open_model
 from keqa.retrievers.layout import disk_errors, read_bytes
 from keqa.retrievers.left_out import shown
-from keqa.untrusted import parse_npy
+from keqa.storage.untrusted import parse_npy
 
 __all__ = ["Encoder", "EncoderSettings", "same_weights"]
 

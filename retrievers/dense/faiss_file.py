@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from keqa.errors import RetrievalError
-from keqa.untrusted import open_regular
+from keqa.storage.untrusted import open_regular
 
 __all__ = ["check_file"]
 

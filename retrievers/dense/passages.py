@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from keqa.errors import KeqaError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import clean_text
-from keqa.untrusted import open_regular
+from keqa.storage.untrusted import open_regular
 
 __all__ = ["PassageFile", "open_rows", "write_passages"]
 

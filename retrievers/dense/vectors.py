@@ -19,7 +19,7 @@ from keqa.retrievers.dense.faiss_file import check_file
 from keqa.retrievers.dense.models import Vectors
 from keqa.retrievers.dense.passages import open_rows
 from keqa.retrievers.layout import cannot_be_written, disk_errors, write_atomically
-from keqa.untrusted import MissingFileError, read_json
+from keqa.storage.untrusted import MissingFileError, read_json
 
 __all__ = ["VectorFile", "VectorSettings", "drop_unused", "finish", "open_search", "settings_for"]
 

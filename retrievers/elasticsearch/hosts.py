@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from keqa.redaction import HOST, REPLACED, without_keys
 from keqa.retrievers.elasticsearch.address import Address
+from keqa.storage.redaction import HOST, REPLACED, without_keys
 
 # Numbers of lines and shards follow a colon too: a host without a dot has a port of four digits or more behind it.
 _NODE = re.compile(rf"{HOST.pattern} | (?<![\w.-])[a-z][a-z0-9_-]*:\d{{4,5}}(?!\w)", HOST.flags)

@@ -15,7 +15,7 @@ from keqa.errors import InputError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, text_length
-from keqa.untrusted import MissingFileError, open_regular
+from keqa.storage.untrusted import MissingFileError, open_regular
 
 MAX_LINE: Final = 64 << 20
 """The most bytes of one line of records: a few kB of a packed file can become gigabytes."""

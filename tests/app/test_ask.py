@@ -120,7 +120,7 @@ def compiled(tmp_path):
     import dspy
 
     import keqa
-    from keqa.programs.utility_reference import Entry, UtilityReference
+    from keqa.programs.reference.utility_reference import Entry, UtilityReference
 
     entry = Entry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
     program = keqa.KEQA(None, tries=4, threshold="1", reference=UtilityReference().fit([entry]))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from keqa.demo import DemoResult, MethodResult
+from keqa.evaluation.demo import DemoResult, MethodResult
 
 WEAK = MethodResult("closed book", (0.0, 0.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0), 0.0, 1.0, 2.0, 1)
 KEQA = MethodResult("KEQA", (1.0, 0.5, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0), 1.25, 17.5, 8.0, 0)
@@ -23,7 +23,7 @@ def demo(keqa_command, monkeypatch):
                 progress(method)
         return DemoResult(4, (WEAK, KEQA, COMPILED))
 
-    monkeypatch.setattr("keqa.demo.run_demo", run_demo)
+    monkeypatch.setattr("keqa.evaluation.demo.run_demo", run_demo)
     return lambda *arguments: (keqa_command("demo", *arguments), asked)
 
 
@@ -44,7 +44,7 @@ def test_questions_that_a_failure_touched_are_told_apart(demo, monkeypatch):
     ended, _ = demo()
     assert "Untouched by failures: all 4 questions of every row." in ended.out
     touched = replace(KEQA, touched=(False, True, False, False))
-    monkeypatch.setattr("keqa.demo.run_demo", lambda questions, progress: DemoResult(4, (touched, COMPILED)))
+    monkeypatch.setattr("keqa.evaluation.demo.run_demo", lambda questions, progress: DemoResult(4, (touched, COMPILED)))
     ended = demo()[0]
     assert "Untouched by failures, of 4: KEQA 3 (F1 1.00, EM 1.00); all of the other rows." in " ".join(
         ended.out.split()
@@ -69,7 +69,7 @@ def test_the_figures_as_json_and_nothing_else(demo):
 def test_the_program_that_ships_was_compiled_on_the_testbed_and_loads():
     pytest.importorskip("torch")
     import keqa
-    from keqa.compiled import about
+    from keqa.programs.saving.folder import about
 
     testbed = keqa.Testbed()
     program = keqa.load("testbed", keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny"))

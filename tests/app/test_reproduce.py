@@ -4,7 +4,7 @@ import pytest
 from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError
-from keqa.runs.reading import read_run
+from keqa.evaluation.reading import read_run
 
 QUESTIONS = [
     {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
@@ -135,8 +135,8 @@ def papers(tmp_path):
 
 
 def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monkeypatch):
-    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("closed-book", "cot-few-shot", "keqa"))
-    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("closed-book", "cot-few-shot", "keqa"))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     lm = ["--lm", "openai/gpt-4o-mini", "--api-base", server.api_base]
     ended = keqa_command("reproduce", "paper", *lm, *papers, "--dry-run", "--json")
     assert ended.code == 0, ended.err
@@ -151,8 +151,8 @@ def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monk
 def test_a_dry_run_needs_no_key_and_no_address(keqa_command, papers, monkeypatch):
     for name in ("API_BASE", "BASE_URL"):
         monkeypatch.delenv(f"HOSTED_VLLM_{name}", raising=False)
-    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("closed-book", "keqa"))
-    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("closed-book", "keqa"))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     models = ["--lm", "openai/gpt-4o-mini", "--consistency-lm", "hosted_vllm/llama", "--other-lm", "hosted_vllm/mine"]
     ended = keqa_command("reproduce", "paper", *models, *papers, "--dry-run", "--json")
     assert ended.code == 0, ended.err
@@ -190,8 +190,8 @@ def test_a_language_model_without_an_address_is_told_before_the_first_question(
 
 
 def test_the_discriminators_are_language_models_of_their_own(keqa_command, papers, server, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("keqa", "slimplm"))
-    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("keqa", "slimplm"))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     answers, asked = server.reply, {"scripted": [], "llama": []}
 
     def reply(messages, n, body):
@@ -229,8 +229,8 @@ def test_the_discriminators_are_language_models_of_their_own(keqa_command, paper
 
 
 def test_a_method_without_token_probabilities_is_left_out(keqa_command, papers, server, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("rag", "flare"))
-    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag", "flare"))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     answers = server.reply
 
     def reply(messages, n, body):
@@ -261,8 +261,8 @@ def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
         return rows_of(specs, asking, **others)
 
     monkeypatch.setattr(running, "rows_of", refused)
-    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("rag", "flare"))
-    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag", "flare"))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs"]
     ended = keqa_command("reproduce", "paper", *lm, *papers)
     assert ended.code == 2
@@ -272,8 +272,8 @@ def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
 
 
 def test_failed_questions_of_the_paper_are_told_and_asked_again(keqa_command, papers, server, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.reports.experiments._OVERALL", ("rag",))
-    monkeypatch.setattr("keqa.reports.experiments._ANALYSED", ())
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag",))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
     given = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs", "--json"]
     ended = keqa_command("reproduce", "paper", *given, *papers)

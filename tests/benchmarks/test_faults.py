@@ -7,8 +7,8 @@ import pytest
 from faulty import checks, kinds, world
 from faulty.server import Process, Server
 
+from keqa.evaluation.records import Run, RunHeader, RunLine
 from keqa.programs.records import Degradation, QuestionRecord
-from keqa.runs.lines import Run, RunHeader, RunLine
 
 HEADER = RunHeader(method="keqa", label="keqa", dataset="", ids=["q0"], configuration={}, fingerprint="")
 MESSAGES = [

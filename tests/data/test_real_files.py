@@ -3,8 +3,8 @@
 import pytest
 
 from keqa.data import BENCHMARKS, Example, as_examples, load
+from keqa.data.quiz_references import check, parse
 from keqa.metrics.answers import exact_match
-from keqa.programs.references import check, parse
 
 # Benchmark and path below ../shared/data, split, questions, problems, left out, and the first question.
 FILES = [

@@ -25,7 +25,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(tiny_folder: Path) -> Iterator[object]:
     """An engine of its own over the tiny model, with fresh counters."""
-    from keqa.lms.transformers_engine import TransformersEngine
+    from keqa.lms.local.engine import TransformersEngine
 
     made = TransformersEngine(str(tiny_folder))
     yield made

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from keqa import signatures
 from keqa.lms import PatientChatAdapter, adapter
 from keqa.lms.outside import CONTROL_TOKEN, Guarded, harmless, sound
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Bound, run_blocking
+from keqa.programs.runtime.concurrency import Bound, run_blocking
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
 from keqa.signatures.choose_action import written_trajectory
 from keqa.signatures.markers import sections
 

@@ -11,7 +11,7 @@ from openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT
-from keqa.programs.listening import Meter
+from keqa.programs.runtime.listening import Meter
 from keqa.signatures import AnswerQuiz
 
 

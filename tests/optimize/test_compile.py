@@ -14,12 +14,12 @@ import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.optimize.compile import compile_program
-from keqa.optimize.failed import StoppedError
-from keqa.optimize.points import Grid
+from keqa.optimize.failures import StoppedError
+from keqa.optimize.search_space import Grid
 from keqa.programs import KEQA
-from keqa.programs.embedding import HashingEmbedder
 from keqa.programs.gates import VoteGate
-from keqa.programs.utility_reference import UtilityReference
+from keqa.programs.reference.embedding import HashingEmbedder
+from keqa.programs.reference.utility_reference import UtilityReference
 
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
 

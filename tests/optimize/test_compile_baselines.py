@@ -10,9 +10,9 @@ import keqa
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.compile import compile_program
-from keqa.optimize.journal import Journal
-from keqa.optimize.traces import run_traces
+from keqa.optimize.tracing import run_traces
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.storage.journal import Journal
 
 METHODS = {
     "rag": (AlwaysRetrieve, {"top_k": 2}),

@@ -13,9 +13,9 @@ import pytest
 
 from keqa.metrics.answers import f1
 from keqa.optimize.described import function_of, gate_of, model_of, retriever_of
-from keqa.programs.extraction import KeySentences
 from keqa.programs.gates import VoteGate
-from keqa.programs.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.extraction import KeySentences
+from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
 from keqa.retrievers import (
     CachingRetriever,
     DenseManifest,
@@ -79,7 +79,7 @@ def test_key_sentences_are_told_by_how_many_and_by_what(tmp_path):
         KeySentences(index, 2, EmbeddingSimilarity("hashing-64")),
     ]
     assert len({str(retriever_of(one)) for one in told}) == 6
-    assert retriever_of(told[1])["similarity"] == "keqa.programs.selection.lexical_similarity"
+    assert retriever_of(told[1])["similarity"] == "keqa.programs.stages.selection.lexical_similarity"
 
 
 def test_a_cache_makes_no_difference(tmp_path):

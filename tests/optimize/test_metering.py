@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from keqa.optimize.journal import Journal
 from keqa.optimize.metering import Meter
 from keqa.optimize.report import Spending
+from keqa.storage.journal import Journal
 
 USED = {"prompt_tokens": 10, "completion_tokens": 3}
 

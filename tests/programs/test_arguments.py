@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.evaluation.build import Parts, make
 from keqa.programs import baselines, gates
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
-from keqa.programs.concurrency import Bound
 from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate, as_fraction
 from keqa.programs.keqa import KEQA
-from keqa.runs.making import Parts, make
-from keqa.runs.methods import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
+from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
+from keqa.programs.runtime.concurrency import Bound
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = [getattr(gates, name) for name in gates.__all__ if name.endswith("Gate") and hasattr(gates, name)]

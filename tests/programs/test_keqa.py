@@ -13,9 +13,9 @@ from dspy.lm15 import AuthError, BillingError, ContextLengthError, RateLimitErro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from keqa.data.quiz_references import references
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, QuestionRecord, UnansweredError
-from keqa.programs.references import references
 
 QUESTION = "When was the director of Up born?"
 QUIZZES = '["Who directed Up?", "When was #1 born?"]'

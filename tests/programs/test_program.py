@@ -10,12 +10,12 @@ from typing import Any
 import dspy
 import pytest
 
+from keqa.data.question import Asked, clean
 from keqa.errors import InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.concurrency import Bound
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.inputs import Asked, clean
+from keqa.programs.runtime.concurrency import Bound
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from keqa.programs.gates import (
     PromptGate,
     RandomGate,
 )
-from keqa.programs.sentence_embeddings import EmbeddingSimilarity
 from keqa.programs.settings import OWN, arguments, settings_of
+from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
 
 EVERY = {
     "tries": 7,

@@ -44,8 +44,8 @@ def test_it_knows_what_it_was_told_often_and_guesses_at_the_rest(lm):
 
     from keqa.lms import Roles
     from keqa.metrics.gates import auroc
-    from keqa.programs.examination import Examination
     from keqa.programs.gates import CertaintyGate
+    from keqa.programs.stages.examination import Examination
     from keqa.testbed.relations import RELATIONS
     from keqa.testbed.testbed import Testbed
 

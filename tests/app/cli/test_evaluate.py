@@ -6,9 +6,9 @@ import pytest
 from servers.openai_server import markers
 
 import keqa
+from keqa.evaluation.reading import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
-from keqa.runs.reading import read_run
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import socket
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
-from keqa.runs.reading import read_run
+from keqa.evaluation.reading import read_run
 
 
 @pytest.fixture

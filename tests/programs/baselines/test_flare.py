@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
-from keqa.lms.build import build_lm
+from keqa.lms.factory import build_lm
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import FLARE
 from keqa.programs.baselines.flare import masked

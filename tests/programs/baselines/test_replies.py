@@ -9,12 +9,12 @@ import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
 
+from keqa.data.question import Asked
 from keqa.programs.baselines import Rowen, SelfRAG, SlimPLM
 from keqa.programs.baselines.replies import Reply, from_memory, from_passages
-from keqa.programs.call_errors import CallError
-from keqa.programs.calls import Session
-from keqa.programs.concurrency import Bound
-from keqa.programs.inputs import Asked
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 
 METHODS = (SelfRAG, Rowen, SlimPLM)

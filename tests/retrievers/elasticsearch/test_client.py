@@ -9,9 +9,9 @@ import pytest
 from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
-from keqa.redaction import without_secrets
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_address, load_index
 from keqa.retrievers.elasticsearch.credentials import timeout
+from keqa.storage.redaction import without_secrets
 
 VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT", "TIMEOUT")
 

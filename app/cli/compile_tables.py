@@ -1,0 +1,149 @@
+"""What a compilation learned, as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from keqa.storage.terminal import visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from keqa.metrics.significance import Interval
+    from keqa.optimize.report import Report, Spending
+
+__all__ = ["report_parts"]
+
+_PROBLEMS_SHOWN = 8
+
+
+def report_parts(report: Report) -> Iterator[RenderableType]:
+    """Tables of predictors, settings and scores, then reference, cost and problems in a line each.
+
+    Args:
+        report: What a compilation did.
+
+    Yields:
+        Parts for a rich console. Instructions and problems are plain text: brackets in them are no markup.
+    """
+    yield _predictors(report)
+    for change in report.predictors:
+        if change.instruction_after != change.instruction_before:
+            yield Text(f"{change.name}, instruction before", "bold")
+            yield _plain(change.instruction_before, "dim")
+            yield Text(f"{change.name}, instruction after", "bold")
+            yield _plain(change.instruction_after)
+            yield Text("")
+    if report.settings:
+        yield _settings(report)
+    if report.curve:
+        cost = f"{report.cost_per_retrieval:g}"
+        yield Text(f"Chosen from {len(report.curve)} settings for score - {cost} · retrievals a question.\n", "dim")
+    yield _scores(report)
+    if report.failed:
+        yield _failed(report)
+    yield Text(
+        f"Learned from {report.trained_on} training questions. The program was chosen on the validation questions: "
+        "expect a smaller gain on others.\n",
+        "dim",
+    )
+    if report.settings:
+        yield _line("utility reference", _reference(report))
+    yield _line("language models", _cost(report))
+    if report.problems:
+        yield Text("What could not be used", "yellow")
+        for problem in report.problems[:_PROBLEMS_SHOWN]:
+            yield _plain(f"  {problem}", "yellow")
+        more = len(report.problems) - _PROBLEMS_SHOWN
+        if more > 0:
+            yield Text(f"  and {more} more, which the program's folder lists", "yellow")
+
+
+def _predictors(report: Report) -> Table:
+    table = _table("What each predictor learned", "predictor", "instruction", "demos before", "after")
+    for change in report.predictors:
+        same = change.instruction_after == change.instruction_before
+        table.add_row(
+            change.name, "as it was" if same else "rewritten", str(change.demos_before), _marked(change.demos_after)
+        )
+    return table
+
+
+def _settings(report: Report) -> Table:
+    table = _table("Settings", "setting", "before", "after")
+    for name, change in report.settings.items():
+        same = change.before == change.after
+        table.add_row(name, _value(change.before), _value(change.after), style=None if same else "bold")
+    return table
+
+
+def _scores(report: Report) -> Table:
+    table = _table(f"Score on {report.validated_on} validation questions", "program", "score", "95 % interval", "")
+    intervals = (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain))
+    for trial in report.trials:
+        kept = trial.name in report.chosen
+        table.add_row(
+            Text(trial.name, "" if kept else "dim"), f"{trial.score:.3f}", "", Text("kept", "green") if kept else ""
+        )
+    for name, interval in intervals:
+        if interval is not None:
+            table.add_row(name, f"{interval.mean:.3f}", _ends(interval), style="bold")
+    return table
+
+
+def _failed(report: Report) -> Table:
+    table = _table("Questions without an answer; each scored 0", "step", "questions", "failed", "mostly")
+    for one in report.failed:
+        table.add_row(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause)
+    return table
+
+
+def _reference(report: Report) -> str:
+    if not report.reference:
+        return "none"
+    return ", ".join(f"{count:,} {label}" for label, count in report.reference.items()) + " passages"
+
+
+def _cost(report: Report) -> str:
+    told = _spent(report.spent)
+    if report.spent_earlier.calls:
+        told += f"; earlier runs in the same folder: at least {_spent(report.spent_earlier)}"
+    return told
+
+
+def _spent(spent: Spending) -> str:
+    tokens = f"{spent.prompt_tokens:,} tokens read and {spent.completion_tokens:,} written"
+    return f"{spent.calls:,} calls, {tokens}"
+
+
+def _ends(interval: Interval) -> str:
+    return f"{interval.low:.3f} … {interval.high:.3f}"
+
+
+def _table(title: str, first: str, *others: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _line(label: str, text: str) -> Text:
+    return Text.assemble((f"{label}: ", "bold"), text)
+
+
+def _plain(text: str, style: str = "") -> Text:
+    return Text(visible(text), style)
+
+
+def _marked(count: int) -> Text:
+    return Text(str(count), "green" if count else "dim")
+
+
+def _value(value: Any) -> str:
+    return "-" if value is None else str(value)

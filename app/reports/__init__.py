@@ -1,5 +1,0 @@
-"""Tables and figures, drawn from run files alone, and the figures that this version should reproduce."""
-
-from keqa.reports.write import effect_table, figures, table, tables, write
-
-__all__ = ["effect_table", "figures", "table", "tables", "write"]

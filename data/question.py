@@ -1,0 +1,86 @@
+"""What a user may ask, checked and cleaned before any call is made."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from keqa.errors import InputError
+
+__all__ = ["AnswerType", "Asked", "clean"]
+
+AnswerType = Literal["short", "yes/no", "choice"]
+"""What kind of answer a question wants."""
+
+
+def clean(text: str) -> str:
+    """Text that any encoding and prompt can carry.
+
+    Lone surrogates and control characters are dropped (they come from broken decoding and terminals), line breaks and
+    tabs become spaces as all white space does.
+    """
+    kept = (
+        " " if char.isspace() else char for char in text if char.isspace() or unicodedata.category(char) not in _BAD
+    )
+    return " ".join("".join(kept).split())
+
+
+_BAD = {"Cc", "Cs"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that passed the checks.
+
+    Attributes:
+        question: Cleaned.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice, cleaned.
+    """
+
+    question: str
+    answer_type: AnswerType
+    choices: list[str]
+
+    @classmethod
+    def check(cls, question: object, answer_type: object, choices: object, max_chars: int) -> Asked:
+        """Check and clean what was asked.
+
+        Raises:
+            InputError: It cannot be asked.
+        """
+        text = _text(question, "question")
+        if len(text) > max_chars:
+            raise InputError(f"the question has {len(text):,} characters; at most {max_chars:,} are allowed")
+        kinds = {kind: kind for kind in get_args(AnswerType)}
+        if not isinstance(answer_type, str) or answer_type not in kinds:
+            raise InputError(f"answer_type must be one of {', '.join(get_args(AnswerType))}, not {answer_type!r}")
+        if isinstance(choices, str) or not isinstance(choices, Sequence):
+            raise InputError(f"choices must be a list of texts, not {type(choices).__name__}")
+        options = [_text(choice, "choice") for choice in choices]
+        if answer_type == "choice" and not options:
+            raise InputError("a question of answer_type 'choice' needs choices")
+        return cls(text, kinds[answer_type], options)
+
+    @staticmethod
+    def arguments(item: object) -> dict[str, Any]:
+        """The arguments of a program's call from a question, a mapping or an object with these as attributes."""
+        names = ("question", "answer_type", "choices")
+        if isinstance(item, str) or item is None:
+            return {"question": item}
+        if isinstance(item, Mapping):
+            return {"question": None} | {name: item[name] for name in names if item.get(name) is not None}
+        found = {name: getattr(item, name, None) for name in names}
+        # What has no question is itself refused as one, with its type.
+        return {"question": item} | {name: value for name, value in found.items() if value is not None}
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be text, not {type(value).__name__}")
+    text = clean(value)
+    if not text:
+        raise InputError(f"the {what} is empty")
+    return text

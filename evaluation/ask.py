@@ -1,0 +1,103 @@
+"""One question: asked, scored, and told as a line, whatever becomes of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from keqa.data.example import Example
+from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, StageError
+from keqa.evaluation.gold_quizzes import golds_within, telling
+from keqa.evaluation.records import RunLine
+from keqa.metrics.accuracy import accuracy, contains_answer
+from keqa.metrics.answers import exact_match, f1
+from keqa.programs.program import Program
+from keqa.programs.records import Failure, QuestionRecord
+from keqa.storage.redaction import record_without_secrets, without_secrets
+
+__all__ = ["ask", "scores_of"]
+
+
+def ask(program: Program, example: Example, kind: str = "") -> RunLine:
+    """Ask a method a question.
+
+    Args:
+        program: The method.
+        example: The question with its gold answers.
+        kind: The question's shape, where it is known.
+
+    Returns:
+        The line, of a question that failed as well.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong, which no other question would escape.
+        MissingExtraError: A package is missing.
+        Exception: A method, retriever or language model has a fault. It says nothing about the question, so that it
+            must not be counted as an answer that failed; a note on it names the question.
+    """
+    started = time.perf_counter()
+    record: QuestionRecord | None = None
+    error: KeqaError | None = None
+    asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
+    with telling(example) as told:
+        try:
+            record = program(question=example.question, **asked).record
+        except (ConfigurationError, MissingExtraError):
+            raise
+        except KeqaError as raised:
+            record, error = getattr(raised, "record", None), raised
+        except Exception as fault:
+            fault.add_note(f"Raised while question {example.id!r} was asked. What was answered before is kept.")
+            raise
+    record = record and record_without_secrets(record, _lms(program))
+    seconds = record.cost.seconds if record is not None else time.perf_counter() - started
+    answer = record.answer if record is not None and error is None else None
+    return RunLine(
+        id=example.id,
+        question=example.question,
+        answers=list(example.answers),
+        answer_type=example.answer_type,
+        kind=kind,
+        answer=answer,
+        scores=scores_of(answer, example),
+        record=record,
+        error=None if error is None else _failure(error, record, program),
+        seconds=seconds,
+        choices=list(example.choices),
+        golds=told.answers,
+        quiz_golds=golds_within(example, record),
+    )
+
+
+def scores_of(answer: str | None, example: Example) -> dict[str, float]:
+    """Every score that an answer has, from 0 to 1.
+
+    Args:
+        answer: None for a failed question, which scores 0.
+        example: The question with its gold answers.
+
+    Returns:
+        ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``.
+    """
+    asked = (example.answers, example.answer_type, example.choices)
+    scores = {
+        "em": float(exact_match(answer, *asked)),
+        "f1": f1(answer, *asked),
+        "contains": float(contains_answer(answer, *asked)),
+    }
+    if example.answer_type != "short":
+        scores["accuracy"] = accuracy(answer, *asked)
+    return scores
+
+
+def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) -> Failure:
+    if record is not None and record.failure is not None:
+        return record.failure
+    stage = error.stage if isinstance(error, StageError) else "ask"
+    cause = error.cause if isinstance(error, StageError) else type(error).__name__
+    message = error.message if isinstance(error, StageError) else str(error)
+    return Failure(stage=stage, cause=cause, message=without_secrets(message, _lms(program)))
+
+
+def _lms(program: Program) -> list[Any]:
+    return [predictor.lm for predictor in program.predictors()]

@@ -1,0 +1,175 @@
+"""Making a method from its specification and the parts that all methods share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from keqa.errors import ConfigurationError
+from keqa.evaluation.compiled_programs import Folders, program_of
+from keqa.programs.registry import KEQA as TARGET
+from keqa.programs.registry import RANDOM, VOTES, Method, Spec, arguments_of, check_arguments, load_class, takes
+
+if TYPE_CHECKING:
+    from keqa.programs.gates import Gate, Golds
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.program import Program
+    from keqa.programs.runtime.shared_samples import SharedDraws
+    from keqa.programs.stages.stage import RoleLMs
+    from keqa.retrievers import Retriever
+
+__all__ = ["Parts", "given", "make", "own_of"]
+
+_ONE_LANGUAGE = {"rowen": {"language": None}}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What methods are made from.
+
+    Attributes:
+        retriever: The passages that all search.
+        lms: The language models that all ask; those of `dspy.settings` where None.
+        settings: Arguments for every method that has them; what is absent is the method's own default.
+        program: Folder of a compiled program, or of several; see `keqa.evaluation.compiled_programs.program_of`.
+        draws: Shared by the gates.
+        golds: For the oracle gate.
+        matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
+        own: By a method's name, arguments for that one alone that take the place of its defaults.
+        embedder: The embedding model that compiled programs may open; see `keqa.load`.
+    """
+
+    retriever: Retriever | None
+    lms: RoleLMs | None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    program: Folders = None
+    draws: SharedDraws | None = None
+    golds: Golds | None = None
+    matched: Gate | None = None
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    embedder: str | None = None
+
+
+def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
+    """By a method's name, the arguments that it is given for a language model: the one that ships speaks English only.
+
+    Args:
+        lm: The language model of the task role; the one that ships where None.
+    """
+    return _ONE_LANGUAGE if lm in (None, "keqa/tiny") else {}
+
+
+def make(spec: Spec, parts: Parts) -> Program:
+    """Make a method ready to be asked.
+
+    Raises:
+        InputError: It has no argument of a name that its specification gives, or not with such a value, or the compiled
+            program is another method's.
+        ConfigurationError: It lacks a part, or its settings cannot work.
+    """
+    method = spec.method
+    check_arguments(spec)
+    if method.target != TARGET:
+        return _baseline_program(spec, parts)
+    program = _keqa(spec, parts)
+    if method.gate is None:
+        return program
+    if parts.draws is None:
+        raise ConfigurationError(f"{method.name} needs draws that the gates share")
+    own = spec.method.gate == VOTES and not spec.arguments and type(program.examination.gate).__name__ == VOTES
+    return parts.draws.sharing(program, None if own else _gate_of(spec, parts))
+
+
+def given(spec: Spec, parts: Parts) -> dict[str, Any]:
+    """The arguments that a method is made with, its own defaults left out.
+
+    Raises:
+        InputError: It has no argument of a name that its specification gives, or not with such a value.
+    """
+    check_arguments(spec)
+    known = takes(spec.method)
+    own = {} if spec.method.gate is not None else dict(spec.arguments)
+    settings = {**parts.own.get(spec.method.name, {}), **parts.settings}
+    return {**{name: value for name, value in settings.items() if name in known}, **own, **spec.method.fixed}
+
+
+def _baseline_program(spec: Spec, parts: Parts) -> Program:
+    arguments = given(spec, parts)
+    folder = None if spec.method.learned is not None else program_of(spec.method, parts.program)
+    if folder is not None:
+        from keqa.programs.saving.folder import load
+
+        return load(folder, parts.retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
+    cls = load_class(spec.method.target)
+    arguments["lms"] = parts.lms
+    program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
+    if spec.method.learned is not None:
+        program.answer.demos = _learned(spec.method, parts)
+    return program
+
+
+def _keqa(spec: Spec, parts: Parts) -> KEQA:
+    from keqa.programs.reference.utility_reference import UtilityReference
+
+    method = spec.method
+    arguments = given(spec, parts)
+    folder = program_of(method, parts.program)
+    if folder is None:
+        program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
+    else:
+        from keqa.programs.saving.folder import load
+
+        program = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder, **arguments)
+    if method.variant is not None:
+        reference = program.picking.reference
+        if not isinstance(reference, UtilityReference):
+            raise ConfigurationError(
+                f"{method.name} changes what the utility reference shows, and the program has none: give --program, a "
+                "folder that keqa compile wrote"
+            )
+        shown = copy.deepcopy(reference)
+        shown.variant = method.variant
+        program.picking.reference = shown
+    return program
+
+
+def _gate_of(spec: Spec, parts: Parts) -> Gate:
+    from keqa.programs import gates
+
+    arguments = dict(spec.arguments)
+    if spec.method.gate == "OracleGate":
+        if parts.golds is None:
+            raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
+        arguments["golds"] = parts.golds
+    if spec.method.gate == RANDOM and "threshold" not in arguments:
+        if parts.matched is None:
+            raise ConfigurationError(
+                f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4. Or "
+                "put gate-votes or keqa beside it in a comparison, whose ratio it then matches, or any method NAME "
+                f"with {spec.method.name}:like=NAME"
+            )
+        return parts.matched
+    gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
+    return gate
+
+
+def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
+    """Demonstrations of reasoning, from those that a compiled program concludes with."""
+    folder = program_of(method, parts.program)
+    if folder is None:
+        raise ConfigurationError(
+            f"{method.name} takes its demonstrations from a compiled KEQA: give --program, a folder that keqa "
+            "compile wrote"
+        )
+    from keqa.programs.saving.folder import load
+
+    compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
+    demos = dict(compiled.named_predictors())[str(method.learned)].demos
+    if not demos:
+        raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
+    from keqa.optimize.demos.candidate import complete
+    from keqa.signatures import ReasonFromMemory
+
+    return [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]

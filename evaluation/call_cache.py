@@ -1,0 +1,114 @@
+"""A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
+
+Cached are calls whose answer is settled: those at temperature 0, and draws, which carry an identity (DSPy's
+``rollout_id``) under which each of N samples is a call of its own. Any other call is made anew each time, so that two
+samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import dspy
+
+from keqa.evaluation.cache_bypass import is_asked_anew, standing_in
+from keqa.evaluation.cached_call import as_dspy_reads, as_kept, is_sound, key_of, settled
+from keqa.programs.runtime.forgetting import tell_kept
+from keqa.storage.sqlite_store import KeyedFile
+
+__all__ = ["CallCache"]
+
+
+class CallCache:
+    """Answers of language models by what was asked. Safe to use from many threads.
+
+    It stands in for `dspy.cache` while it is `installed`, and keeps draws that gates share as
+    `keqa.programs.runtime.shared_samples.DrawStore`.
+
+    Attributes:
+        path: The file; None where no call is kept, so that each is made, and shared draws last as long as the process.
+        hits: Calls answered from it.
+        misses: Calls that it could have answered, had they been made before.
+    """
+
+    def __init__(self, path: Path | str | None) -> None:
+        """Open a cache, or begin one.
+
+        Args:
+            path: See above; its folder is made where it is missing.
+
+        Raises:
+            InputError: The file is something else, or cannot be used.
+        """
+        self._file = KeyedFile(path, "calls", "a cache of calls", is_sound)
+        self.path = self._file.path
+        self.hits = self.misses = 0
+
+    @contextmanager
+    def installed(self) -> Iterator[CallCache]:
+        """Within this context it is DSPy's cache, for all threads of the process."""
+        with standing_in(self):
+            yield self
+
+    # DSPy's side. A hit tells of no usage, so that it is counted as a call answered by a cache; its tokens are told to
+    # the meter of the call, as they are what the answer takes.
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
+        """The answer to a request as DSPy reads it, or None.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        if self.path is None or is_asked_anew() or not settled(request):
+            return None
+        key = key_of(request, ignored_args_for_cache_key)
+        kept = self._file.get(key)
+        if kept is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        tell_kept(partial(self._file.drop, key))
+        replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
+        if replayed is not None:
+            replayed(kept["usage"])
+        return as_dspy_reads(kept)
+
+    def put(
+        self,
+        request: dict[str, Any],
+        value: Any,
+        ignored_args_for_cache_key: Sequence[str] = (),
+        enable_memory_cache: bool = True,
+    ) -> None:
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.runtime.forgetting`.
+
+        Raises:
+            StorageError: The file cannot be written. What was kept before stays.
+        """
+        if self.path is not None and settled(request):
+            kept = as_kept(value)
+            if kept is not None:
+                key = key_of(request, ignored_args_for_cache_key)
+                self._file.put(key, kept)
+                tell_kept(partial(self._file.drop, key))
+
+    def draws(self) -> KeyedFile:
+        """The same file as a place where gates keep the draws that they share: a `keqa.programs.runtime.shared_samples.DrawStore`."""
+        return self._file
+
+    def close(self) -> None:
+        """Close the file, so that it can be opened again."""
+        self._file.close()
+
+    def __enter__(self) -> CallCache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,200 @@
+"""Several methods on the same questions, language models, passages and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dspy.utils.exceptions import LMUnsupportedFeatureError
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.evaluation.build import Parts, given, make
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.compiled_programs import served_by
+from keqa.evaluation.configuration import describe
+from keqa.evaluation.evaluate import STOP_AFTER_OUTAGES, evaluate
+from keqa.evaluation.gold_quizzes import golds_of
+from keqa.evaluation.matching import NoRatioError, check_matches, forget_other_match, matched_gate, waits
+from keqa.evaluation.questions import Questions
+from keqa.evaluation.run_file import forget_unasked
+from keqa.evaluation.tally import Tally
+from keqa.programs.program import Program
+from keqa.programs.registry import Spec
+from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.stages.probabilities import NoProbabilitiesError
+
+__all__ = ["Row", "compare", "run_path"]
+
+_PROBABLE = "ProbabilityGate"
+_GOLDS = "of quizzes that ask the same"
+"""How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method of a comparison, asked.
+
+    Attributes:
+        spec: Which method.
+        path: Its run file.
+        tally: The sums over its lines.
+    """
+
+    spec: Spec
+    path: Path
+    tally: Tally
+
+
+def run_path(folder: Path, label: str) -> Path:
+    """The run file of a label.
+
+    Raises:
+        InputError: The label cannot name a file.
+    """
+    if not label or label.startswith(".") or set(label) & set('/\\:*?"<>|\0'):
+        raise InputError(f"{label!r} cannot name a file: a label is made of letters, digits, -, _, = and the like")
+    return folder / f"{label}.jsonl"
+
+
+def compare(
+    specs: Sequence[Spec],
+    questions: Questions,
+    parts: Parts,
+    *,
+    folder: Path,
+    cache: CallCache,
+    command: str = "",
+    in_flight: int = 8,
+    retry_failed: bool = False,
+    progress: Callable[[str, Tally], None] = lambda label, tally: None,
+    left_out: Callable[[Spec, ConfigurationError], None] | None = None,
+    stop_after_outages: int = STOP_AFTER_OUTAGES,
+    before_first: Callable[[], None] = lambda: None,
+) -> Iterator[Row]:
+    """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
+
+    The gates among them share their draws. Random gates come last, and each retrieves for as many quizzes as KEQA did,
+    or the method that it is to be ``like``; where that has changed since it was asked, it is asked anew. The gate that
+    needs token probabilities comes before the other gates, which draw without them where the language model gives none.
+
+    Args:
+        specs: The methods, each with a label of its own.
+        questions: What to ask.
+        parts: What the methods are made from; shared draws, gold answers and what random gates match are found here,
+            and the settings of the questions are theirs.
+        folder: Where the run files go, named for the labels.
+        cache: Shared by all.
+        command: How to run it again, without addresses.
+        in_flight: How many questions are in work at once.
+        retry_failed: Ask failed and impaired questions of an earlier run again, and make draws that failed again.
+        progress: Called with the label after each question.
+        left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
+            no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
+            where this is None.
+        stop_after_outages: So many questions in succession that fail for a reason that may pass end it; 0 for none.
+        before_first: Called before each method's first question; what it raises ends the comparison, and a run file
+            that tells of no question is taken away.
+
+    Yields:
+        The methods as they end.
+
+    Raises:
+        InputError: Two methods have one label, a random gate names no run to match, or a run file is that of another
+            run.
+        ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
+        StoppedError: Too many questions in succession failed; see `stop_after_outages`.
+    """
+    places = _places(specs, folder)
+    own, parts = parts, _shared(specs, questions, parts, cache, retry_failed)
+    check_matches(specs)
+    later = [spec for spec in specs if waits(spec, specs)]
+    now = _in_order([spec for spec in specs if spec not in later])
+    # All that can be made is made before the first question is asked, so that what is wrong is told at once.
+    programs = {spec.label: make(spec, parts) for spec in now}
+
+    def run(spec: Spec, program: Program) -> Row:
+        path = places[spec.label]
+        configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
+        if spec.method.gate == "OracleGate":
+            configuration["golds"] = _GOLDS
+        if spec in later:
+            forget_other_match(path, spec, questions, {**describe(program), **configuration})
+        tally = evaluate(
+            program,
+            questions.examples,
+            out=path,
+            method=spec.method.name,
+            label=spec.label,
+            dataset=questions.dataset,
+            split=questions.split,
+            seed=questions.seed,
+            configuration=configuration,
+            command=command,
+            compiled=served_by(spec.method, parts.program),
+            left_out=questions.left_out,
+            in_flight=in_flight,
+            retry_failed=retry_failed,
+            cache=cache,
+            progress=lambda tally: progress(spec.label, tally),
+            stop_after_outages=stop_after_outages,
+            before_first=before_first,
+        )
+        return Row(spec, path, tally)
+
+    ended: list[Spec] = []
+    for spec in [*now, *later]:
+        try:
+            if spec in later:
+                programs[spec.label] = make(spec, replace(parts, matched=matched_gate(spec, ended, places)))
+            row = run(spec, programs[spec.label])
+        except ConfigurationError as error:
+            forget_unasked(places[spec.label])
+            if not (_tells_no_probabilities(error) or isinstance(error, NoRatioError)):
+                raise
+            if left_out is None:
+                raise
+            left_out(spec, error)
+            if spec.method.gate == _PROBABLE:
+                parts = replace(parts, draws=own.draws or SharedDraws(store=cache.draws()))
+                programs |= {
+                    other.label: make(other, parts) for other in now if other.method.gate not in (None, _PROBABLE)
+                }
+            continue
+        ended.append(spec)
+        yield row
+
+
+def _places(specs: Sequence[Spec], folder: Path) -> dict[str, Path]:
+    """The run files by label."""
+    labels = [spec.label for spec in specs]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
+    return {label: run_path(folder, label) for label in labels}
+
+
+def _tells_no_probabilities(error: ConfigurationError) -> bool:
+    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
+    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
+    return refused or isinstance(error, NoProbabilitiesError)
+
+
+def _in_order(specs: Sequence[Spec]) -> list[Spec]:
+    """Whether there are token probabilities decides how all gates draw: the gate that needs them is asked first."""
+    if not any(spec.method.gate == _PROBABLE for spec in specs):
+        return list(specs)
+    return sorted(specs, key=lambda spec: spec.method.gate not in (None, _PROBABLE))
+
+
+def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache, retry_failed: bool) -> Parts:
+    """What the gates need, and what the questions ask of single methods."""
+    parts = replace(parts, own={**questions.settings, **parts.own})
+    gates = {spec.method.gate for spec in specs} - {None}
+    if parts.draws is not None and retry_failed:
+        parts.draws.forget_failed()
+    if gates and parts.draws is None:
+        parts = replace(parts, draws=SharedDraws(probabilities=_PROBABLE in gates, store=cache.draws()))
+    if "OracleGate" in gates and parts.golds is None:
+        parts = replace(parts, golds=golds_of(questions.examples))
+    return parts

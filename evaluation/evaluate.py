@@ -1,0 +1,261 @@
+"""Asking a method many questions: side by side, each kept as it ends, and never twice."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
+
+from keqa.data.example import Example, as_example
+from keqa.errors import InputError, StoppedError
+from keqa.evaluation.ask import ask
+from keqa.evaluation.cache_bypass import anew, dspys_own
+from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
+from keqa.evaluation.records import RunHeader, RunLine, content_of
+from keqa.evaluation.run_file import RunFile
+from keqa.evaluation.tally import Tally
+from keqa.programs.program import Program
+from keqa.programs.runtime.failures import may_pass
+
+if TYPE_CHECKING:
+    from keqa.evaluation.call_cache import CallCache
+
+__all__ = ["STOP_AFTER_OUTAGES", "evaluate"]
+
+Progress = Callable[[Tally], None]
+
+STOP_AFTER_OUTAGES = 10
+"""So many questions in succession that fail for a reason that may pass end a run, unless it is told otherwise."""
+
+_HISTORY = 64
+
+
+def evaluate(
+    program: Program,
+    examples: Iterable[Any],
+    *,
+    out: Path | str,
+    method: str | None = None,
+    label: str | None = None,
+    dataset: str = "",
+    split: str = "",
+    seed: int = 0,
+    configuration: Mapping[str, Any] | None = None,
+    command: str = "",
+    compiled: str = "",
+    left_out: Mapping[str, int] | None = None,
+    in_flight: int = 8,
+    retry_failed: bool = False,
+    cache: CallCache | None = None,
+    progress: Progress = lambda tally: None,
+    stop_after_outages: int = STOP_AFTER_OUTAGES,
+    before_first: Callable[[], None] = lambda: None,
+) -> Tally:
+    """Ask a program questions and keep one line a question in a run file.
+
+    The line is written when its question ends. Called again with the same file, it asks what is left, so that work is
+    neither lost nor done twice when a run is stopped, however hard. At the end the lines are in the order of the
+    questions. A question that fails is kept as failed, with the error's type, and is no wrong answer.
+
+    Only ids are held in memory where `examples` can be gone through twice: a list, or an object whose iterator reads
+    a file.
+
+    Args:
+        program: Any method.
+        examples: What `keqa.data.example.as_examples` takes; a `shape` or `kind` of an item goes into its line.
+        out: The run file, such as ``runs/keqa.jsonl``.
+        method: The method's name; the program's own where None.
+        label: The run's name; that of the file where None.
+        dataset: Name of the data set.
+        split: Part of it.
+        seed: Of the sample.
+        configuration: What the answers depend on beyond `keqa.evaluation.configuration.describe`, as JSON.
+        command: How to run it again, without addresses.
+        compiled: The method whose compiled program the program was made from, for the header.
+        left_out: How many questions of the data are not among the examples, by reason, for the header.
+        in_flight: How many questions are in work at once; their calls share the program's bound.
+        retry_failed: Ask the failed questions of an earlier run again, and those that were answered although something
+            failed that may pass (`RunLine.impairments`), and only those and what is left. No cache answers the failed
+            ones, for it may hold the reply that they failed with.
+        cache: Answers calls that were made before; DSPy's own where None.
+        progress: Called after each question, one call at a time.
+        stop_after_outages: Ask nothing more where so many questions in succession failed for a reason that may pass,
+            such as a server that is away; 0 asks all of them. What is in work then still ends and is kept.
+        before_first: Called before the first question that is asked; what it raises ends the run.
+
+    Returns:
+        The sums over all lines of the file. `keqa.evaluation.reading.read_run` reads the lines.
+
+    Raises:
+        InputError: A question cannot be used, two have one id, or the file is that of another run.
+        ConfigurationError: A key, model or setting is wrong, which no question would escape. What was answered by then
+            is kept.
+        StoppedError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
+    """
+    if in_flight < 1:
+        raise InputError(f"in_flight must be at least 1, not {in_flight}")
+    path = Path(out)
+    items = list(examples) if isinstance(examples, Iterator) else examples
+    asked = _contents(items)
+    configured = {**describe(program), **(configuration or {})}
+    name = method or program.method
+    header = RunHeader(
+        method=name,
+        label=label or path.stem,
+        dataset=dataset,
+        split=split,
+        seed=seed,
+        ids=list(asked),
+        configuration=configured,
+        fingerprint=fingerprint_of(name, dataset, split, seed, configured),
+        command=command,
+        compiled=compiled,
+        demonstrations=demonstrations_of(program),
+        left_out=dict(left_out or {}),
+    )
+    tally = Tally(len(asked))
+    with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
+        del asked
+        outage = _Outage(stop_after_outages)
+        waiting = (
+            (example, kind, file.again(example.id)) for example, kind in _questions(items) if example.id not in file
+        )
+        asking = _checked(waiting, before_first)
+        with dspys_own() if cache is None else cache.installed(), _flat_memory():
+            for line in _answered(program, outage.until(asking), in_flight):
+                file.add(line)
+                outage.count(line)
+                tally.add(line)
+                tally.asked += 1
+                progress(tally)
+                del GLOBAL_HISTORY[:-_HISTORY]
+        outage.refuse(tally)
+        file.finish()
+    return tally
+
+
+def _checked(
+    waiting: Iterator[tuple[Example, str, bool]], before_first: Callable[[], None]
+) -> Iterator[tuple[Example, str, bool]]:
+    for place, question in enumerate(waiting):
+        if place == 0:
+            before_first()
+        yield question
+
+
+class _Outage:
+    """Counts questions in succession that failed for a reason that may pass, and ends a run by them."""
+
+    def __init__(self, most: int) -> None:
+        """Set up.
+
+        Args:
+            most: So many end it; 0 for none.
+        """
+        if most < 0:
+            raise InputError(f"stop_after_outages must be at least 0, not {most}")
+        self._most, self._run, self._cause = most, 0, ""
+
+    @property
+    def _over(self) -> bool:
+        return bool(self._cause)
+
+    def until(self, waiting: Iterator[tuple[Example, str, bool]]) -> Iterator[tuple[Example, str, bool]]:
+        """The questions, until there were too many failures."""
+        while not self._over and (question := next(waiting, None)) is not None:
+            yield question
+
+    def count(self, line: RunLine) -> None:
+        """Count a question that has ended."""
+        if line.error is None or not may_pass(line.error.cause):
+            self._run = 0
+            return
+        self._run += 1
+        if self._most and self._run >= self._most:
+            self._cause = self._cause or f"{line.error.cause}: {line.error.message}"
+
+    def refuse(self, tally: Tally) -> None:
+        """Say how to resume.
+
+        Raises:
+            StoppedError: There were too many failures, and not all was asked.
+        """
+        if self._over and tally.done < tally.questions:
+            raise StoppedError(
+                f"stopped, for {self._most} questions in succession failed for a reason that may pass ({self._cause}). "
+                f"{tally.done} of {tally.questions} questions were asked, and what was answered is kept: once the "
+                "cause is gone, run the same command with --retry-failed"
+            )
+
+
+def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
+    for number, item in enumerate(items, start=1):
+        try:
+            yield as_example(item), str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
+        except InputError as error:
+            raise InputError(f"example {number}: {error}") from error
+
+
+def _contents(items: Iterable[Any]) -> dict[str, int]:
+    """What is asked under each id, as `RunLine.content`."""
+    found: dict[str, int] = {}
+    for number, (example, _) in enumerate(_questions(items), start=1):
+        if example.id in found:
+            raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
+        found[example.id] = content_of(example.question, example.answers, example.answer_type, example.choices)
+    if not found:
+        raise InputError("there is no question to ask")
+    return found
+
+
+def _asked(program: Program, example: Example, kind: str, again: bool) -> RunLine:
+    with anew() if again else nullcontext():
+        return ask(program, example, kind)
+
+
+def _answered(program: Program, waiting: Iterator[tuple[Example, str, bool]], in_flight: int) -> Iterator[RunLine]:
+    """Ask side by side and yield each line as its question ends.
+
+    After an error that no question would escape, nothing more is asked, and what is in work still ends and is yielded.
+    """
+    fatal: BaseException | None = None
+    # These threads only wait for their question; its calls run in the program's own bounded pool.
+    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
+        running: set[Future[RunLine]] = set()
+        while True:
+            if fatal is None:
+                for example, kind, again in islice(waiting, in_flight - len(running)):
+                    context = contextvars.copy_context()
+                    running.add(pool.submit(context.run, _asked, program, example, kind, again))
+            if not running:
+                break
+            try:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt as interrupt:
+                # What is in work is paid for; a second interrupt does not wait for it.
+                if fatal is not None:
+                    raise
+                fatal = interrupt
+                continue
+            for future in done:
+                error = future.exception()
+                if error is None:
+                    yield future.result()
+                else:
+                    fatal = fatal or error
+    if fatal is not None:
+        raise fatal
+
+
+@contextmanager
+def _flat_memory() -> Iterator[None]:
+    """Keep DSPy from remembering every call: its trace and its history hold the last ten thousand."""
+    with dspy.context(trace=None, max_history_size=_HISTORY):
+        yield

@@ -1,0 +1,96 @@
+"""Gold answers of quizzes for the oracle gate and for reports, however a program words its quizzes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from keqa.data.example import Example, as_example
+from keqa.data.quiz_references import parse, plain, resolve
+from keqa.optimize.alignment import gold_answers, gold_quizzes
+from keqa.programs.records import QuestionRecord
+
+__all__ = ["Told", "golds_of", "golds_within", "telling"]
+
+
+@dataclass
+class Told:
+    """What the oracle was told during one question.
+
+    Attributes:
+        example: The question.
+        answers: The gold answers by resolved quiz, of the quizzes for which there are any; None where it was not asked.
+    """
+
+    example: Example
+    answers: dict[str, list[str]] | None = field(default=None)
+
+
+_told: ContextVar[Told | None] = ContextVar("keqa_golds_told", default=None)
+
+
+@contextmanager
+def telling(example: Example) -> Iterator[Told]:
+    """Within this context a question is in work: quizzes are its own, and what is told of them is noted."""
+    told = Told(example)
+    token = _told.set(told)
+    try:
+        yield told
+    finally:
+        _told.reset(token)
+
+
+def golds_of(examples: Iterable[Any]) -> _Golds:
+    """The gold answers of the quizzes of examples, for `keqa.programs.gates.OracleGate`."""
+    golds: dict[str, tuple[str, ...]] = {}
+    for item in examples:
+        example = as_example(item)
+        golds[plain(example.question)] = example.answers
+        answers = {number: answer for number, answer in enumerate(example.quiz_answers, start=1)}
+        for quiz in parse(example.quizzes):
+            text = resolve(quiz, answers) if answers else None
+            if text is not None:
+                golds[plain(text)] = (answers[quiz.index],)
+    return _Golds(golds)
+
+
+def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, list[str]] | None:
+    """The gold answers of a question's examined quizzes by resolved text, as the oracle gate finds them.
+
+    Args:
+        example: The question; only its own gold quizzes are looked at.
+        record: What became of it.
+
+    Returns:
+        Those that are known; None where none is.
+    """
+    if record is None or not gold_quizzes(example):
+        return None
+    texts = dict.fromkeys(quiz.resolved for quiz in record.quizzes if quiz.resolved is not None and quiz.samples)
+    found = ((text, gold_answers(text, example)) for text in texts)
+    return {text: list(golds) for text, golds in found if golds and any(golds)} or None
+
+
+class _Golds:
+    """A quiz without a known gold answer is answered by nothing, so that the oracle has it looked up.
+
+    A quiz in the words of a gold one has its answer, whichever question it is of. In other words it has that of a gold
+    quiz of the question in work: those of other questions may resemble it and ask something else.
+    """
+
+    def __init__(self, golds: dict[str, tuple[str, ...]]) -> None:
+        self._golds = golds
+
+    def __call__(self, quiz: str) -> tuple[str, ...]:
+        told = _told.get()
+        found = self._golds.get(plain(quiz))
+        if found is None and told is not None:
+            found = gold_answers(quiz, told.example)
+        if told is not None:
+            told.answers = told.answers or {}
+            if found is not None:
+                told.answers[quiz] = list(found)
+        return ("",) if found is None else found

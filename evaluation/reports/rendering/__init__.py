@@ -1,0 +1,1 @@
+"""Tables and figures for the terminal, for files and for matplotlib."""

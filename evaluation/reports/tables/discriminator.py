@@ -1,0 +1,173 @@
+"""Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM.
+
+The paper takes another language model's labels for the truth. Here they are those of the gold answers, the same that
+demonstrations are made with: of two answers that are both right, in whatever form, the judge should say 'same', of one
+right and one wrong 'different'; two wrong ones have no label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from keqa.data.quiz_references import plain
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.evaluation.reports.quizzes import Checked, checked_quizzes
+from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
+from keqa.metrics.accuracy import consistency_label
+from keqa.metrics.similarity import bert_score, rouge_l, token_f1
+from keqa.programs.gates import Golds
+
+__all__ = ["Judge", "Judged", "accuracy", "discriminator", "judged_pairs", "judges", "pairs_by_group", "same_judge"]
+
+Judge = Callable[["Judged"], bool]
+"""Says of two answers whether they mean the same."""
+
+Pairs = Mapping[tuple[str, frozenset[str]], "Judged"]
+"""Pairs by quiz and answers, so that each counts once."""
+
+_SAME_FROM = 0.5
+"""From which similarity on a measure calls two answers the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Two answers that Algorithm 1 compared.
+
+    Attributes:
+        first: A cluster's first member.
+        second: The sample compared with it.
+        same: What the judge said.
+        truly: What the gold answers say.
+    """
+
+    first: str
+    second: str
+    same: bool
+    truly: bool
+
+
+def judged_pairs(quiz: Checked) -> Iterator[Judged]:
+    """The pairs that were put before the judge, as Algorithm 1 reads the samples (lines 5 to 13).
+
+    Equal answers are taken for the same without it, and are left out.
+
+    Args:
+        quiz: A quiz with its gold answers.
+    """
+    heads: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for sample in quiz.quiz.samples:
+        if sample.text is None or sample.cluster is None:
+            continue
+        founds = sample.cluster >= len(heads)
+        # A sample is compared with the clusters in their order until one takes it.
+        for place, head in enumerate(heads if founds else heads[: sample.cluster + 1]):
+            if (head, sample.text) not in seen:
+                seen.add((head, sample.text))
+                truly = consistency_label(head, sample.text, quiz.golds, quiz.answer_type, quiz.choices)
+                if truly is not None:
+                    yield Judged(head, sample.text, place == sample.cluster, truly)
+        if founds:
+            heads.append(sample.text)
+
+
+def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
+    """KEQA's run, and after it the others with the same judge: ablations, thresholds and gates judge more pairs."""
+    return [keqa, *(entry for entry in entries if entry is not keqa and entry.judge == keqa.judge)]
+
+
+def pairs_by_group(
+    entries: Sequence[Entry], groups: Sequence[Group], golds: Callable[[Entry], Golds | None]
+) -> list[Pairs]:
+    """The judged pairs of each group of questions; two answers to a quiz count once, whichever runs compared them.
+
+    Args:
+        entries: Rows with the same judge; of a pair that several judged the verdict of the first is taken.
+        groups: Groups of questions.
+        golds: The gold answers of a row's quizzes.
+    """
+    known = [(entry, golds(entry)) for entry in entries]
+    found: list[Pairs] = []
+    for group in groups:
+        pairs: dict[tuple[str, frozenset[str]], Judged] = {}
+        for entry, answers in known:
+            for quiz in checked_quizzes(entry, group, answers):
+                text = plain(str(quiz.quiz.resolved))
+                for pair in judged_pairs(quiz):
+                    pairs.setdefault((text, frozenset((pair.first, pair.second))), pair)
+        found.append(pairs)
+    return found
+
+
+def judges(pairs: Iterable[Judged]) -> tuple[dict[str, Judge], str]:
+    """D_s and its rivals by name, and what is to be said of them.
+
+    BERTScore needs an encoder; where none is installed it is left out, and the note says so.
+
+    Args:
+        pairs: All that they are to be asked about.
+    """
+    found: dict[str, Judge] = {
+        "D_s": lambda pair: pair.same,
+        "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
+        "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,
+    }
+    note = f"The measures call two answers the same from {number(_SAME_FROM, 1).text} on."
+    try:
+        scores, encoder = _bert_scores({(pair.first, pair.second) for pair in pairs})
+    except (ConfigurationError, MissingExtraError) as error:
+        return found, f"{note} BERTScore is left out: {error}"
+    found["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
+    return found, f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+
+
+def discriminator(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Grid | None:
+    """Table 2, from the quizzes of KEQA's run and of those with the same judge; None where no pair was judged.
+
+    Args:
+        entries: All rows.
+        golds: The gold answers of a row's quizzes.
+    """
+    keqa = of_method(entries, KEQA)
+    if keqa is None:
+        return None
+    rows = same_judge(entries, keqa)
+    groups = groups_of(rows)
+    pairs = pairs_by_group(rows, groups, golds)
+    names = [group.name for group in groups]
+    if len(groups) > 1:
+        pairs.append({key: pair for some in pairs for key, pair in some.items()})
+        names.append("all")
+    if not any(pairs):
+        return None
+    compared, told = judges(pair for some in pairs for pair in some.values())
+    lines = [Row((text(name), *(number(accuracy(judge, some)) for some in pairs))) for name, judge in compared.items()]
+    lines.append(Row((text("pairs"), *(_count(len(some)) for some in pairs)), ruled=True))
+    lines.append(Row((text("the same"), *(_count(sum(pair.truly for pair in some.values())) for some in pairs))))
+    columns = (Column("judge", right=False), *(Column("accuracy", name) for name in names))
+    notes = (
+        "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
+        f"Each counts once, whichever of the runs with KEQA's judge compared it. {told}",
+    )
+    return Grid("table2", "The judge of consistency and measures of similarity", columns, tuple(lines), notes)
+
+
+def accuracy(judge: Judge, pairs: Pairs) -> float | None:
+    """How often a judge says what the gold answers say; None where there is no pair."""
+    return sum(judge(pair) == pair.truly for pair in pairs.values()) / len(pairs) if pairs else None
+
+
+def _count(value: int) -> Cell:
+    return Cell(value, str(value))
+
+
+def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
+    """BERTScore of each pair, and the name of the encoder."""
+    from keqa.retrievers.dense.models import LOCAL, open_model
+
+    pairs = list(pairs)
+    texts = list(dict.fromkeys(one for pair in pairs for one in pair))
+    vectors = dict(zip(texts, open_model(LOCAL).embed_tokens(texts), strict=True))
+    return {(first, second): bert_score(vectors[first], vectors[second]) for first, second in pairs}, LOCAL

@@ -1,0 +1,159 @@
+"""The gates beside each other: how often each has passages searched for, and how well it ranks what the LM knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from keqa.evaluation.reports import untouched
+from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, share, text
+from keqa.evaluation.reports.measures import measure
+from keqa.evaluation.reports.quizzes import checked_quizzes
+from keqa.evaluation.reports.rows import Entry
+from keqa.metrics.calibration import expected_calibration_error
+from keqa.metrics.gates import auroc
+from keqa.metrics.rejection import aurc, prediction_rejection_ratio
+from keqa.programs.gates import Golds
+from keqa.programs.registry import METHODS, VOTES
+
+__all__ = ["gate_rows", "gates", "ranked"]
+
+_COLUMNS = (
+    Column("gate", right=False),
+    Column("threshold"),
+    Column("ratio"),
+    Column("F1"),
+    Column("EM"),
+    Column("quizzes"),
+    *(Column(name, "memory's answers") for name in ("right", "AUROC", "PRR", "AURC", "ECE")),
+)
+
+
+def gate_rows(entries: Sequence[Entry]) -> list[Entry]:
+    """The rows with a gate of their own, and where there are any KEQA, whose gate is the vote."""
+    own = [entry for entry in entries if entry.kind == "gate"]
+    voted = any(entry.facets.gate == "votes" for entry in own)
+    return own + [entry for entry in entries if own and not voted and entry.method == entry.label == "keqa"]
+
+
+def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Grid | None:
+    """The table of gates; None where no gate was run.
+
+    Args:
+        entries: All rows.
+        golds: The gold answers of a row's quizzes.
+    """
+    compared = gate_rows(entries)
+    if not compared:
+        return None
+    rows = tuple(Row((text(entry.title), *_cells(entry, golds(entry)))) for entry in compared)
+    notes = (
+        *_thresholds(compared),
+        *_chances(compared),
+        "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
+        "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
+        "a gate ranks nothing, or stopped drawing before it had all draws.",
+        untouched.note(compared),
+        *_told_to_oracles(compared),
+    )
+    return Grid("gates", "Gates", _COLUMNS, rows, notes)
+
+
+def ranked(entry: Entry, golds: Golds | None) -> tuple[list[float], list[float]]:
+    """Score and correctness of the answers from memory; none where some quizzes have no score.
+
+    The score of a set that was stopped early is a bound of its T_c, and quizzes without one are not like the others:
+    what is left of them would flatter or wrong the gate.
+    """
+    scores, quality = [], []
+    for one in checked_quizzes(entry, golds=golds):
+        score = one.score if one.quiz.complete else None
+        if score is None:
+            return [], []
+        scores.append(score)
+        quality.append(float(one.right(one.answer)))
+    return scores, quality
+
+
+def _cells(entry: Entry, golds: Golds | None) -> list[Cell]:
+    lines = list(entry.lines.values())
+    scores, quality = ranked(entry, golds)
+    known = [score for score, right in zip(scores, quality, strict=True) if right]
+    unknown = [score for score, right in zip(scores, quality, strict=True) if not right]
+    return [
+        number(entry.threshold),
+        number(measure("quiz retrieval ratio", lines)),
+        number(measure("f1", lines)),
+        number(measure("em", lines)),
+        Cell(len(scores), str(len(scores))),
+        number(sum(quality) / len(quality) if quality else None),
+        _defined(auroc, known, unknown),
+        _defined(prediction_rejection_ratio, scores, quality),
+        _defined(aurc, scores, quality),
+        _defined(expected_calibration_error, scores, quality),
+    ]
+
+
+def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
+    """What the thresholds decide, and which of them are others than their gates come with."""
+    usual = {entry.label: _default(entry) for entry in compared}
+    others = [
+        f"{entry.title} {number(entry.threshold).text} instead of {number(usual[entry.label]).text}"
+        for entry in compared
+        if entry.threshold is not None and usual[entry.label] not in (None, entry.threshold)
+    ]
+    told = "Thresholds are the gates' defaults"
+    if others:
+        # Demonstrations are everybody's, a threshold is that of the gate it was tuned for.
+        told += f", except where a compiled program brought its own or one was given: {', '.join(others)}"
+    yield (
+        f"{told}. What is searched for, and so ratio, F1 and EM, depends on them: a gate whose threshold was tuned has "
+        "an advantage there over those at their defaults. AUROC, PRR, AURC and ECE do not depend on them."
+    )
+
+
+def _chances(compared: Sequence[Entry]) -> Iterator[str]:
+    """What the thresholds of random gates are, and how near to them their ratios come."""
+    kinds = {entry.facets.gate for entry in compared}
+    if "random" in kinds:
+        yield (
+            "The threshold of a random gate is the chance with which each quiz is searched for; the ratio of few "
+            "quizzes is rather more or less."
+        )
+    if "matched random" in kinds:
+        yield (
+            "The threshold of a random gate that matches a run is the share of quizzes that the run held for unknown: "
+            "of the same quizzes the gate searches for exactly as many, drawn by chance. Their ratios differ only by "
+            "what came up in one of the two runs: quizzes that wait for an answer which the other did not have, and "
+            "questions that fell back."
+        )
+
+
+def _told_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
+    """Of how many quizzes an oracle had the gold answer, without which it searches as it does for what is unknown."""
+    for entry in compared:
+        told = [line.told for line in entry.lines.values() if line.told is not None]
+        known, decided = sum(one for one, _ in told), sum(one for _, one in told)
+        if decided:
+            yield (
+                f"{entry.title}: the gold answer is known of {known} of {decided} quizzes "
+                f"({share(known / decided).text}); for the others it searches, so that it is an upper "
+                "bound only as far as they are known."
+            )
+
+
+def _default(entry: Entry) -> float | None:
+    """The threshold that a row's gate comes with; None where it has none, or none until it is given one."""
+    from keqa.programs import gates as known
+
+    method = METHODS.get(entry.method)
+    name = VOTES if method is None or method.gate is None else method.gate
+    threshold = getattr(getattr(known, name), "threshold", None)
+    return None if threshold is None else float(threshold)
+
+
+def _defined(of: Callable[[Sequence[float], Sequence[float]], float], a: list[float], b: list[float]) -> Cell:
+    """A figure where the scores have it: not of one kind only, and for ECE from 0 to 1."""
+    try:
+        return number(of(a, b))
+    except ValueError:
+        return number(None)

@@ -1,0 +1,137 @@
+"""Tables 3 to 5 of the KEQA paper: other retrievers, other language models, and what a question costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from keqa.evaluation.reports import untouched
+from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.evaluation.reports.measures import made_anew, measure
+from keqa.evaluation.reports.rows import Entry, groups_of
+from keqa.evaluation.reports.summary import ROLES, STEPS
+from keqa.evaluation.reports.sweeps import Facet, sweep
+
+__all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role", "costs_by_step"]
+
+_COMPARED = {"keqa": "KEQA", "rag": "RAG"}
+_COSTS = (
+    ("R", "retrievals", 2),
+    ("L", "samples", 2),
+    ("token", "tokens", 0),
+    ("time", "seconds", 2),
+    ("p50", "seconds p50", 2),
+    ("p95", "seconds p95", 2),
+)
+
+
+def by_retriever(entries: Sequence[Entry]) -> Grid | None:
+    """Table 3: KEQA and vanilla RAG with each retriever; None where there is one retriever only."""
+    return _by("retriever", "table3", "Performances of KEQA and RAG with other retrievers", entries)
+
+
+def by_language_model(entries: Sequence[Entry]) -> Grid | None:
+    """Table 4: KEQA and vanilla RAG with each language model; None where there is one only."""
+    return _by("lm", "table4", "Performances of KEQA and RAG with other language models", entries)
+
+
+def costs(entries: Sequence[Entry]) -> Grid:
+    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
+
+    Calls and tokens are those that the answers take; where a cache answered, the tokens are those it had been told.
+    Seconds are those of questions whose calls were all made anew, for a cache answers sooner than any language model.
+    The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
+    """
+    groups = groups_of(entries)
+    columns = [Column("method", right=False)]
+    columns += [Column(heading, group.name) for group in groups for heading, _, _ in _COSTS]
+    columns.append(Column("total"))
+    rows = []
+    for entry in entries:
+        cells: list[Cell] = [text(entry.title)]
+        for group in groups:
+            lines = entry.within(group)
+            cells += [number(measure(name, lines), digits) for _, name, digits in _COSTS]
+        cells.append(number(measure("total seconds", list(entry.lines.values())), 1))
+        rows.append(Row(tuple(cells)))
+    notes = (
+        "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
+        "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
+        "side by side, so that the clock shows less.",
+        *_untimed(entries),
+    )
+    return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)
+
+
+def costs_by_role(entries: Sequence[Entry]) -> Grid:
+    """LM calls of a question by the role that they are made for, and its tokens by direction."""
+    columns = [
+        Column("method", right=False),
+        *(Column(role, "LM calls") for role in ROLES),
+        *(Column(way, "tokens") for way in ("read", "written")),
+    ]
+    rows = []
+    for entry in entries:
+        lines = list(entry.lines.values())
+        calls = [number(measure(f"{role} samples", lines), 2) for role in ROLES]
+        tokens = [number(measure(f"tokens {way}", lines), 0) for way in ("read", "written")]
+        rows.append(Row((text(entry.title), *calls, *tokens)))
+    note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
+    return Grid("roles", "LM calls by role and tokens for each question", tuple(columns), tuple(rows), (note,))
+
+
+def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
+    """Seconds and LM calls of a question by step (section 4.2, efficiency analysis), of KEQA and what is made of it.
+
+    None where no run file tells, as those of earlier versions do not.
+    """
+    told = [entry for entry in entries if entry.own and any(line.paid.step_seconds for line in entry.lines.values())]
+    if not told:
+        return None
+    columns = (
+        Column("method", right=False),
+        *(Column(step, what) for what in ("seconds", "LM calls") for step in STEPS),
+    )
+    rows = []
+    for entry in told:
+        lines = list(entry.lines.values())
+        cells = [number(measure(f"{step} {what}", lines), 2) for what in ("seconds", "samples") for step in STEPS]
+        rows.append(Row((text(entry.title), *cells)))
+    notes = (
+        "For one question. Quiz answering: the tries at quizzes, and answers to them from memory; assessment: D_s. "
+        "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
+        "are made side by side, so that a question takes less. A call to a language model in this process may wait for "
+        "those of other questions.",
+        *_untimed(told),
+    )
+    return Grid("steps", "Seconds and LM calls by step for each question", columns, tuple(rows), notes)
+
+
+def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
+    """Which rows have a time of some of their questions only, or none."""
+    told = []
+    for entry in entries:
+        lines = list(entry.lines.values())
+        timed = sum(map(made_anew, lines))
+        if timed < len(lines):
+            told.append(f"{entry.title} {timed} of {len(lines)}")
+    if told:
+        yield (
+            f"The time is that of questions whose calls no cache answered: {', '.join(told)}. For that of all of them "
+            "run the methods with keqa compare --no-cache."
+        )
+
+
+def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid | None:
+    curves = [sweep(entries, method, facet) for method in _COMPARED]
+    kept = [entry for curve in curves for entry in curve]
+    if not kept:
+        return None
+    groups = groups_of(kept)
+    columns = (Column("method", right=False), *(Column(group.first[0], group.name) for group in groups))
+    rows = []
+    for value in dict.fromkeys(getattr(entry.facets, facet) for entry in kept):
+        same = [entry for entry in kept if getattr(entry.facets, facet) == value]
+        for position, entry in enumerate(same):
+            scores = [number(measure(group.first[1], entry.within(group))) for group in groups]
+            rows.append(Row((text(f"{_COMPARED[entry.method]} w {value}"), *scores), ruled=position == 0))
+    return Grid(name, title, columns, tuple(rows), (untouched.note(kept),))

@@ -1,0 +1,1 @@
+"""The papers' experiments and the figures that this version should reproduce."""

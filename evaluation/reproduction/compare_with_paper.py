@@ -1,0 +1,157 @@
+"""The KEQA paper's figures beside those of a run of its experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from keqa.evaluation.reports import untouched
+from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.evaluation.reports.measures import measure
+from keqa.evaluation.reports.quizzes import golds_of_runs
+from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
+from keqa.evaluation.reports.summary import Brief
+from keqa.evaluation.reports.tables.discriminator import accuracy, judges, pairs_by_group, same_judge
+from keqa.evaluation.reproduction.published import (
+    COLUMNS,
+    COSTS,
+    DATASETS,
+    SECONDS,
+    TABLE_1,
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+    TABLE_5,
+)
+
+__all__ = ["DENSE", "beside_the_paper"]
+
+DENSE = "dense"
+"""Ends the labels of runs with a dense retriever."""
+
+_NOTE = "The paper's figures are for gpt-3.5-turbo and BM25 over Wikipedia of December 2018, on 500 questions a set."
+_HEADINGS = {"f1": "F1", "em": "EM", "accuracy": "ACC", "retrievals": "R", "task samples": "L", "task tokens": "token"}
+_COUNTED = (
+    "R: retrievals, L: LM calls, each try one, time: seconds. L and token are those of the task LM on both sides: the "
+    "paper's seem to leave out its judges D_s and D_u."
+)
+_SUMMED = (
+    "Seconds of all calls of a step added up, whether they were made one after another, as the paper's seem to be, or "
+    "side by side."
+)
+_PRIMARY = {"strategyqa": "accuracy"}
+_TITLES = {"keqa": "KEQA", "rag": "RAG"}
+
+
+def beside_the_paper(entries: Sequence[Entry]) -> list[Grid]:
+    """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here.
+
+    Args:
+        entries: Rows on the paper's data sets; other data sets are left out.
+    """
+    usual = [entry for entry in entries if entry.label == entry.method]
+    dense = [entry for entry in entries if entry.label == f"{entry.method}-{DENSE}"]
+    datasets = [name for name in DATASETS if any(_on(entry, name) for entry in entries)]
+    primary = [(dataset, _PRIMARY.get(dataset, "f1")) for dataset in datasets]
+    dpr = {(method, dataset, _PRIMARY.get(dataset, "f1")): value for (method, dataset), value in TABLE_3.items()}
+    spent = [(dataset, name) for dataset in datasets for name in COSTS]
+    found = (
+        _pairs(
+            "paper-table1", "Table 1, here and in the paper", usual, [c for c in COLUMNS if c[0] in datasets], TABLE_1
+        ),
+        _judges(entries, datasets),
+        _pairs("paper-table3", "Table 3, with a dense retriever, here and with the paper's DPR", dense, primary, dpr),
+        _other_models(primary),
+        _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5, _COUNTED),
+        _steps(usual),
+    )
+    return [grid for grid in found if grid is not None]
+
+
+def _pairs(
+    name: str,
+    title: str,
+    entries: Sequence[Entry],
+    columns: Sequence[tuple[str, str]],
+    paper: Mapping[tuple[str, str, str], float],
+    *notes: str,
+) -> Grid | None:
+    """A row for each method that the paper has too, a pair of columns for each of its figures."""
+    shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
+    heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
+    scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
+    told = [untouched.note([e for e in entries if any((e.method, *c) in paper for c in shown)])] if scored else []
+    rows = [
+        Row((text(entry.title), *_cells(entry, shown, paper)))
+        for entry in entries
+        if any((entry.method, *c) in paper for c in shown)
+    ]
+    return (
+        Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes, *told))
+        if rows
+        else None
+    )
+
+
+def _cells(
+    entry: Entry, columns: Sequence[tuple[str, str]], paper: Mapping[tuple[str, str, str], float]
+) -> Iterator[Cell]:
+    for dataset, name in columns:
+        yield number(measure(name, _on(entry, dataset)))
+        yield number(paper.get((entry.method, dataset, name)))
+
+
+def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
+    """Table 2: how often D_s and BERTScore are right; None where no pair was judged."""
+    keqa = of_method(entries, KEQA)
+    shown = [dataset for dataset in datasets if ("D_s", dataset) in TABLE_2]
+    if keqa is None or not shown:
+        return None
+    rows = same_judge(entries, keqa)
+    asked = frozenset(identity for entry in rows for identity in entry.lines)
+    groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
+    pairs = pairs_by_group(rows, groups, golds_of_runs)
+    if not any(pairs):
+        return None
+    found, told = judges(pair for some in pairs for pair in some.values())
+    lines = []
+    for name in dict.fromkeys(name for name, _ in TABLE_2):
+        here = [accuracy(found[name], some) if name in found else None for some in pairs]
+        sides = zip(here, (TABLE_2[name, dataset] for dataset in shown), strict=True)
+        lines.append(Row((text(name), *(number(value) for side in sides for value in side))))
+    heads = [Column(w, dataset) for dataset in shown for w in ("here", "paper")]
+    counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
+    notes = (
+        "The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is the gold answers of quizzes, as far "
+        f"as the data have them. Pairs here: {counts}. {told}",
+    )
+    title = "Table 2, the judge of consistency, here and in the paper"
+    return Grid("paper-table2", title, (Column("judge", right=False), *heads), tuple(lines), notes)
+
+
+def _steps(entries: Sequence[Entry]) -> Grid | None:
+    """Seconds of a question by step (section 4.2, efficiency analysis), on the data set that the paper's go with."""
+    keqa = of_method(entries, KEQA)
+    lines = [] if keqa is None else _on(keqa, "strategyqa")
+    here = {step: measure(f"{step} seconds", lines) for step in SECONDS}
+    if not lines or None in here.values():
+        return None
+    rows = tuple(Row((text(step), number(here[step], 2), number(SECONDS[step], 2))) for step in SECONDS)
+    columns = (Column("step", right=False), Column("here", "strategyqa"), Column("paper", "strategyqa"))
+    return Grid("paper-steps", "Seconds of a question by step, here and in the paper", columns, rows, (_SUMMED,))
+
+
+def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
+    """The paper's Table 4 as it stands: its language models are not those of this run."""
+    shown = [c for c in columns if ("keqa", "GPT-4", c[0]) in TABLE_4]
+    pairs = dict.fromkeys((method, lm) for method, lm, _ in TABLE_4)
+    rows = [
+        Row((text(f"{_TITLES[method]} w {lm}"), *(number(TABLE_4[method, lm, d]) for d, _ in shown)))
+        for method, lm in pairs
+    ]
+    heads = (Column("method", right=False), *(Column(_HEADINGS[m], d) for d, m in shown))
+    title = "Table 4 of the paper: other language models"
+    return Grid("paper-table4", title, heads, tuple(rows)) if shown else None
+
+
+def _on(entry: Entry, dataset: str) -> list[Brief]:
+    return [line for (where, _, _), line in entry.lines.items() if where == dataset]

@@ -1,0 +1,143 @@
+"""The KEQA paper's own experiments (section 4), as the runs that they take."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from keqa.data.benchmarks import BENCHMARKS
+from keqa.errors import InputError
+from keqa.evaluation.compare import run_path
+from keqa.evaluation.reproduction.compare_with_paper import DENSE
+from keqa.evaluation.reproduction.published import DATASETS, TABLE_1
+from keqa.programs.registry import Method, Spec, parse_spec, takes
+
+__all__ = [
+    "SAMPLE",
+    "SETTINGS",
+    "Experiment",
+    "check_labels",
+    "experiments",
+    "needs_program",
+    "settings_for",
+]
+
+SAMPLE = 500
+"""Questions of each data set (section 4.1)."""
+
+SETTINGS: dict[str, Any] = {"tries": 5, "threshold": "0.8", "top_k": 10}
+"""N_c, \u03b1 and top-k (section 4.1); the 8 demonstrations are the default of a utility reference."""
+
+_ONE_HOP = {"decompose": False}
+"""A question of one hop is its own quiz: the paper counts 5.08 LM calls for one of NQ, N_c of them draws (Table 5)."""
+
+# Those that search once, or read at the end, as KEQA does; each of the others searches step by step for a few passages,
+# as many as its own paper says.
+_TOP_K_TOO = ("rag", "rag-cot", "rowen", "slimplm")
+
+_ANALYSED = ("nq", "strategyqa")
+"""The data sets of Tables 2 to 5 and Figures 3 to 5."""
+
+# With five tries these are all the thresholds from 0.4 to 1 that differ.
+_THRESHOLDS = ("0.4", "0.6", "1.0")
+_TOP_K = (5, 10, 15, 20)
+_COMPARED = ("keqa", "rag")
+_OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
+_LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
+_UNUSUAL = re.compile(r"[^\w.+=@-]+")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Runs on one data set with the same passages and language models.
+
+    Attributes:
+        dataset: The data set.
+        specs: The methods.
+        dense: Whether they search the dense index instead of the usual one (Table 3).
+        lm: Position among the other language models (Table 4); None for the usual one.
+    """
+
+    dataset: str
+    specs: tuple[Spec, ...]
+    dense: bool = False
+    lm: int | None = None
+
+
+def experiments(
+    datasets: Sequence[str], *, program: bool, dense: bool, others: Sequence[str] = ()
+) -> Iterator[Experiment]:
+    """The runs of Table 1 on every data set, and those of the other tables and figures on NQ and StrategyQA.
+
+    Args:
+        datasets: Names among the paper's.
+        program: Whether there is a compiled program: some rows need the demonstrations in it.
+        dense: Whether there is a dense index, for Table 3.
+        others: Other language models, for Table 4.
+
+    Raises:
+        InputError: A data set is none of the paper's.
+    """
+    for dataset in datasets:
+        if dataset not in DATASETS:
+            raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
+    endings = _endings(others)
+    for dataset in datasets:
+        names = [name for name in _OVERALL if program or name not in _LEARNED]
+        if dataset in _ANALYSED:
+            names += [f"keqa:threshold={alpha}" for alpha in _THRESHOLDS]
+            names += [f"keqa:top_k={k}" for k in _TOP_K if k != SETTINGS["top_k"]]
+            names += [f"keqa-full:top_k={k}" for k in _TOP_K]
+            names += ["gate-probability"]
+        yield Experiment(dataset, tuple(map(parse_spec, names)))
+        if dataset in _ANALYSED and dense:
+            yield Experiment(dataset, _called(DENSE), dense=True)
+        for number, ending in enumerate(endings if dataset in _ANALYSED else ()):
+            yield Experiment(dataset, _called(ending), lm=number)
+
+
+def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
+    """Refuse experiments whose run files could not be written side by side.
+
+    Raises:
+        InputError: A label cannot name a file, or names two.
+    """
+    for dataset in dict.fromkeys(one.dataset for one in planned):
+        labels = [spec.label for one in planned if one.dataset == dataset for spec in one.specs]
+        for label, count in Counter(str(run_path(folder / dataset, label)).casefold() for label in labels).items():
+            if count > 1:
+                raise InputError(f"two runs would be written to {label}: leave out the --other-lm that is called so")
+
+
+def settings_for(method: Method, dataset: str) -> dict[str, Any]:
+    """What of section 4.1 a method is set up with on a data set: top-k are the candidates that KEQA picks from."""
+    settings = SETTINGS if BENCHMARKS[dataset].multi_hop else {**SETTINGS, **_ONE_HOP}
+    known = takes(method) - (set() if method.kind != "baseline" or method.name in _TOP_K_TOO else {"top_k"})
+    return {name: value for name, value in settings.items() if name in known}
+
+
+def needs_program() -> tuple[str, ...]:
+    """The rows of Table 1 that take a compiled program."""
+    return _LEARNED
+
+
+def _endings(models: Sequence[str]) -> list[str]:
+    """What tells the labels of language models apart: the last part of the name, or all of it where that is taken."""
+    found: list[str] = []
+    taken = {DENSE}
+    for model in models:
+        whole = _UNUSUAL.sub("-", model)
+        numbered = (f"{whole}-{number}" for number in range(2, len(models) + 2))
+        candidates = [_UNUSUAL.sub("-", model.rpartition("/")[2]), whole, *numbered]
+        ending = next(one for one in candidates if one and one.casefold() not in taken)
+        taken.add(ending.casefold())
+        found.append(ending)
+    return found
+
+
+def _called(ending: str) -> tuple[Spec, ...]:
+    return tuple(replace(parse_spec(name), label=f"{name}-{ending}") for name in _COMPARED)

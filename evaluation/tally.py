@@ -1,0 +1,97 @@
+"""Where a run stands: counts and means, kept up as lines come, so that no line has to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from keqa.evaluation.records import RunLine
+
+__all__ = ["Tally"]
+
+
+@dataclass
+class Tally:
+    """Sums over the lines of a run.
+
+    A failed question scores 0 in the means, and is counted by itself as well.
+
+    Attributes:
+        questions: How many there are to ask.
+        done: How many were asked, in this run or before.
+        asked: How many were asked in this run.
+        failed: How many of `done` have no answer.
+        causes: What the failed ones failed with, by the class name of the error.
+        impaired: How many were answered although a failure decided something; see `RunLine.impairments`.
+        impairments: What failed on the way to them, by the class name of the error, each once a question.
+        scores: Sums by the name of the score.
+        scored: Over how many questions each sum goes.
+        untouched_scores: The same sums over the questions that no failure touched: neither failed nor impaired.
+        untouched_scored: Over how many questions each of these goes.
+        samples: LM calls: what the answers take (logical calls); see `keqa.programs.records.RoleCost`.
+        requests: What they were asked in; one request may carry several.
+        calls: Those that reached a language model (physical calls); a cache or shared draws answered the others.
+        tokens: Read and written.
+        retrievals: Searches: what the answers take.
+        retrievals_cached: Those that a cache answered.
+    """
+
+    questions: int
+    done: int = 0
+    asked: int = 0
+    failed: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+    impaired: int = 0
+    impairments: Counter[str] = field(default_factory=Counter)
+    scores: Counter[str] = field(default_factory=Counter)
+    scored: Counter[str] = field(default_factory=Counter)
+    untouched_scores: Counter[str] = field(default_factory=Counter)
+    untouched_scored: Counter[str] = field(default_factory=Counter)
+    samples: int = 0
+    requests: int = 0
+    calls: int = 0
+    tokens: int = 0
+    retrievals: int = 0
+    retrievals_cached: int = 0
+
+    def add(self, line: RunLine) -> None:
+        """Count a line."""
+        self.done += 1
+        if line.error is not None:
+            self.failed += 1
+            self.causes[line.error.cause] += 1
+        if passing := set(line.impairments):
+            self.impaired += 1
+            self.impairments.update(passing)
+        for name, score in line.scores.items():
+            self.scores[name] += score  # type: ignore[assignment]
+            self.scored[name] += 1
+            if not line.touched:
+                self.untouched_scores[name] += score  # type: ignore[assignment]
+                self.untouched_scored[name] += 1
+        if line.record is not None:
+            cost = line.record.cost
+            self.samples += cost.samples
+            self.requests += cost.lm_requests
+            self.calls += cost.calls
+            self.tokens += sum(role.prompt_tokens + role.completion_tokens for role in cost.by_role.values())
+            self.retrievals += cost.retrievals
+            self.retrievals_cached += cost.retrievals_cached
+
+    def mean(self, score: str) -> float | None:
+        """The mean of a score so far; None where no question has it."""
+        return self.scores[score] / self.scored[score] if self.scored[score] else None
+
+    @property
+    def untouched(self) -> int:
+        """How many of `done` no failure touched."""
+        return self.done - self.failed - self.impaired
+
+    def untouched_mean(self, score: str) -> float | None:
+        """The mean of a score over the questions that no failure touched; None where none of them has it."""
+        count = self.untouched_scored[score]
+        return self.untouched_scores[score] / count if count else None
+
+    def a_question(self, count: int) -> float:
+        """A sum as the mean over the questions asked so far."""
+        return count / self.done if self.done else 0.0

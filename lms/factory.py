@@ -1,0 +1,193 @@
+"""Language models from model strings, checked before any work starts.
+
+=============================  =========================================================================
+``keqa/tiny``                  the model that ships with the package; it knows the testbed only
+``local/smollm2``              SmolLM2-135M-Instruct from a Python package; real and weak
+``transformers/<folder>``      any causal LM of transformers, or a folder with a .gguf file, in this process
+``transformers/<hub id>``      the same, from the hub or its cache
+anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``ollama_chat/…``, ``hosted_vllm/…``
+=============================  =========================================================================
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.lms.local.weights import fingerprint, place_of
+from keqa.lms.served import EXAMPLES, provider_of, served
+
+__all__ = ["Roles", "address_for", "build_lm", "build_roles", "check_model"]
+
+IN_PROCESS = ("keqa", "local", "transformers")
+# The reply is complete where this marker starts; a weak LM would ramble on after it.
+IN_PROCESS_STOP = ("[[ ## completed ## ]]",)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The LM of each role; two roles with the same model string and settings share one object.
+
+    Attributes:
+        task: Decomposes, answers quizzes, answers from knowledge, summarizes.
+        consistency: Judges whether two answers mean the same (D_s in the KEQA paper).
+        utility: Judges whether a passage helps (D_u in the KEQA paper).
+    """
+
+    task: dspy.LM
+    consistency: dspy.LM
+    utility: dspy.LM
+
+
+def build_lm(
+    model: str,
+    *,
+    api_base: str | None = None,
+    api_key: str | None = None,
+    temperature: float | None = 0.0,
+    max_tokens: int | None = None,
+    timeout: float | None = 120.0,
+    num_retries: int = 3,
+    cache: bool = True,
+    **kwargs: Any,
+) -> dspy.LM:
+    """The LM that a model string names.
+
+    Answers in DSPy's cache are never shared between two servers, or between two checkpoints of one name: the address,
+    or a fingerprint of the weights, is part of the key. (A server that changes its model in place is not noticed.)
+
+    Args:
+        model: See the table of this module.
+        api_base: Address of an OpenAI-compatible or other server; for LiteLLM strings only.
+        api_key: Instead of the provider's environment variable.
+        temperature: For calls that do not say.
+        max_tokens: For calls that do not say; by default 256 in this process, 1024 elsewhere.
+        timeout: Seconds for one attempt until its reply is whole, however slowly it comes; for LiteLLM strings only.
+        num_retries: Attempts after the first, for errors that may pass. A server that asks to wait (Retry-After) is
+            given what it asks for, up to `keqa.lms.faults.LONGEST_WAIT` seconds; beyond them the call fails at once.
+        cache: Whether DSPy may answer from its cache.
+        **kwargs: Passed on to the LM with each call.
+
+    Returns:
+        An LM that is ready to be called; one in this process has its weights loaded.
+
+    Raises:
+        ConfigurationError: The string names nothing usable, or a key is missing.
+        MissingExtraError: A package is missing.
+    """
+    model = model.strip()
+    provider, name = _parts(model)
+    if provider not in IN_PROCESS:
+        return served(
+            model,
+            api_base=api_base,
+            api_key=api_key,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            timeout=timeout,
+            num_retries=num_retries,
+            cache=cache,
+            **kwargs,
+        )
+    if api_base:
+        raise ConfigurationError(f"{model} runs in this process and takes no api_base")
+    from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
+
+    path = place_of(provider, name)
+    engine = TransformersEngine.shared(path)
+    label = name if provider != "transformers" else Path(path).name if Path(path).exists() else name
+    return dspy.LM(
+        f"{provider}/{label}@{fingerprint(path)}",
+        engine=engine,
+        async_engine=AsyncTransformersEngine(engine),
+        temperature=temperature,
+        max_tokens=max_tokens or 256,
+        num_retries=num_retries,
+        cache=cache,
+        **{"stop": list(IN_PROCESS_STOP), **kwargs},
+    )
+
+
+def check_model(model: str) -> None:
+    """Refuse a model string that `build_lm` would refuse whatever key and address it were given.
+
+    Args:
+        model: See the table of this module.
+
+    Raises:
+        ConfigurationError: The string names nothing usable.
+        MissingExtraError: A package is missing.
+    """
+    model = model.strip()
+    provider, name = _parts(model)
+    if provider in IN_PROCESS:
+        place_of(provider, name)
+    else:
+        provider_of(model, None)
+
+
+def address_for(model: str | dspy.LM, own: str | None, lm: str | dspy.LM, api_base: str | None) -> str | None:
+    """The address of a role's LM: its own, or else that of the task's LM where both are of one provider.
+
+    Args:
+        model: The LM of the role.
+        own: Its address.
+        lm: The LM of the task.
+        api_base: Its address.
+    """
+    if own or model == lm:
+        return own or api_base
+    same = isinstance(model, str) and isinstance(lm, str) and model.split("/")[0] == lm.split("/")[0]
+    return api_base if same else None
+
+
+def build_roles(
+    lm: str | dspy.LM,
+    consistency_lm: str | dspy.LM | None = None,
+    utility_lm: str | dspy.LM | None = None,
+    *,
+    api_base: str | None = None,
+    consistency_api_base: str | None = None,
+    utility_api_base: str | None = None,
+    **kwargs: Any,
+) -> Roles:
+    """The LMs of all roles.
+
+    Args:
+        lm: For the task, and for the roles without one of their own.
+        consistency_lm: For judging whether answers mean the same.
+        utility_lm: For judging whether passages help.
+        api_base: Address for `lm`; also for a role's own LM of the same provider that has no address of its own.
+        consistency_api_base: Address for the consistency LM.
+        utility_api_base: Address for the utility LM.
+        **kwargs: As for `build_lm`, for all of them.
+
+    Returns:
+        The LMs; the same string and address give the same object.
+    """
+    built: dict[tuple[str, str | None], dspy.LM] = {}
+
+    def make(model: str | dspy.LM, base: str | None) -> dspy.LM:
+        if not isinstance(model, str):
+            return model
+        if (model, base) not in built:
+            built[model, base] = build_lm(model, api_base=base, **kwargs)
+        return built[model, base]
+
+    judge = lm if consistency_lm is None else consistency_lm
+    picker = lm if utility_lm is None else utility_lm
+    return Roles(
+        task=make(lm, api_base),
+        consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),
+        utility=make(picker, address_for(picker, utility_api_base, lm, api_base)),
+    )
+
+
+def _parts(model: str) -> tuple[str, str]:
+    """Provider and name of a model string."""
+    provider, _, name = model.partition("/")
+    if not model or (provider in IN_PROCESS and not name):
+        raise ConfigurationError(f"{model or 'An empty string'!s} is not a model. Examples: {EXAMPLES}")
+    return provider, name

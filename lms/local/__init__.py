@@ -1,0 +1,1 @@
+"""Causal language models in this process: loading, batched decoding, sampling."""

@@ -1,0 +1,350 @@
+"""Batched reading and drawing for a causal LM: many requests with different settings share one forward pass.
+
+Imported only once a local model is wanted, for it imports torch and transformers.
+
+Prompts are read padded on the right, where a causal mask hides the padding. A prompt drawn from several times is read
+once; the beginnings that prompts share (system message, demonstrations) are read once as well and kept while memory
+allows (`keqa.lms.local.kv_cache`). How a draw stays independent of its batch is told in `keqa.lms.local.sampling`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+
+from keqa.lms.local.kv_cache import KeyValues, Place, Reading, Readings, ReadLayer, RowsLayer
+from keqa.lms.local.sampling import Job, draw, scored
+
+__all__ = ["Decoder"]
+
+SHORTEST_SHARED = 16
+LENGTH_STEP = 128
+
+
+class Decoder:
+    """Reads prompts and draws texts with one model, for one thread.
+
+    Attributes:
+        read_tokens: Prompt tokens that went through the model so far, each shared one once.
+        drawn_tokens: Tokens drawn so far.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        stop_tokens: Iterable[int],
+        *,
+        max_rows: int,
+        row_bytes: int,
+        kept_bytes: int,
+        chunk_tokens: int,
+    ) -> None:
+        """Take over a model.
+
+        Args:
+            model: A causal LM of transformers, in evaluation mode.
+            stop_tokens: Tokens that end a text.
+            max_rows: How many texts are drawn at once.
+            row_bytes: How much memory the rows may take.
+            kept_bytes: How much memory the readings kept for later may take.
+            chunk_tokens: How many prompt tokens go through the model at once.
+        """
+        self.model = model
+        self.stop_tokens = frozenset(stop_tokens)
+        self.max_rows = max_rows
+        self.read_tokens = 0
+        self.drawn_tokens = 0
+        self._row_bytes = row_bytes
+        self._chunk = chunk_tokens
+        self._device = next(model.parameters()).device
+        self._dtype = next(model.parameters()).dtype
+        config = model.config.get_text_config(decoder=True)
+        self._window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+        self._kinds = set(getattr(config, "layer_types", None) or ())
+        self._layers = int(config.num_hidden_layers)
+        heads = int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+        size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+        self._token_bytes = 2 * self._layers * heads * size * self._dtype.itemsize
+        self._seen: Counter[int] = Counter()
+        self._readings = Readings(kept_bytes)
+        self._jobs: list[Job] = []
+        self._firsts: list[torch.Tensor] = []
+        self._place = Place()
+        self._cache: Cache | None = None
+        self._lengths = torch.zeros(max_rows, dtype=torch.long, device=self._device)
+        self._last = torch.zeros(max_rows, dtype=torch.long, device=self._device)
+        self._keep: torch.Tensor | None = None
+        model.get_output_embeddings().register_forward_pre_hook(self._only_last)
+
+    @property
+    def busy(self) -> bool:
+        """Whether texts are being drawn."""
+        return bool(self._jobs)
+
+    def room(self, job: Job, waiting: Sequence[Job] = ()) -> bool:
+        """Whether a job fits beside the running ones and those about to join; a lone one always does."""
+        others = [*self._jobs, *waiting]
+        if not others:
+            return True
+        if len(others) >= self.max_rows:
+            return False
+        longest = max(len(one.tokens) + one.settings.max_tokens for one in [*others, job])
+        return bool((len(others) + 1) * longest * self._token_bytes <= self._row_bytes)
+
+    @torch.inference_mode()
+    def admit(self, jobs: Sequence[Job]) -> None:
+        """Read the prompts of some jobs and draw the first token of each."""
+        groups: dict[tuple[int, ...], list[Job]] = {}
+        for job in jobs:
+            job.prepare()
+            groups.setdefault(job.tokens, []).append(job)
+        known = {tokens: reading for tokens in groups if (reading := self._recall(tokens)) is not None}
+        unread = [tokens for tokens in groups if tokens not in known]
+        fresh: dict[tuple[int, ...], Reading] = {}
+        for beginning, chunk in self._chunks(unread, {tokens: group[0].shared for tokens, group in groups.items()}):
+            fresh.update(self._read(beginning, chunk))
+        start = len(self._jobs)
+        longest = max(len(tokens) for tokens in groups) + 1
+        for tokens, group in groups.items():
+            reading = known.get(tokens) or fresh[tokens]
+            if tokens in fresh and any(job.settings.temperature > 0 for job in group):
+                # What is drawn from once may be drawn from again, in a later wave.
+                self._readings.put(tokens, reading.copy(reading.logits))
+            for job in group:
+                self._place_row(job, reading, longest)
+        self._choose(torch.stack(self._firsts[start:]), start)
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """Draw the next token of every text."""
+        for row in range(len(self._jobs) - 1, -1, -1):
+            if not self._jobs[row].wanted():
+                self._drop(row)
+        count = len(self._jobs)
+        if not count:
+            return
+        lengths = self._lengths[:count]
+        longest = int(lengths.max()) + 1
+        self._reserve(count, longest)
+        place = self._place
+        place.rows, place.slots, place.length = torch.arange(count, device=self._device), lengths.clone(), longest
+        slots = torch.arange(longest, device=self._device)
+        visible = slots[None, :] <= lengths[:, None]
+        distance = lengths[:, None] - slots[None, :]
+        logits = self.model(
+            input_ids=self._last[:count, None],
+            attention_mask=self._masks(visible[:, None, None], distance[:, None, None]),
+            position_ids=lengths[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits[:, -1]
+        lengths += 1
+        self._choose(logits.float(), 0)
+
+    def fail(self, error: Exception) -> None:
+        """End every running job with an error, and let go of all memory."""
+        jobs, self._jobs, self._firsts = self._jobs, [], []
+        self._cache = None
+        self._readings.clear()
+        for job in jobs:
+            job.finish(error)
+
+    def _only_last(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Before the output layer: keep, of each row, only the place whose logits are wanted."""
+        if self._keep is None:
+            return None
+        hidden = arguments[0]
+        rows = torch.arange(hidden.shape[0], device=hidden.device)
+        return (hidden[rows, self._keep][:, None], *arguments[1:])
+
+    def _masks(self, visible: torch.Tensor, distance: torch.Tensor) -> Any:
+        """The attention mask, or one for each kind of layer where some see only a window."""
+
+        def shape(mask: torch.Tensor) -> torch.Tensor:
+            if getattr(self.model.config, "_attn_implementation", "sdpa") == "sdpa":
+                return mask
+            smallest = torch.finfo(self._dtype).min
+            return torch.zeros(mask.shape, dtype=self._dtype, device=mask.device).masked_fill_(~mask, smallest)
+
+        if self._window is None:
+            full = shape(visible)
+            return {kind: full for kind in self._kinds} if self._kinds - {"full_attention"} else full
+        near = shape(visible & (distance < self._window))
+        if not self._kinds:
+            return near
+        full = shape(visible)
+        if self._kinds == {"full_attention"}:
+            return full
+        return {kind: full if kind == "full_attention" else near for kind in self._kinds | {"full_attention"}}
+
+    def _recall(self, tokens: tuple[int, ...]) -> Reading | None:
+        """A whole prompt that a running job or an earlier one has read."""
+        for row, job in enumerate(self._jobs):
+            if job.tokens == tokens:
+                return Reading(self._row(row, len(tokens)), self._firsts[row])
+        reading = self._readings.get(tokens)
+        return reading if reading is not None and reading.logits is not None else None
+
+    def _row(self, row: int, length: int) -> KeyValues:
+        assert self._cache is not None
+        return [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in self._cache.layers]
+
+    def _chunks(
+        self, prompts: list[tuple[int, ...]], shared: dict[tuple[int, ...], tuple[int, ...]]
+    ) -> list[tuple[Reading | None, list[tuple[int, ...]]]]:
+        """Prompts that are read together: the same beginning, similar lengths, not too many tokens."""
+        for tokens in prompts:
+            self._seen.update({hash(tokens[:length]) for length in shared[tokens]})
+        if len(self._seen) > 10_000:
+            self._seen = Counter(dict(self._seen.most_common(1_000)))
+        groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for tokens in prompts:
+            groups.setdefault(self._beginning(tokens, shared[tokens]), []).append(tokens)
+        chunks: list[tuple[Reading | None, list[tuple[int, ...]]]] = []
+        for beginning, group in groups.items():
+            reading = self._readings.get(beginning) if beginning else None
+            done = len(beginning) if reading else 0
+            chunk: list[tuple[int, ...]] = []
+            for tokens in sorted(group, key=len):
+                length = len(tokens) - done
+                if chunk and (
+                    (len(chunk) + 1) * length > self._chunk or length > 1.25 * (len(chunk[0]) - done) + SHORTEST_SHARED
+                ):
+                    chunks.append((reading, chunk))
+                    chunk = []
+                chunk.append(tokens)
+            chunks.append((reading, chunk))
+        return chunks
+
+    def _beginning(self, tokens: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, ...]:
+        """The longest beginning that was read before, or has come twice and is therefore read and kept now."""
+        for length in reversed(lengths):
+            if not SHORTEST_SHARED <= length < len(tokens):
+                continue
+            beginning = tokens[:length]
+            if self._readings.get(beginning) is not None:
+                return beginning
+            if self._seen[hash(beginning)] > 1:
+                reading = self._read(None, [beginning])[beginning]
+                self._readings.put(beginning, reading.copy(None))
+                return beginning
+        return ()
+
+    def _read(self, beginning: Reading | None, prompts: list[tuple[int, ...]]) -> dict[tuple[int, ...], Reading]:
+        """Put prompts through the model, after a beginning that was read before."""
+        done = int(beginning.layers[0][0].shape[1]) if beginning else 0
+        rests = [tokens[done:] for tokens in prompts]
+        width = max(len(rest) for rest in rests)
+        ids = torch.tensor([[*rest, *[0] * (width - len(rest))] for rest in rests], device=self._device)
+        positions = torch.arange(done, done + width, device=self._device)
+        distance = positions[:, None] - torch.arange(done + width, device=self._device)[None]
+        cache = Cache(layers=[ReadLayer(beginning.layers[i] if beginning else None) for i in range(self._layers)])
+        self._keep = torch.tensor([len(rest) - 1 for rest in rests], device=self._device)
+        try:
+            logits = (
+                self.model(
+                    input_ids=ids,
+                    attention_mask=self._masks((distance >= 0)[None, None], distance[None, None]),
+                    position_ids=positions[None].expand(len(rests), -1),
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+                .logits[:, 0]
+                .float()
+            )
+        finally:
+            self._keep = None
+        self.read_tokens += sum(len(rest) for rest in rests)
+        readings = {}
+        for row, tokens in enumerate(prompts):
+            layers = [
+                (layer.keys[row, :, : len(tokens)], layer.values[row, :, : len(tokens)]) for layer in cache.layers
+            ]
+            readings[tokens] = Reading(layers, logits[row])
+        return readings
+
+    def _place_row(self, job: Job, reading: Reading, longest: int) -> None:
+        """Copy a reading into a row of its own."""
+        row, length = len(self._jobs), len(job.tokens)
+        self._reserve(row + 1, longest, like=reading.layers)
+        assert self._cache is not None
+        for layer, (keys, values) in zip(self._cache.layers, reading.layers, strict=True):
+            layer.keys[row, :, :length] = keys
+            layer.values[row, :, :length] = values
+        assert reading.logits is not None
+        self._lengths[row] = length
+        self._jobs.append(job)
+        self._firsts.append(reading.logits)
+
+    def _reserve(self, rows: int, length: int, like: KeyValues | None = None) -> None:
+        """Make the buffers large enough, keeping what they hold."""
+        old = self._cache.layers if self._cache is not None else None
+        if old is not None and old[0].keys.shape[0] >= rows and old[0].keys.shape[2] >= length:
+            if self._jobs or old[0].keys.shape[2] <= max(4 * length, 1024):
+                return
+            old = None
+        if old is not None and self._jobs:
+            rows, length = max(rows, old[0].keys.shape[0]), max(length, old[0].keys.shape[2])
+        rows = min(self.max_rows, max(rows, 1 << (rows - 1).bit_length()))
+        length = -(-length // LENGTH_STEP) * LENGTH_STEP
+        used = len(self._jobs)
+        layers = []
+        for i in range(self._layers):
+            # Without running jobs there is nothing to keep, and a reading tells the shapes.
+            keys, values = (old[i].keys, old[i].values) if old is not None and used else (None, None)
+            if keys is None or values is None:
+                source = like[i] if like is not None else (old[i].keys[0], old[i].values[0]) if old else None
+                assert source is not None
+                new_keys, new_values = (one.new_zeros(rows, one.shape[0], length, one.shape[2]) for one in source)
+            else:
+                new_keys, new_values = (
+                    one.new_zeros(rows, one.shape[1], length, one.shape[3]) for one in (keys, values)
+                )
+                new_keys[:used, :, : keys.shape[2]] = keys[:used]
+                new_values[:used, :, : values.shape[2]] = values[:used]
+            layers.append(RowsLayer(self._place, new_keys, new_values))
+        self._cache = Cache(layers=layers)
+
+    def _choose(self, logits: torch.Tensor, start: int) -> None:
+        """Draw one token for each row from `start` on, and let finished texts leave."""
+        jobs = self._jobs[start : start + logits.shape[0]]
+        chosen = draw(logits, [job.settings for job in jobs], [job.uniform() for job in jobs])
+        self._last[start : start + len(jobs)] = chosen
+        tokens: list[int] = chosen.tolist()
+        self.drawn_tokens += len(tokens)
+        finished: list[tuple[int, str]] = []
+        for offset, (job, token) in enumerate(zip(jobs, tokens, strict=True)):
+            if token in self.stop_tokens:
+                finished.append((start + offset, "stop"))
+                continue
+            if job.settings.logprobs is not None:
+                job.scores.append(scored(logits[offset], token, job.settings.logprobs))
+            job.drawn.append(token)
+            if job.ended(job.drawn):
+                finished.append((start + offset, "stop"))
+            elif len(job.drawn) >= job.settings.max_tokens:
+                finished.append((start + offset, "length"))
+        for row, reason in reversed(finished):
+            job = self._jobs[row]
+            self._drop(row)
+            job.finish(reason)
+
+    def _drop(self, row: int) -> None:
+        """Take a row out; the last one moves into its place."""
+        last = len(self._jobs) - 1
+        if row != last:
+            length = int(self._lengths[last])
+            assert self._cache is not None
+            for layer in self._cache.layers:
+                layer.keys[row, :, :length] = layer.keys[last, :, :length]
+                layer.values[row, :, :length] = layer.values[last, :, :length]
+            self._lengths[row] = self._lengths[last]
+            self._last[row] = self._last[last]
+            self._jobs[row] = self._jobs[last]
+            self._firsts[row] = self._firsts[last]
+        self._jobs.pop()
+        self._firsts.pop()

@@ -1,0 +1,334 @@
+"""A Hugging Face causal LM in this process, behind ``dspy.LM(engine=…, async_engine=…)``.
+
+One worker thread owns the model. Requests from any number of threads or tasks wait in a queue; the worker takes all
+that fit, reads their prompts, and draws their texts together, token by token, each with its own settings
+(`keqa.lms.local.decoder`). New requests join while others are being drawn.
+"""
+
+import asyncio
+import atexit
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from dspy import lm15
+
+from keqa.lms.local.loading import free_memory, load_model, stop_tokens
+from keqa.lms.local.tokenizing import Texts, check_request
+
+if TYPE_CHECKING:
+    from keqa.lms.local.sampling import Job
+
+_shared: dict[tuple[str, str], "TransformersEngine"] = {}
+_shared_lock = threading.Lock()
+
+
+class TransformersEngine:
+    """One model, its tokenizer and the thread that runs them.
+
+    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` tells how, and
+    what floats leave of it). A request without a seed takes one from the operating system.
+
+    Attributes:
+        path: The folder, file or hub id it was loaded from.
+        texts: Its tokenizer.
+        context: The most tokens that prompt and reply may have together, or None where the model sets no bound.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        max_batch: int = 64,
+        wait: float = 0.003,
+        max_tokens: int = 512,
+        row_bytes: int | None = None,
+        kept_bytes: int | None = None,
+    ) -> None:
+        """Load a model; `shared` avoids loading the same one twice.
+
+        Args:
+            path: A folder as ``save_pretrained`` writes it, a folder with one .gguf file, such a file, or a hub id.
+            max_batch: How many texts are drawn at once.
+            wait: Seconds that an idle worker waits for company after a first request.
+            max_tokens: For requests that do not say.
+            row_bytes: Memory for texts being drawn; by default 1.5 GiB, or a third of what an accelerator has free.
+            kept_bytes: Memory for prompts kept for later; by default a quarter of `row_bytes`.
+
+        Raises:
+            MissingExtraError: A package is missing.
+            ConfigurationError: There is no model of a usable kind.
+        """
+        self.path = path
+        self._max_tokens = max_tokens
+        self._wait = wait
+        tokenizer, model = load_model(path)
+        self.texts = Texts(tokenizer)
+        limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        self.context: int | None = int(limit) if limit else None
+        row_bytes = row_bytes or free_memory(model)
+        from keqa.lms.local.decoder import Decoder
+
+        on_cpu = next(model.parameters()).device.type == "cpu"
+        self.decoder = Decoder(
+            model,
+            stop_tokens(model, tokenizer),
+            max_rows=max_batch,
+            row_bytes=row_bytes,
+            kept_bytes=kept_bytes if kept_bytes is not None else row_bytes // 4,
+            chunk_tokens=4096 if on_cpu else 32768,
+        )
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=f"lm {Path(path).name}", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    @classmethod
+    def shared(cls, path: str) -> "TransformersEngine":
+        """The engine of this model in this process, loaded at the first call.
+
+        Args:
+            path: As for the constructor.
+
+        Returns:
+            The same engine for the same folder, as long as it is not closed.
+        """
+        real = str(Path(path).resolve()) if Path(path).exists() else path
+        with _shared_lock:
+            engine = _shared.get((cls.__qualname__, real))
+            if engine is None or engine._closed.is_set():
+                engine = _shared[cls.__qualname__, real] = cls(path)
+            return engine
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: copies of a program share the weights."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    def dump_state(self) -> dict[str, Any]:
+        """What is saved with a program: where the model is, not the model."""
+        return {"path": self.path}
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> "TransformersEngine":
+        """The engine of a saved program, shared with others of the same path."""
+        return cls.shared(state["path"])
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """Answer one request.
+
+        Args:
+            request: As DSPy makes it.
+
+        Returns:
+            The response, with "length" as finish reason where max_tokens or the context ended it.
+
+        Raises:
+            lm15.ContextLengthError: The prompt alone fills the context.
+            lm15.UnsupportedFeatureError: The request asks for what a local model cannot do.
+            lm15.ServerError: Memory ran out.
+        """
+        return self.submit(request).result()
+
+    def stream(self, request: lm15.Request) -> Any:
+        """The response in one piece, as events, for programs that stream their status."""
+        yield from lm15.response_to_events(self.complete(request))
+
+    def submit(self, request: lm15.Request) -> "Future[lm15.Response]":
+        """Queue one request.
+
+        Args:
+            request: As DSPy makes it.
+
+        Returns:
+            A future of the response; cancelling it takes the request out of its batch.
+        """
+        from keqa.lms.local.sampling import Job, Settings
+
+        if self._closed.is_set():
+            raise lm15.ConfigurationError("this local LM was closed")
+        check_request(request)
+        config = request.config
+        tokens, shared = self.texts.encode(request)
+        room = self.context - len(tokens) if self.context else None
+        if room is not None and room < 1:
+            raise lm15.ContextLengthError(
+                f"the prompt has {len(tokens)} tokens and the context of {Path(self.path).name} is {self.context}"
+            )
+        max_tokens = config.max_tokens or self._max_tokens
+        stops = self.texts.stops(request)
+        future: Future[lm15.Response] = Future()
+        job = Job(
+            tokens,
+            shared,
+            Settings(
+                temperature=config.temperature or 0.0,
+                top_p=1.0 if config.top_p is None else config.top_p,
+                top_k=config.top_k or 0,
+                max_tokens=max_tokens if room is None else min(max_tokens, room),
+                seed=secrets.randbits(53) if config.seed is None else config.seed,
+                logprobs=config.logprobs,
+            ),
+            ended=self.texts.ended(stops),
+            finish=lambda outcome: _settle(future, lambda: self._response(request.model, job, stops, outcome)),
+            wanted=lambda: not future.cancelled(),
+        )
+        self._queue.put(job)
+        if self._closed.is_set():
+            _settle(future, _raise(lm15.ConfigurationError("this local LM was closed")))
+        return future
+
+    def close(self) -> None:
+        """Stop the worker; requests under way fail with a configuration error."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self._queue.put(None)
+            atexit.unregister(self.close)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=30)
+
+    def _work(self) -> None:
+        import torch
+
+        # Denormal weights make some processors a hundred times slower. Set here, for the worker's threads.
+        torch.set_flush_denormal(True)
+        held: Job | None = None
+        while not self._closed.is_set():
+            joining: list[Job] = []
+            try:
+                held = self._collect(joining, held)
+                if joining:
+                    self.decoder.admit(joining)
+                if self.decoder.busy:
+                    self.decoder.step()
+            except Exception as error:
+                failure = _failure(error)
+                self.decoder.fail(failure)
+                for job in joining:
+                    job.finish(failure)
+        closed = lm15.ConfigurationError("this local LM was closed")
+        self.decoder.fail(closed)
+        if held is not None:
+            held.finish(closed)
+        while not self._queue.empty():
+            left = self._queue.get()
+            if left is not None:
+                left.finish(closed)
+
+    def _collect(self, joining: list["Job"], held: "Job | None") -> "Job | None":
+        """Take the requests that fit from the queue; returns the first that did not."""
+        deadline = None
+        while True:
+            if held is None:
+                try:
+                    if self.decoder.busy:
+                        held = self._queue.get_nowait()
+                    elif deadline is None:
+                        held = self._queue.get()
+                        deadline = time.monotonic() + self._wait
+                    else:
+                        held = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+                except queue.Empty:
+                    return None
+                if held is None:
+                    return None
+            if not self.decoder.room(held, joining):
+                return held
+            joining.append(held)
+            held = None
+            # One that had to wait starts no new waiting.
+            deadline = deadline if deadline is not None else time.monotonic()
+
+    def _response(self, model: str, job: "Job", stops: tuple[str, ...], outcome: str | Exception) -> lm15.Response:
+        if isinstance(outcome, Exception):
+            raise outcome
+        text = self.texts.decode(job.drawn)
+        cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
+        text = text[: min(cuts)] if cuts else text
+        read, drawn = len(job.tokens), len(job.drawn)
+        return lm15.Response(
+            id=None,
+            model=model,
+            message=lm15.Message.assistant([lm15.TextPart(text)]),
+            finish_reason="length" if outcome == "length" else "stop",
+            usage=lm15.Usage(input_tokens=read, output_tokens=drawn, total_tokens=read + drawn),
+            logprobs=self._logprobs(job) if job.settings.logprobs is not None else None,
+        )
+
+    def _logprobs(self, job: "Job") -> tuple[lm15.TokenLogprob, ...]:
+        piece = self.texts.piece
+        return tuple(
+            lm15.TokenLogprob(
+                token=piece(token),
+                logprob=score,
+                token_id=token,
+                top=tuple(lm15.TopLogprob(token=piece(one), logprob=value, token_id=one) for one, value in top),
+            )
+            for token, (score, top) in zip(job.drawn, job.scores, strict=True)
+        )
+
+
+class AsyncTransformersEngine:
+    """The same engine for coroutines; a cancelled task takes its request out of the batch."""
+
+    def __init__(self, engine: TransformersEngine) -> None:
+        """Use an engine.
+
+        Args:
+            engine: It stays the owner of model and thread.
+        """
+        self.engine = engine
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself, as its engine."""
+        return self
+
+    def dump_state(self) -> dict[str, Any]:
+        """As the engine's."""
+        return self.engine.dump_state()
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> "AsyncTransformersEngine":
+        """As the engine's."""
+        return cls(TransformersEngine.load_state(state))
+
+    async def complete(self, request: lm15.Request) -> lm15.Response:
+        """As the engine's, without blocking the loop."""
+        return await asyncio.wrap_future(self.engine.submit(request))
+
+    async def aclose(self) -> None:
+        """Nothing: the engine is shared and closed by its owner."""
+
+
+def _failure(error: Exception) -> Exception:
+    """An error of the model as DSPy understands it."""
+    import torch
+
+    exhausted = isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+    return lm15.ServerError(f"out of memory: {error}") if exhausted else error
+
+
+def _raise(error: Exception) -> Callable[[], lm15.Response]:
+    def fail() -> lm15.Response:
+        raise error
+
+    return fail
+
+
+def _settle(future: "Future[lm15.Response]", make: Callable[[], lm15.Response]) -> None:
+    """Give a future its outcome, unless it has one or was cancelled."""
+    try:
+        future.set_result(make())
+    except InvalidStateError:
+        return
+    except Exception as error:
+        if not future.done():
+            future.set_exception(error)

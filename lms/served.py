@@ -1,0 +1,303 @@
+"""Models behind a server, through LiteLLM: provider, address and key are checked before any work starts."""
+
+import asyncio
+import functools
+import hashlib
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+import dspy
+import tenacity
+from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
+
+from keqa.errors import ConfigurationError
+from keqa.lms import background
+from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
+
+__all__ = [
+    "EXAMPLES",
+    "KEYLESS",
+    "ServedLM",
+    "address_in_environment",
+    "is_address",
+    "provider_of",
+    "quiet_litellm",
+    "served",
+    "supports_n",
+]
+
+EXAMPLES = (
+    "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
+    "hosted_vllm/<served name> with an api_base such as http://127.0.0.1:8000/v1, transformers/<folder>, "
+    "local/smollm2, keqa/tiny"
+)
+KEYLESS = "no-key-needed"
+
+
+class _Learnt:
+    """What the replies of a server have shown, which copies of a language model share."""
+
+    def __init__(self) -> None:
+        self.ignores_n = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Learnt":
+        return self
+
+
+class ServedLM(dspy.LM):
+    """`dspy.LM` through LiteLLM, whose saved state holds neither addresses nor headers, so no secret in them.
+
+    ``timeout`` is the time of one attempt until its reply is whole, however slowly a server sends it. An attempt that
+    fails for a reason that may pass is made again, ``num_retries`` times: after the seconds that the server asks for
+    (Retry-After, up to `keqa.lms.faults.LONGEST_WAIT`), or else after 1, 2, 4 and so on. Each attempt is told to the
+    usage tracker, as a request that went out.
+    """
+
+    def __init__(self, model: str, *arguments: Any, num_retries: int = 3, **kwargs: Any) -> None:
+        """Set up as `dspy.LM`; see there."""
+        # Attempts are made and counted here, and not by DSPy as well.
+        super().__init__(model, *arguments, num_retries=0, **kwargs)
+        self.retries = num_retries
+        self._learnt = _Learnt()
+
+    @property
+    def ignores_n(self) -> bool:
+        """Whether the server was seen to give fewer replies than a request asked for."""
+        return self._learnt.ignores_n
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Ask and wait for the reply; see `dspy.LM`."""
+        if dspy.settings.send_stream is not None:
+            # The stream belongs to the caller's own event loop.
+            return super().__call__(prompt, messages=messages, **kwargs)
+        return background.run(lambda: self._ask(prompt, messages, kwargs))
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Ask and await the reply; see `dspy.LM`.
+
+        Raises:
+            LMError: No attempt gave a reply.
+        """
+        if dspy.settings.send_stream is not None:
+            return await super().acall(prompt, messages=messages, **kwargs)
+        return await background.awaited(lambda: self._ask(prompt, messages, kwargs))
+
+    async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        attempts = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(1 + self.retries),
+            retry=tenacity.retry_if_exception(is_tried_again),
+            wait=pause,
+            reraise=True,
+        )
+        replies: Any = await attempts(self._attempt, prompt, messages, kwargs)
+        asked = kwargs.get("n", self.kwargs.get("n")) or 1
+        if isinstance(replies, list) and len(replies) < asked:
+            self._learnt.ignores_n = True
+        return replies
+
+    async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        limit = kwargs.get("timeout", self.kwargs.get("timeout"))
+        limit = limit if isinstance(limit, int | float) else None
+        try:
+            async with asyncio.timeout(limit):
+                return await super().acall(prompt, messages=messages, **kwargs)
+        except TimeoutError as error:
+            _tell_of_failed()
+            raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=self.model) from error
+        except LMError as error:
+            # These two are of what is never sent, and DSPy tells what a reply took that holds nothing.
+            if not (isinstance(error, LMConfigurationError | LMUnsupportedFeatureError) or error.provider_code == VOID):
+                _tell_of_failed()
+            raised = known(error, self.model)
+            if raised is error:
+                raise
+            raise raised from error
+
+    def _process_completion(self, response: Any, merged_kwargs: dict[str, Any]) -> Any:
+        """As DSPy, which gives no outputs for a reply without choices and fails on them later."""
+        check_reply(response, self.model)
+        return super()._process_completion(response, merged_kwargs)
+
+    def copy(self, **kwargs: Any) -> "ServedLM":
+        """A copy with other settings; see `dspy.BaseLM.copy`."""
+        retries = kwargs.pop("num_retries", self.retries)
+        made: ServedLM = super().copy(**kwargs)
+        made.retries = retries
+        return made
+
+    def dump_state(self) -> dict[str, Any]:
+        """The state that a program saves with this LM, loadable as a plain `dspy.LM`."""
+        state = dict(super().dump_state())
+        for name in ("api_key", "api_base", "base_url", "headers", "extra_headers", "azure_ad_token_provider"):
+            state.pop(name, None)
+        own, plain = (f"{cls.__module__}.{cls.__qualname__}" for cls in (type(self), dspy.LM))
+        return {key: plain if value == own else value for key, value in state.items()} | {"num_retries": self.retries}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+
+def _tell_of_failed() -> None:
+    """Tell the usage tracker of a request that was sent and failed; DSPy tells it of answered ones only."""
+    add = getattr(dspy.settings.usage_tracker, "add_failed", None)
+    if add is not None:
+        add()
+
+
+def quiet_litellm() -> Any:
+    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def supports_n(lm: dspy.LM) -> bool:
+    """Whether one request can carry several samples.
+
+    Args:
+        lm: Any LM.
+
+    Returns:
+        True for providers that take ``n`` through LiteLLM. False for models in this process, which read an identical
+        prompt once anyway, and for providers without it: there the samples are concurrent requests. False also for a
+        server that was seen to give fewer replies than it was asked for.
+    """
+    if getattr(lm, "ignores_n", False):
+        return False
+    if getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
+        return False
+    return "n" in _supported(lm.model)
+
+
+@functools.lru_cache(maxsize=256)
+def _supported(model: str) -> frozenset[str]:
+    litellm = quiet_litellm()
+    try:
+        name, provider, _, _ = litellm.get_llm_provider(model)
+        return frozenset(litellm.get_supported_openai_params(name, custom_llm_provider=provider) or ())
+    except Exception:
+        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
+        return frozenset()
+
+
+def served(
+    model: str,
+    *,
+    api_base: str | None,
+    api_key: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    **kwargs: Any,
+) -> dspy.LM:
+    """The LM of a LiteLLM string; see `keqa.lms.factory.build_lm`.
+
+    Raises:
+        ConfigurationError: The string names nothing usable, an address is none, or a key is missing.
+    """
+    api_base = _checked_address(api_base)
+    provider = provider_of(model, api_base)
+    api_key = _checked_key(model, provider, api_base, api_key)
+    for name, value in (("api_base", api_base), ("api_key", api_key)):
+        if value is not None:
+            kwargs[name] = value
+    served_from = api_base or address_in_environment(provider)
+    if served_from:
+        # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
+        kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
+    if "seed" not in _supported(model):
+        kwargs.setdefault("additional_drop_params", ["seed"])
+    try:
+        return ServedLM(model, engine="litellm", temperature=temperature, max_tokens=max_tokens or 1024, **kwargs)
+    except dspy.LMConfigurationError:
+        if max_tokens is not None:
+            raise
+        # OpenAI's reasoning models choose both themselves and refuse to be told.
+        return ServedLM(model, engine="litellm", temperature=None, max_tokens=None, **kwargs)
+
+
+def _checked_address(api_base: str | None) -> str | None:
+    if not api_base:
+        return None
+    if not is_address(api_base):
+        raise ConfigurationError(f"api_base must be an address such as http://127.0.0.1:8000/v1, not {api_base!r}")
+    parts = urlsplit(api_base)
+    if parts.username or parts.password:
+        raise ConfigurationError("api_base holds a name or password; give the secret as api_key instead")
+    return api_base
+
+
+def is_address(text: str | None) -> bool:
+    """Whether a text is the address of a server.
+
+    Args:
+        text: Such as ``http://127.0.0.1:8000/v1``.
+    """
+    try:
+        parts = urlsplit(text or "")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # A port that is none, or an IPv6 address without its end.
+        return False
+
+
+def provider_of(model: str, api_base: str | None) -> str:
+    """The provider that LiteLLM knows a model string by.
+
+    Args:
+        model: The string.
+        api_base: The address that it was given with, for the advice in an error.
+
+    Raises:
+        ConfigurationError: It names no provider, or no model.
+    """
+    litellm = quiet_litellm()
+    try:
+        name, provider, _, _ = litellm.get_llm_provider(model)
+    except Exception as error:
+        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
+        hint = f" For the server at {api_base} write hosted_vllm/{model} or openai/{model}." if api_base else ""
+        raise ConfigurationError(
+            f"{model!r} names no provider that LiteLLM knows. A model string is provider/model.{hint} "
+            f"Examples: {EXAMPLES}"
+        ) from error
+    if not name:
+        raise ConfigurationError(f"{model!r} names a provider but no model. Examples: {EXAMPLES}")
+    return str(provider)
+
+
+def _checked_key(model: str, provider: str, api_base: str | None, api_key: str | None) -> str | None:
+    """The key to pass on; complains where the provider's is missing."""
+    if provider == "hosted_vllm" and not (api_base or address_in_environment(provider)):
+        raise ConfigurationError(
+            f"{model} needs the server's address: api_base (--api-base), such as http://127.0.0.1:8000/v1"
+        )
+    if api_key:
+        return api_key
+    missing = [
+        name
+        for name in quiet_litellm().validate_environment(model).get("missing_keys", [])
+        if name.endswith("_API_KEY")
+    ]
+    if not missing:
+        return None
+    if api_base:
+        # A server of one's own mostly wants no key, but the client library insists on one.
+        return KEYLESS
+    alternatives = " or ".join(missing) if provider == "gemini" else " and ".join(missing)
+    raise ConfigurationError(
+        f"{model} needs a key: set {alternatives} in the environment, or give api_key. "
+        "For a server of your own give its address as api_base (--api-base)."
+    )
+
+
+def address_in_environment(provider: str) -> str | None:
+    """The address that a provider's variable in the environment names; None where there is none.
+
+    Args:
+        provider: As LiteLLM knows it.
+    """
+    names = [f"{provider.upper()}_{ending}" for ending in ("API_BASE", "BASE_URL")]
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)

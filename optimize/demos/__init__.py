@@ -1,0 +1,1 @@
+"""Demonstrations: where they come from, and which of them serve best."""

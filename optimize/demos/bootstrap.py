@@ -1,0 +1,209 @@
+"""Bootstrapped demonstrations for every predictor, and the search for the set of them that serves best."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import dspy
+
+from keqa.data.example import Answered
+from keqa.metrics.utility import Correctness
+from keqa.optimize.alignment import Settled
+from keqa.optimize.demos.candidate import Candidate, choose
+from keqa.optimize.demos.from_records import JUDGES, candidates
+from keqa.optimize.demos.from_traces import calls, judges
+from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.described import digest
+from keqa.optimize.failures import Failures
+from keqa.optimize.identity import identity
+from keqa.optimize.tracing import Progress, Trace, run_traces, silent
+from keqa.optimize.trials import Trial, Validation
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
+from keqa.programs.runtime.concurrency import run_blocking
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.session import Session
+from keqa.storage.journal import Journal
+
+__all__ = ["Bootstrapped", "bootstrap", "with_demos"]
+
+P = TypeVar("P", bound=Program)
+
+
+@dataclass(frozen=True)
+class Bootstrapped:
+    """What bootstrapping found.
+
+    Attributes:
+        program: The best candidate; the program as it was where none was better.
+        trials: All candidates in the order in which they were scored, the program as it was first.
+        found: How many possible demonstrations there were, by predictor.
+    """
+
+    program: Program
+    trials: list[Trial]
+    found: dict[str, int] = field(default_factory=dict)
+
+
+def bootstrap(
+    program: Program,
+    trainset: Sequence[Answered],
+    valset: Sequence[Answered],
+    *,
+    journal: Journal,
+    metric: Correctness,
+    demos: int = 4,
+    judge_demos: int = 8,
+    sets: int = 4,
+    threshold: float = 0.5,
+    seed: int = 0,
+    in_flight: int = 8,
+    progress: Progress = silent,
+    failures: Failures | None = None,
+    origins: Origins | None = None,
+) -> Bootstrapped:
+    """Find demonstrations in what the program gets right on training questions.
+
+    What becomes one is told by `keqa.optimize.demos.from_records` for KEQA, and for other programs, of whose parts nothing
+    is known, by `keqa.optimize.demos.from_traces`.
+
+    A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
+    set is half as large, since a small language model may do better with less to read. Other programs than KEQA may
+    show all the passages that they found, so every third set of theirs is smaller still. The best is kept, and none
+    that is not better than the program as it was. Unless every question is right by then, each predictor is tried
+    without its demonstrations as well, or with them where the best has none: those of one predictor may help while
+    those of another do harm.
+
+    Args:
+        program: It stays as it is.
+        trainset: Questions to learn from.
+        valset: Questions to choose by.
+        journal: Where answers are kept.
+        metric: Correctness of an answer.
+        demos: Demonstrations of a predictor.
+        judge_demos: Demonstrations of a judge, equally many for each verdict.
+        sets: How many sets to score.
+        threshold: The final score that a question's decomposition and summary take to be demonstrations.
+        seed: Another seed draws other sets.
+        in_flight: Questions in work at once.
+        progress: See `keqa.optimize.tracing.Progress`.
+        failures: Where failed questions are counted.
+        origins: Where it is noted from which questions demonstrations come.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong.
+        StoppedError: Most questions failed for a reason that may pass.
+    """
+    failures, origins = failures or Failures(), origins or Origins()
+    validation = Validation(valset, journal, metric, in_flight, progress, failures, origins)
+    steps = not isinstance(program, KEQA)
+    best, trials = program, [validation.score(program, "the program as it is", steps=steps)]
+    traces = run_traces(
+        program,
+        trainset,
+        journal=journal,
+        metric=metric,
+        in_flight=in_flight,
+        step="answering training questions",
+        progress=progress,
+        failures=failures,
+        steps=steps,
+    )
+    if isinstance(program, KEQA):
+        closed_book = _ClosedBook(program, journal, metric, failures)
+        pools = candidates(
+            program, traces, metric=metric, threshold=threshold, closed_book=closed_book, failures=failures
+        )
+        judging = JUDGES
+    else:
+        pools, judging = calls(program, traces, threshold=threshold), judges(program)
+    for pool in pools.values():
+        origins.add(pool)
+    tried: list[dict[str, list[Candidate]]] = []
+    for number in range(sets if any(pools.values()) else 0):
+        halved = number % (2 if isinstance(program, KEQA) else 3)
+        chosen = {
+            name: choose(
+                pool,
+                _size(judge_demos if name in judging else demos, halved),
+                random.Random(f"{seed} {number} {name}"),
+                balanced=name in judging,
+            )
+            for name, pool in pools.items()
+        }
+        if chosen in tried:
+            continue
+        tried.append(chosen)
+        candidate = with_demos(program, chosen)
+        trials.append(validation.score(candidate, f"demonstrations {number + 1}"))
+        if trials[-1].score > max(trial.score for trial in trials[:-1]):
+            best = candidate
+    if tried and max(trial.score for trial in trials) < 1:
+        # The first trial is that of the program as it was.
+        leading_set, _ = max(zip(tried, trials[1:], strict=True), key=lambda pair: pair[1].score)
+        leading = {name: some for name, some in leading_set.items() if some}
+        kept = {} if best is program else leading
+        for name in leading if len(leading) > 1 else ():
+            wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
+            candidate = with_demos(program, wanted)
+            how = "without those of" if name in kept else "with those of"
+            trials.append(validation.score(candidate, f"{how} {name}"))
+            if trials[-1].score > max(trial.score for trial in trials[:-1]):
+                best, kept = candidate, wanted
+    return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
+
+
+def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]]) -> P:
+    """A copy of a program with demonstrations; predictors without any keep theirs."""
+    copied: P = program.deepcopy()
+    for name, predictor in copied.named_predictors():
+        if chosen.get(name):
+            predictor.demos = [dspy.Example(**one.demo) for one in chosen[name]]
+    return copied
+
+
+def _size(count: int, halved: int) -> int:
+    return max(1, count >> halved) if count else 0
+
+
+class _ClosedBook:
+    """Answers a quiz closed-book, once, for programs that do not examine; kept like any answer."""
+
+    def __init__(self, program: KEQA, journal: Journal, metric: Correctness, failures: Failures) -> None:
+        self.program, self.journal, self.metric = program, journal, metric
+        self.state = identity(program)
+        self.watch = failures.watch("answering closed book")
+
+    def __call__(self, trace: Trace, one: Settled) -> float | None:
+        text = one.quiz.resolved or ""
+        key = f"{self.state}:closed book:{digest([text, one.answer_type, one.choices])}"
+        kept = self.journal.get(key)
+        if kept is None:
+            kept = self._asked(key, text, one)
+        else:
+            self.watch.kept(failed=kept["answer"] is None, cause=kept.get("cause", ""))
+        if kept["answer"] is None:
+            return None
+        return self.metric(kept["answer"], one.golds, one.answer_type, one.choices)
+
+    def _asked(self, key: str, text: str, one: Settled) -> dict[str, Any]:
+        from keqa.lms.adapter import adapter
+
+        session = Session(self.program.bound, blocking=True)
+        recall = self.program.examination.recall
+        kept: dict[str, Any]
+        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+            try:
+                kept = {"answer": run_blocking(lambda: recall(session, text, one.answer_type, one.choices))}
+            except CallError as error:
+                kept = {"answer": None, "cause": error.cause}
+                if error.unusable or may_pass(error.cause):
+                    self.watch.outcome(error.cause, None if error.unusable else str(error))
+                    return kept
+        self.journal.put(key, kept)
+        self.watch.outcome(kept.get("cause"), None)
+        return kept

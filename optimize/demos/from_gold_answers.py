@@ -1,0 +1,118 @@
+"""Demonstrations from gold answers alone, for predictors that got nothing right by themselves.
+
+A language model that cannot keep the form of a reply without an example gets nothing right, and leaves nothing to
+bootstrap from. What it lacks is the form, and gold answers show it as well as its own right ones would, as in DSPy's
+``LabeledFewShot``.
+
+======  ===============================================================================================================
+quiz    a quiz with its gold answer: the question where the program does not decompose, else the gold decomposition's
+answer  the same with the first passage found for it whose text tells the gold answer
+same    the gold answer beside an alias of it, and beside the gold answer of another quiz
+======  ===============================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from keqa.data.example import Answered
+from keqa.data.question import AnswerType
+from keqa.errors import RetrievalError
+from keqa.metrics.accuracy import agrees, contains_answer
+from keqa.metrics.answers import same_answer
+from keqa.optimize.alignment import gold_quizzes
+from keqa.optimize.demos.candidate import Candidate
+from keqa.optimize.demos.from_quizzes import kind_of
+from keqa.optimize.failures import Watch
+from keqa.programs.keqa import KEQA
+
+__all__ = ["labelled"]
+
+_ENOUGH = 32
+"""Quizzes that are searched for: each costs a search, and a set of demonstrations holds a handful."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A quiz with its gold answers."""
+
+    text: str
+    golds: tuple[str, ...]
+    answer_type: AnswerType
+    choices: tuple[str, ...]
+    root: str
+
+    @property
+    def asked(self) -> dict[str, object]:
+        return {"answer_type": self.answer_type, "choices": list(self.choices), "answer": self.golds[0]}
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.golds[0], self.answer_type)
+
+
+def labelled(
+    program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: Watch
+) -> dict[str, list[Candidate]]:
+    """Make all possible demonstrations.
+
+    Args:
+        program: The program that is compiled; its retriever is searched.
+        examples: Training questions.
+        wanting: Names of the predictors that have none; of these, those are served that gold answers can serve.
+        watch: Counts the searches, and stops them where a retriever stays away.
+
+    Returns:
+        Candidates by the name of the predictor.
+
+    Raises:
+        StoppedError: Many searches in succession failed.
+    """
+    known = [one for example in examples for one in _known(program, example)]
+    makers: dict[str, Callable[[], list[Candidate]]] = {
+        "answering.answer": lambda: list(_answers(program, known, watch)),
+        "examination.quiz": lambda: [Candidate({"quiz": one.text, **one.asked}, one.kind, one.root) for one in known],
+        "examination.same": lambda: list(_judgements(known)),
+    }
+    return {name: make() for name, make in makers.items() if name in wanting}
+
+
+def _known(program: KEQA, example: Answered) -> Iterator[_Known]:
+    if program.decompose:
+        for text, answer in gold_quizzes(example):
+            yield _Known(text, (answer,), "short", (), example.id)
+    else:
+        yield _Known(example.question, tuple(example.answers), example.answer_type, tuple(example.choices), example.id)
+
+
+def _answers(program: KEQA, known: Sequence[_Known], watch: Watch) -> Iterator[Candidate]:
+    retriever = program._retriever.value
+    if retriever is None:
+        return
+    for one in [one for one in known if one.answer_type == "short"][:_ENOUGH]:
+        try:
+            passages = [hit.passage for hit in retriever.search(one.text, program.top_k)]
+        except RetrievalError as error:
+            watch.outcome(type(error).__name__, str(error))
+            continue
+        watch.outcome(None, None)
+        # A title names what a passage is about; its text tells.
+        telling = next((passage for passage in passages if contains_answer(passage.text, list(one.golds))), None)
+        if telling is not None:
+            shown = f"{telling.title}: {telling.text}" if telling.title else telling.text
+            yield Candidate({"passages": [shown], "question": one.text, **one.asked}, one.kind, one.root)
+
+
+def _judgements(known: Sequence[_Known]) -> Iterator[Candidate]:
+    short = [one for one in known if one.answer_type == "short"]
+    for place, one in enumerate(short):
+        gold = one.golds[0]
+        alias = next((alias for alias in one.golds[1:] if not same_answer(gold, alias)), None)
+        other = short[place - 1].golds[0]
+        pairs = [(alias, True)] if alias is not None else []
+        if not agrees(other, one.golds):
+            pairs.append((other, False))
+        for answer, same in pairs:
+            demo = {"quiz": one.text, "first_answer": gold, "second_answer": answer, "same": same}
+            yield Candidate(demo, str(same), one.root)

@@ -1,0 +1,1 @@
+"""DSPy's own optimizers over the program."""

@@ -1,0 +1,232 @@
+"""Feedback on one call of one predictor, written so that a language model can improve the predictor's instruction.
+
+GEPA shows a reflecting language model what a predictor was given, what it wrote, and this text. The text says what the
+call should have led to, as far as gold answers tell, and which part of the blame lies elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from keqa.data.example import Example
+from keqa.metrics.accuracy import contains_answer
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.utility import Correctness
+from keqa.optimize.alignment import Settled, gold_quizzes, settled_quizzes
+from keqa.optimize.dspy_bridge.student import PREFIX
+from keqa.programs.records import QuestionRecord
+
+__all__ = ["FeedbackMetric", "as_example_of", "feedback_metric", "feedback_on"]
+
+FeedbackMetric = Callable[..., Any]
+"""``metric(gold, pred, trace, pred_name, pred_trace)``, as GEPA calls it."""
+
+
+def feedback_metric(metric: Correctness) -> FeedbackMetric:
+    """Make the metric that GEPA needs from a correctness metric.
+
+    Args:
+        metric: Correctness of the final answer; the score is the same whichever predictor is asked about.
+    """
+
+    def scored(
+        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> dspy.Prediction:
+        example = as_example_of(gold)
+        answer = getattr(pred, "answer", None)
+        score = float(metric(answer, example.answers, example.answer_type, example.choices)) if answer else 0.0
+        record = getattr(pred, "record", None)
+        parts = [_outcome(example, record, answer, score)]
+        if pred_name is not None and pred_trace and record is not None:
+            _, inputs, outputs = pred_trace[0]
+            parts.insert(0, feedback_on(pred_name.removeprefix(PREFIX), example, record, dict(inputs), dict(outputs)))
+        return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
+
+    return scored
+
+
+def as_example_of(gold: Any) -> Example:
+    """The example behind one that DSPy's optimizers carry about; see `keqa.optimize.dspy_bridge.student.as_dspy`."""
+    return Example(
+        gold.root,
+        gold.question,
+        tuple(gold.answers),
+        gold.answer_type,
+        tuple(gold.choices),
+        tuple(gold.quizzes),
+        tuple(gold.quiz_answers),
+    )
+
+
+def feedback_on(
+    name: str, example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> str:
+    """What one call should have given.
+
+    Args:
+        name: Name of the predictor in the program.
+        example: The question.
+        record: Its story.
+        inputs: What the predictor was given.
+        outputs: What it wrote.
+
+    Returns:
+        A few sentences; empty where gold answers say nothing about the call.
+    """
+    writer = _WRITERS.get(name)
+    return "" if writer is None else writer(example, record, inputs, outputs)
+
+
+def _decompose(example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    parts = [f"{d.message[0].upper()}{d.message[1:]}." for d in record.degradations if d.stage == "references"]
+    written = [str(quiz) for quiz in outputs.get("quizzes") or []]
+    if example.quizzes and len(written) != len(example.quizzes):
+        parts.append(f"This question takes {_count(len(example.quizzes), 'quiz', 'quizzes')}, not {len(written)}.")
+    if example.quizzes:
+        parts.append(f"A good decomposition is: {_numbered(example.quizzes)}")
+    unanswered = [q.resolved or q.text for q in record.quizzes if q.answer is None or q.abstained]
+    if unanswered:
+        parts.append(f"These quizzes could not be answered: {'; '.join(unanswered)}")
+    if any("#" not in quiz and _refers_back(quiz) for quiz in written[1:]):
+        parts.append("A later quiz says 'he', 'she', 'it' or 'that' where it must write #1, #2 for an earlier answer.")
+    return " ".join(parts)
+
+
+def _answer_quiz(
+    example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> str:
+    one = _settled(example, record, str(inputs.get("quiz", "")))
+    answer = str(outputs.get("answer", ""))
+    if one is None:
+        return ""
+    if is_abstention(answer, one.choices):
+        return f"It said that it does not know. The answer is {one.golds[0]!r}; the program then looks it up."
+    return _on_form(answer, one) or (
+        f"{answer!r} is wrong, the answer is {one.golds[0]!r}. Where the answer is not known, "
+        "saying so is better than a guess, since the program then looks it up."
+    )
+
+
+def _answer(example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    one = _settled(example, record, str(inputs.get("question", "")))
+    answer = str(outputs.get("answer", ""))
+    if one is None:
+        return ""
+    found = _on_form(answer, one)
+    if found:
+        return found
+    wrong = f"{answer!r} is wrong, the answer is {one.golds[0]!r}"
+    verdicts = {str(text): _tells(str(text), one) for text in inputs.get("passages") or []}
+    telling = next((text for text, tells in verdicts.items() if tells), None)
+    if telling is not None:
+        return f"{wrong}, and this passage tells it: {telling}"
+    known = None not in verdicts.values()
+    return f"{wrong}. No passage tells it, so it had to come from memory." if known else f"{wrong}."
+
+
+def _judge_consistency(
+    example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> str:
+    one = _settled(example, record, str(inputs.get("quiz", "")))
+    if one is None:
+        return ""
+    first, second = (one.agrees(str(inputs.get(name, ""))) for name in ("first_answer", "second_answer"))
+    if not first and not second:
+        return f"Both answers are wrong (it is {one.golds[0]!r}), so nothing can be said about this judgement."
+    same = first and second
+    said = bool(outputs.get("same"))
+    verdict = "right" if said == same else "wrong"
+    why = "both give it" if same else f"only the {'first' if first else 'second'} answer gives it"
+    return f"Judging {said} was {verdict}: the answer is {one.golds[0]!r}, and {why}."
+
+
+def _judge_utility(
+    example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> str:
+    one = _settled(example, record, str(inputs.get("quiz", "")))
+    if one is None:
+        return ""
+    tells, said = _tells(str(inputs.get("passage", "")), one), bool(outputs.get("helpful"))
+    if tells is None:
+        return ""
+    if tells == said:
+        return f"Judging {said} fits: the answer is {one.golds[0]!r}, which the passage {_does(tells)} hold."
+    if tells:
+        return f"The passage holds the answer, {one.golds[0]!r}, and was judged not helpful."
+    return (
+        f"The passage does not hold the answer, {one.golds[0]!r}, and was judged helpful. It may be about the same "
+        "subject, or tell something that is misleading or out of date."
+    )
+
+
+def _summarize(example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    settled = settled_quizzes(example, record)
+    wrong = [s for s in settled if s.quiz.answer is not None and not s.agrees(s.quiz.answer)]
+    answer = str(outputs.get("answer", ""))
+    whole = Settled(record.quizzes[0], example.answers, example.answer_type, example.choices)
+    told = "; ".join(f"{s.quiz.resolved} {s.quiz.answer} (it is {s.golds[0]})" for s in wrong)
+    if told and answer and whole.agrees(answer):
+        return f"{answer!r} is right by luck: it was concluded from wrong answers to quizzes: {told}"
+    if told:
+        return f"The answer is {example.answers[0]!r}. The summary was misled by wrong answers to quizzes: {told}"
+    found = _on_form(answer, whole)
+    if found:
+        return found
+    gold = "; ".join(f"{quiz} {text}" for quiz, text in gold_quizzes(example))
+    known = f" The facts are: {gold}." if gold else ""
+    return f"{answer!r} does not follow: the answer is {example.answers[0]!r}.{known}"
+
+
+_WRITERS: dict[str, Callable[[Example, QuestionRecord, Mapping[str, Any], Mapping[str, Any]], str]] = {
+    "decomposition.decompose": _decompose,
+    "examination.quiz": _answer_quiz,
+    "examination.same": _judge_consistency,
+    "picking.judge": _judge_utility,
+    "answering.answer": _answer,
+    "summarizing.summarize": _summarize,
+}
+
+
+def _outcome(example: Example, record: QuestionRecord | None, answer: str | None, score: float) -> str:
+    golds = " or ".join(repr(gold) for gold in example.answers)
+    if record is not None and record.failure is not None:
+        return f"The question has no answer, since {record.failure.stage} failed: {record.failure.message}"
+    return f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is {score:.2f}."
+
+
+def _settled(example: Example, record: QuestionRecord, quiz: str) -> Settled | None:
+    return next((one for one in settled_quizzes(example, record) if one.quiz.resolved == quiz), None)
+
+
+def _on_form(answer: str, one: Settled) -> str:
+    """What to say of an answer that is right; empty for a wrong one."""
+    if not answer or not one.agrees(answer):
+        return ""
+    if any(same_answer(answer, gold, one.answer_type, one.choices) for gold in one.golds):
+        return f"{answer!r} is right."
+    return f"{answer!r} is right, but must be written {one.golds[0]!r}: this form is wanted in all answers of its kind."
+
+
+def _tells(passage: str, one: Settled) -> bool | None:
+    """Whether a passage holds a gold answer; None for a yes, a no or a choice, which no single passage has to hold."""
+    return contains_answer(passage, one.golds) if one.answer_type == "short" else None
+
+
+def _refers_back(quiz: str) -> bool:
+    words = {word.strip(".,?!").lower() for word in quiz.split()}
+    return bool(words & {"he", "she", "it", "they", "his", "her", "its", "their", "that", "this"})
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    return " ".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _does(positive: bool) -> str:
+    return "does" if positive else "does not"

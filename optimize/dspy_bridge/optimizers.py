@@ -1,0 +1,253 @@
+"""DSPy's own optimizers by name, over the program as `keqa.optimize.dspy_bridge.student.Student` shows it to them.
+
+=========  ==============================  =====================================================================
+name       what it changes                 what it needs
+=========  ==============================  =====================================================================
+``gepa``   instructions of all predictors  a language model that is able to reflect
+``mipro``  instructions and                the package optuna; a language model that is able to write prompts
+           demonstrations, not of judges
+``simba``  the same                        the same language model as for ``mipro``
+=========  ==============================  =====================================================================
+
+MIPROv2 and SIMBA take demonstrations from whatever run ended well, which says nothing about a judge; the judges stay as
+they are, with demonstrations by DESIGN.md's rules 8 and 9 alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dspy
+
+from keqa.data.example import Answered
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.metrics.utility import Correctness
+from keqa.optimize.demos.from_traces import judges
+from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.dspy_bridge.feedback import feedback_metric
+from keqa.optimize.dspy_bridge.quiet import each_once, quiet
+from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
+from keqa.optimize.dspy_bridge.student import Student, as_dspy
+from keqa.optimize.failures import Failures
+from keqa.optimize.tracing import Progress, silent
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
+from keqa.storage.journal import Journal
+
+__all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
+
+Budget = Literal["light", "medium", "heavy"]
+BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
+_STEPS = {"light": 2, "medium": 4, "heavy": 8}
+_CANDIDATES = {"light": 3, "medium": 4, "heavy": 6}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What an optimizer is given."""
+
+    student: Student
+    train: list[dspy.Example]
+    val: list[dspy.Example]
+    metric: Any
+    reflection_lm: Any
+    budget: Budget | int
+    seed: int
+    threads: int
+
+
+def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy.BaseLM:
+    """Refuse what cannot work before any call is made.
+
+    Args:
+        name: One of `OPTIMIZERS`.
+        reflection_lm: The language model that reflects or writes prompts, or its model string.
+        budget: See `optimize`.
+
+    Returns:
+        The language model.
+
+    Raises:
+        ConfigurationError: An unknown name or budget, or no language model that can be used to reflect.
+        MissingExtraError: A package is missing.
+    """
+    if name not in OPTIMIZERS:
+        raise ConfigurationError(f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, none")
+    if budget not in BUDGETS and not (isinstance(budget, int) and budget > 0):
+        raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
+    if name == "mipro" and importlib.util.find_spec("optuna") is None:
+        raise MissingExtraError("compile", "MIPROv2")
+    return as_reflecting(reflection_lm, name)
+
+
+def tunable(program: Program, optimizer: str) -> list[str]:
+    """The predictors that an optimizer may change: those that are switched on, without judges where they must stay."""
+    if not isinstance(program, KEQA):
+        stay = frozenset() if optimizer == "gepa" else judges(program)
+        return [name for name, _ in program.named_predictors() if name not in stay]
+    switched_on = {
+        "decomposition.decompose": program.decompose,
+        "examination.quiz": program.examine,
+        "examination.same": program.examine and optimizer == "gepa",
+        "picking.judge": program.pick and optimizer == "gepa",
+        "selection.construct": program.select is not None,
+        "answering.answer": True,
+        "summarizing.summarize": program.decompose,
+    }
+    return [name for name, on in switched_on.items() if on]
+
+
+def optimize(
+    name: str,
+    program: Program,
+    trainset: Sequence[Answered],
+    valset: Sequence[Answered],
+    *,
+    journal: Journal,
+    metric: Correctness,
+    reflection_lm: Any,
+    budget: Budget | int = "light",
+    seed: int = 0,
+    in_flight: int = 8,
+    progress: Progress = silent,
+    failures: Failures | None = None,
+    origins: Origins | None = None,
+) -> Program:
+    """Run one of DSPy's optimizers.
+
+    Args:
+        name: One of `OPTIMIZERS`.
+        program: It stays as it is.
+        trainset: Questions to learn from.
+        valset: Questions to choose by.
+        journal: Where answers are kept: a run that was killed goes through its finished questions without a call. What
+            the reflecting language model wrote comes from DSPy's cache, where that is on.
+        metric: Correctness of an answer.
+        reflection_lm: As for `check_optimizer`.
+        budget: ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials
+            (MIPROv2) or of steps (SIMBA).
+        seed: Another seed, another search.
+        in_flight: Questions in work at once.
+        progress: Told how many questions were asked, those of earlier runs included; how many there will be is known
+            only where the budget is a number of them.
+        failures: Where failed questions are counted.
+        origins: Where it is noted from which questions demonstrations come; none is shown to its own question.
+
+    Returns:
+        The optimized program, on the same language models by role.
+
+    Raises:
+        ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong, that of the reflecting
+            language model included; or no question came to the program.
+        MissingExtraError: As in `check_optimizer`.
+        StoppedError: Many questions, or many requests to reflect, failed in succession for a reason that may pass.
+    """
+    reflection_lm = check_optimizer(name, reflection_lm, budget)
+    shown = tunable(program, name)
+    watch = (failures or Failures()).watch(name)
+    student = Student(program, journal, shown, _counted(name, budget, progress), watch, origins)
+    with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), each_once():
+        job = _Job(
+            student,
+            as_dspy(trainset),
+            as_dspy(valset),
+            feedback_metric(metric),
+            reflecting,
+            budget,
+            seed,
+            in_flight,
+        )
+        best = OPTIMIZERS[name](job)
+    return _transferred(program, best.program, shown)
+
+
+def _counted(name: str, budget: Budget | int, progress: Progress) -> Callable[[], None]:
+    """Tells progress of each question asked."""
+    number = itertools.count(1)
+    total = budget if name == "gepa" and isinstance(budget, int) else 0
+
+    def asked() -> None:
+        done = next(number)
+        progress(name, done, max(done, total))
+
+    return asked
+
+
+def _transferred(program: Program, optimized: Program, names: Sequence[str]) -> Program:
+    """A copy of the program with what was changed, so that nothing else of the optimizer's stays with it."""
+    result: Program = program.deepcopy()
+    found = dict(optimized.named_predictors())
+    for name, predictor in result.named_predictors():
+        if name in names:
+            instructions = found[name].signature.instructions
+            predictor.signature = predictor.signature.with_instructions(instructions)
+            predictor.demos = [dspy.Example(**_fields(predictor.signature, demo)) for demo in found[name].demos]
+    return result
+
+
+def _fields(signature: Any, demo: Any) -> dict[str, Any]:
+    return {name: demo[name] for name in signature.fields if name in demo}
+
+
+def _gepa(job: _Job) -> Student:
+    limit = {"auto": job.budget} if isinstance(job.budget, str) else {"max_metric_calls": job.budget}
+    optimizer = dspy.GEPA(
+        job.metric, reflection_lm=job.reflection_lm, num_threads=job.threads, seed=job.seed, use_merge=False, **limit
+    )
+    best: Student = optimizer.compile(job.student, trainset=job.train, valset=job.val)
+    return best
+
+
+def _mipro(job: _Job) -> Student:
+    number = isinstance(job.budget, int)
+    optimizer = dspy.MIPROv2(
+        _plain_score(job.metric),
+        prompt_model=job.reflection_lm,
+        task_model=job.student.get_lm(),
+        max_bootstrapped_demos=4,
+        # Raw questions are no demonstrations of the predictors within the program.
+        max_labeled_demos=0,
+        metric_threshold=0.8,
+        auto=None if number else job.budget,
+        num_candidates=3 if number else None,
+        num_threads=job.threads,
+        max_errors=10**6,
+        seed=job.seed,
+    )
+    best: Student = optimizer.compile(
+        job.student,
+        trainset=job.train,
+        valset=job.val,
+        num_trials=job.budget if number else None,
+        minibatch=len(job.val) > 50,
+        minibatch_size=min(35, len(job.val)),
+    )
+    return best
+
+
+def _simba(job: _Job) -> Student:
+    number = isinstance(job.budget, int)
+    optimizer = dspy.SIMBA(
+        metric=_plain_score(job.metric),
+        bsize=min(32, len(job.train)),
+        num_candidates=3 if number else _CANDIDATES[str(job.budget)],
+        max_steps=job.budget if number else _STEPS[str(job.budget)],
+        prompt_model=job.reflection_lm,
+        num_threads=job.threads,
+    )
+    best: Student = optimizer.compile(job.student, trainset=job.train, seed=job.seed)
+    return best
+
+
+OPTIMIZERS: dict[str, Callable[[_Job], Student]] = {"gepa": _gepa, "mipro": _mipro, "simba": _simba}
+
+
+def _plain_score(metric: Any) -> Callable[..., float]:
+    def scored(gold: Any, pred: Any, trace: Any = None) -> float:
+        return float(metric(gold, pred).score)
+
+    return scored

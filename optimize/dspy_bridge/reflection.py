@@ -1,0 +1,116 @@
+"""The language model that reflects: checked, asked once before any question is, and watched from then on.
+
+DSPy's optimizers take each of its errors for one proposal that came to nothing and go on. So a wrong key would spend
+the whole budget, and what was found would be called no better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dspy
+from dspy.utils.callback import BaseCallback
+
+from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
+from keqa.lms.factory import build_lm
+from keqa.optimize.failures import Failures, StoppedError, Watch
+from keqa.programs.runtime.errors import CallError, typed_error
+from keqa.programs.runtime.failures import may_pass
+
+__all__ = ["as_reflecting", "ask_once", "watched"]
+
+
+def as_reflecting(lm: Any, optimizer: str) -> dspy.BaseLM:
+    """The language model that reflects, built where a model string names it.
+
+    Args:
+        lm: What was given.
+        optimizer: Who needs it.
+
+    Raises:
+        ConfigurationError: It is none, or its string names nothing usable.
+        MissingExtraError: A package is missing.
+    """
+    if lm is None:
+        raise ConfigurationError(
+            f"{optimizer} needs a language model that is able to reflect on what went wrong and to write instructions: "
+            "name one with reflection_lm=... (on the command line, --reflection-lm)"
+        )
+    if isinstance(lm, str):
+        return build_lm(lm)
+    if not isinstance(lm, dspy.BaseLM):
+        raise ConfigurationError(f"reflection_lm must be a language model or a model string, not {lm!r}")
+    return lm
+
+
+def ask_once(lm: dspy.BaseLM) -> None:
+    """Make sure that it can be asked, before questions are asked for nothing.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong.
+        MissingExtraError: A package is missing.
+        StoppedError: It cannot be reached.
+    """
+    try:
+        lm("Reply with one word: ready")
+    except Exception as error:
+        raise _told(error, lm) from error
+
+
+@contextmanager
+def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
+    """Lend it to an optimizer, which is ended at once where no further request could do better.
+
+    Yields:
+        A copy that tells how each request ended.
+
+    Raises:
+        ConfigurationError: As in `ask_once`; or every request failed.
+        MissingExtraError: As there.
+        StoppedError: Many requests in succession failed for a reason that may pass.
+    """
+    watch = Failures().watch("asking the reflection LM")
+    try:
+        yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch, lm)])
+    except _Ended as ended:
+        raise ended.error from ended.__cause__
+    told = watch.told
+    if told.asked and told.failed == told.asked:
+        raise ConfigurationError(f"the reflection LM answered none of {told.asked} requests ({told.cause})")
+
+
+class _Ended(BaseException):
+    """Goes through the optimizer, which would survive an `Exception`."""
+
+    def __init__(self, error: KeqaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Watching(BaseCallback):
+    """Hears how each request ended."""
+
+    def __init__(self, watch: Watch, lm: dspy.BaseLM) -> None:
+        self._watch, self._lm = watch, lm
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
+        """Count the request, and end the optimizer where it is of no use to go on."""
+        failure = typed_error(exception, [self._lm]) if isinstance(exception, Exception) else None
+        if failure is not None and not isinstance(failure, CallError):
+            raise _Ended(_told(exception, self._lm)) from exception
+        cause = None if failure is None else failure.cause
+        try:
+            self._watch.outcome(cause, str(failure) if cause and may_pass(cause) else None)
+        except StoppedError as error:
+            raise _Ended(error) from exception
+
+
+def _told(error: Exception, lm: dspy.BaseLM) -> KeqaError:
+    """The error as the project's own, which names the language model's role."""
+    found = typed_error(error, [lm])
+    if isinstance(found, MissingExtraError):
+        return found
+    kind = StoppedError if isinstance(found, CallError) and may_pass(found.cause) else ConfigurationError
+    return kind(f"the reflection LM (reflection_lm) cannot be asked: {found}")

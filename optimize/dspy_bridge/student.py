@@ -1,0 +1,198 @@
+"""The program as DSPy's optimizers see it: journaled, on its language models by role, never failing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import dspy
+
+from keqa.data.example import Answered
+from keqa.data.question import AnswerType
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.lms.factory import Roles
+from keqa.optimize.asking import ask
+from keqa.optimize.demos.candidate import Candidate
+from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.described import digest
+from keqa.optimize.failures import Failures, StoppedError, Watch
+from keqa.optimize.identity import identity, key_of, lms_of
+from keqa.programs.program import Program
+from keqa.programs.records import QuestionRecord
+from keqa.programs.runtime.concurrency import Shared
+from keqa.storage.journal import Journal
+
+__all__ = ["PREFIX", "Student", "as_dspy"]
+
+PREFIX = "program."
+"""What stands before the name of a predictor in the student."""
+
+
+def as_dspy(examples: Sequence[Answered]) -> list[dspy.Example]:
+    """Examples as DSPy's optimizers take them."""
+    return [
+        dspy.Example(
+            root=example.id,
+            question=example.question,
+            answer_type=example.answer_type,
+            choices=list(example.choices),
+            answers=list(example.answers),
+            quizzes=list(example.quizzes),
+            quiz_answers=list(example.quiz_answers),
+        ).with_inputs("root", "question", "answer_type", "choices")
+        for example in examples
+    ]
+
+
+class Student(dspy.Module):
+    """Wraps a program for an optimizer.
+
+    * A question that was answered before, by the same program, is answered from the journal, its trace included.
+    * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
+    * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
+      without a call, and `surfacing` raises the error in the end.
+    * A demonstration that a question's own calls became is not shown to that question.
+    * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
+    * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to draw
+      anew, its temperature and rollout are taken over by the model of each role.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        journal: Journal,
+        predictors: Collection[str],
+        asked: Callable[[], None] = lambda: None,
+        watch: Watch | None = None,
+        origins: Origins | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            program: The program; a copy of it is wrapped.
+            journal: Where answers are kept.
+            predictors: Names of the predictors that the optimizer may change.
+            asked: Called after each question.
+            watch: Counts failed questions.
+            origins: Where it is noted which calls, that may become demonstrations, were made for which question.
+        """
+        super().__init__()
+        self.program: Program = program.deepcopy()
+        self._journal, self._asked = Shared(journal), Shared(asked)
+        self._watch = Shared(watch or Failures().watch("optimizing"))
+        self._origins = Shared(origins or Origins())
+        self._ended: Shared[list[Exception]] = Shared([])
+        self._reached = Shared(Event())
+        self._shown = frozenset(PREFIX + name for name in predictors)
+        self._drawn = ""
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """The predictors that may change."""
+        return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
+
+    def forward(
+        self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> dspy.Prediction:
+        """Answer, or replay an answer.
+
+        Args:
+            root: Identifier of the question; its own entries of the reference are left out.
+            question: Its text.
+            answer_type: What kind of answer it wants.
+            choices: The options of a choice.
+        """
+        self._reached.value.set()
+        if self._ended.value:
+            raise self._ended.value[0]
+        try:
+            kept = self._told(root, question, answer_type, choices)
+        except (ConfigurationError, MissingExtraError, StoppedError) as error:
+            self._ended.value.append(error)
+            raise
+        self._asked.value()
+        made = [Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in kept["steps"]]
+        self._origins.value.add(made)
+        self._replay(kept)
+        record = None if kept["record"] is None else QuestionRecord.model_validate(kept["record"])
+        answer = None if record is None else record.answer
+        return dspy.Prediction(answer=answer, explanation="" if record is None else record.explanation, record=record)
+
+    @contextmanager
+    def surfacing(self) -> Iterator[None]:
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer.
+
+        Raises:
+            ConfigurationError: What `forward` raised; or not one question came to it.
+            MissingExtraError: What `forward` raised.
+            StoppedError: Likewise.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not self._reached.value.is_set():
+                raise self._unreached(f" ({type(error).__name__}: {error})") from error
+            if self._ended.value and error is not self._ended.value[0]:
+                raise self._ended.value[0] from error
+            raise
+        if not self._reached.value.is_set():
+            raise self._unreached()
+        if self._ended.value:
+            raise self._ended.value[0]
+
+    @staticmethod
+    def _unreached(told: str = "") -> ConfigurationError:
+        return ConfigurationError(
+            f"the optimizer ended{told}, and not one question had reached the program, so it learned nothing. DSPy "
+            "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
+            "copied, in_flight=1 does without threads"
+        )
+
+    def _told(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Mapping[str, Any]:
+        """What the journal keeps of a question, asked where it keeps nothing."""
+        journal, watch = self._journal.value, self._watch.value
+        whom = self._origins.value.without(self.program, root)
+        key = key_of(identity(whom), question, answer_type, choices)
+        if self._drawn:
+            key += f":{self._drawn}"
+        kept = journal.get(key)
+        if kept is not None and "steps" in kept:
+            watch.kept(failed="error" in kept)
+            return kept
+        told = ask(whom, root, question, answer_type, choices, steps=True)
+        if told.lasting:
+            journal.put(key, told.value)
+        watch.add(told.record, told.error)
+        return told.value
+
+    def _replay(self, kept: Mapping[str, Any]) -> None:
+        trace = dspy.settings.trace
+        if trace is None:
+            return
+        predictors = dict(self.named_predictors())
+        for name, inputs, outputs in kept["steps"]:
+            if PREFIX + name in predictors:
+                trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
+
+    def get_lm(self) -> Any:
+        """The language model of the task, from which optimizers make theirs."""
+        lms = lms_of(self.program)
+        return dspy.settings.lm if lms is None else lms.task
+
+    def set_lm(self, lm: Any) -> None:
+        """Draw as this language model does, each role on its own."""
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        self._drawn = digest(settings)
+        lms = lms_of(self.program)
+        if lms is None:
+            self.program.set_lm(lm)
+            return
+        copies = {id(one): one.copy(**settings) for one in (lms.task, lms.consistency, lms.utility)}
+        self.program.bind_lms(Roles(copies[id(lms.task)], copies[id(lms.consistency)], copies[id(lms.utility)]))
+
+    def reset_copy(self) -> Student:
+        """A copy without demonstrations, on the same language models."""
+        new: Student = super().reset_copy()
+        new.program.bind_lms(lms_of(self.program))
+        return new

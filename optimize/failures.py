@@ -1,0 +1,165 @@
+"""Questions that failed: counted for the report, and refused where most of a step failed for a passing reason.
+
+A server that is down or a rate limit that is exceeded says nothing about a program. Scored as wrong answers, such
+failures would choose demonstrations and settings at random.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from keqa.errors import StageError, StoppedError
+from keqa.programs.records import QuestionRecord
+from keqa.programs.runtime.failures import may_pass
+
+__all__ = ["Failed", "Failures", "StoppedError", "Watch", "passing_cause"]
+
+_FEW = 2
+"""So many failures are no ground to stop, unless they are most of a whole step."""
+_ON_END = 8
+"""So many questions in succession that fail end a step whose length is not known."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Questions of a step that have no answer.
+
+    Attributes:
+        step: The step.
+        asked: How many questions it asked, those that were answered by an earlier run included.
+        failed: How many have no answer; each scores 0.
+        cause: What most of them failed with.
+    """
+
+    step: str
+    asked: int
+    failed: int
+    cause: str
+
+
+def passing_cause(record: QuestionRecord | None, error: Exception | None = None) -> str | None:
+    """Why a question was not asked as it should be, where another attempt may fare better; None where it was.
+
+    Args:
+        record: Its story; a judge that could not be reached is a reason although there is an answer.
+        error: Why it has no answer.
+    """
+    if isinstance(error, StageError) and may_pass(error.cause):
+        return f"{error.cause}: {error.message}"
+    if record is None:
+        return None
+    # What another attempt mended is no reason.
+    told = ([] if record.failure is None else [record.failure]) + [one for one in record.degradations if one.touches]
+    return next((f"{one.cause}: {one.message}" for one in told if may_pass(one.cause)), None)
+
+
+class Failures:
+    """What failed in a compilation, by step."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, Watch] = {}
+
+    def watch(self, step: str, total: int | None = None, asking: int | None = None) -> Watch:
+        """Begin a step, or a further part of one.
+
+        Args:
+            step: Its name.
+            total: How many questions it has; None where that is not known.
+            asking: How many of them are asked now, the others being answered by an earlier run; all where None.
+        """
+        watch = Watch(step, total, asking, self._steps.get(step))
+        self._steps[step] = watch
+        return watch
+
+    @property
+    def found(self) -> list[Failed]:
+        """The steps in which something failed, in their order."""
+        return [watch.told for watch in self._steps.values() if watch.failed]
+
+
+class Watch:
+    """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads.
+
+    Attributes:
+        failed: How many questions have no answer.
+    """
+
+    def __init__(self, step: str, total: int | None, asking: int | None, before: Watch | None = None) -> None:
+        """Set up; see `Failures.watch`.
+
+        Args:
+            step: See there.
+            total: See there.
+            asking: See there.
+            before: The parts of the step so far.
+        """
+        self._step, self._total, self._asking = step, total, total if asking is None else asking
+        self._asked = self._passing = self._running = 0
+        self.failed: int = 0 if before is None else before.failed
+        self._before: int = 0 if before is None else before.told.asked
+        self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
+        self._lock = threading.Lock()
+
+    def kept(self, *, failed: bool, cause: str = "") -> None:
+        """Count a question that an earlier run had asked."""
+        with self._lock:
+            self._asked += self._total is None
+            self._count(cause if failed else None)
+
+    def add(self, record: QuestionRecord | None, error: Exception | None = None) -> None:
+        """Count a question that was asked now.
+
+        Args:
+            record: Its story.
+            error: Why it has no answer.
+
+        Raises:
+            StoppedError: Most failed for a passing reason.
+        """
+        cause = None
+        if error is not None:
+            cause = getattr(error, "cause", type(error).__name__)
+        self.outcome(cause, passing_cause(record, error))
+
+    def outcome(self, failed: str | None, passing: str | None) -> None:
+        """Count a piece of work; see `add`.
+
+        Args:
+            failed: The name of the error that it ended with; None where it did not.
+            passing: The reason that may pass, where there is one.
+
+        Raises:
+            StoppedError: As in `add`.
+        """
+        with self._lock:
+            self._asked += self._total is None
+            self._count(failed)
+            self._passing += passing is not None
+            self._running = self._running + 1 if passing is not None else 0
+            count = self._passing
+            if self._total is None or self._asking is None:
+                stopped = self._running >= _ON_END
+                asked = self._asked
+            else:
+                stopped = 2 * count > self._total or (2 * count > self._asking and count > _FEW)
+                asked = self._asking
+        if stopped:
+            raise StoppedError(
+                f"{self._step}: {count} of {asked} questions could not be asked as they should be ({passing}). Nothing "
+                "is chosen by such scores. What was finished is kept: once the cause is gone, the same command in the "
+                "same folder goes on where it was"
+            )
+
+    @property
+    def told(self) -> Failed:
+        """What the report tells of it."""
+        cause = self._causes.most_common(1)[0][0] if self._causes else ""
+        asked = self._asked if self._total is None else self._total
+        return Failed(self._step, self._before + asked, self.failed, cause)
+
+    def _count(self, cause: str | None) -> None:
+        if cause is not None:
+            self.failed += 1
+            self._causes[cause] += 1

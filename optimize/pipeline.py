@@ -1,0 +1,261 @@
+"""The steps of a compilation, each on what the one before left, each scored on the validation split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeGuard
+
+from keqa.data.example import Example
+from keqa.errors import ConfigurationError
+from keqa.metrics.significance import paired_bootstrap
+from keqa.metrics.utility import Correctness
+from keqa.optimize.demos.bootstrap import bootstrap
+from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.described import digest
+from keqa.optimize.dspy_bridge.optimizers import optimize
+from keqa.optimize.dspy_bridge.reflection import ask_once
+from keqa.optimize.failures import Failures
+from keqa.optimize.options import UNREFLECTING, Options
+from keqa.optimize.reference.build import Progress as Labelling
+from keqa.optimize.reference.build import build_reference, reference_fingerprint
+from keqa.optimize.search_space import Point
+from keqa.optimize.search_values import turns
+from keqa.optimize.tracing import Progress
+from keqa.optimize.trials import Trial, Validation
+from keqa.optimize.tuning import tune
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
+from keqa.programs.reference.embedding import HASHING
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.storage.journal import Journal
+
+__all__ = ["Steps", "builds_reference", "empty_reference"]
+
+_NAMED = 5
+
+
+def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
+    """Whether a compilation of a program builds a utility reference: where it is wanted and would be used."""
+    if not isinstance(program, KEQA):
+        return False
+    return options.reference and program.pick and program._retriever.value is not None
+
+
+def empty_reference(program: KEQA, options: Options) -> UtilityReference:
+    """The reference that a compilation fits: set up as that of the program, where it has one.
+
+    Raises:
+        ConfigurationError: The embedder is none, or the program's reference has another one.
+        MissingExtraError: A package is missing that the embedder needs.
+    """
+    own = program.picking.reference
+    if not isinstance(own, UtilityReference):
+        return UtilityReference(options.embedder or HASHING)
+    chosen = UtilityReference(options.embedder or own.embedder, k=own.k, least=own.least, variant=own.variant)
+    if own.embedder.name not in (HASHING, chosen.embedder.name):
+        raise ConfigurationError(
+            f"the program's reference has the embedder {own.embedder.name!r}, not {chosen.embedder.name!r}: leave "
+            "embedder out, or give the program a reference that has this one"
+        )
+    return chosen
+
+
+class Steps:
+    """A compilation under way.
+
+    Attributes:
+        trials: Every candidate scored so far, the program as it was first.
+        kept: That of the program as it is now.
+        chosen: The names of the candidates that a step went on with.
+        failures: Questions that failed, by step.
+        curve: What tuning saw.
+        counts: Entries of the utility reference by label, where it is kept.
+        problems: What could not be used, and why.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        train: Sequence[Example],
+        val: Sequence[Example],
+        *,
+        folder: Path,
+        journal: Journal,
+        calls: Journal,
+        metric: Correctness,
+        options: Options,
+        progress: Progress,
+    ) -> None:
+        """Set up.
+
+        Args:
+            program: It stays as it is.
+            train: Questions to learn from.
+            val: Questions to choose by.
+            folder: Where further journals go.
+            journal: Where answers to questions are kept.
+            calls: Where the calls of tuning are kept.
+            metric: Correctness of an answer.
+            options: How to compile.
+            progress: See `keqa.optimize.tracing.Progress`.
+        """
+        self.before, self.train, self.val = program, train, val
+        self.folder, self.journal, self.calls = folder, journal, calls
+        self.metric, self.options, self.progress = metric, options, progress
+        self.trials: list[Trial] = []
+        self.kept = Trial("", 0.0)
+        self.chosen: list[str] = []
+        self.failures, self.origins = Failures(), Origins()
+        self.validation = Validation(val, journal, metric, options.in_flight, progress, self.failures, self.origins)
+        self.curve: list[Point] = []
+        self.counts: dict[str, int] = {}
+        self.problems: list[str] = []
+
+    def run(self, step_done: Callable[[], None]) -> Program:
+        """Take all steps; a program other than KEQA has no reference and no settings to tune.
+
+        Args:
+            step_done: Called after each.
+
+        Returns:
+            The compiled program.
+        """
+        program = self._learned() if self.options.optimizer != "bootstrap" else self._bootstrapped()
+        step_done()
+        if builds_reference(program, self.options):
+            program = self._with_reference(program)
+            step_done()
+        if self.options.tuning and isinstance(program, KEQA):
+            program = self._tuned(program)
+            step_done()
+        return program
+
+    def _score(self, program: Program, name: str, *, steps: bool = False) -> Trial:
+        self.trials.append(self.validation.score(program, name, steps=steps))
+        return self.trials[-1]
+
+    def _keep(self, trial: Trial) -> None:
+        self.kept = trial
+        self.chosen.append(trial.name)
+
+    def _bootstrapped(self) -> Program:
+        options = self.options
+        found = bootstrap(
+            self.before,
+            self.train,
+            self.val,
+            journal=self.journal,
+            metric=self.metric,
+            demos=options.demos,
+            judge_demos=options.judge_demos,
+            sets=options.sets,
+            threshold=options.threshold,
+            seed=options.seed,
+            in_flight=options.in_flight,
+            progress=self.progress,
+            failures=self.failures,
+            origins=self.origins,
+        )
+        self.trials += found.trials
+        self._keep(max(found.trials, key=lambda trial: trial.score))
+        if not any(found.found.values()):
+            self.problems.append("no training question came out right, so there are no demonstrations")
+        return found.program
+
+    def _learned(self) -> Program:
+        """What one of DSPy's optimizers makes of the program, where it is better on the validation questions."""
+        options = self.options
+        if options.optimizer != "none":
+            ask_once(options.reflection_lm)
+        own = self._score(self.before, "the program as it is", steps=options.optimizer not in UNREFLECTING)
+        if options.optimizer == "none":
+            self._keep(own)
+            return self.before
+        candidate = optimize(
+            options.optimizer,
+            self.before,
+            self.train,
+            self.val,
+            journal=self.journal,
+            metric=self.metric,
+            reflection_lm=options.reflection_lm,
+            budget=options.budget,
+            seed=options.seed,
+            in_flight=options.in_flight,
+            progress=self.progress,
+            failures=self.failures,
+            origins=self.origins,
+        )
+        trial = self._score(candidate, options.optimizer)
+        if trial.score <= own.score:
+            self._keep(own)
+            self.problems.append(f"what {options.optimizer} found is not better on the validation questions: left out")
+            return self.before
+        self._keep(trial)
+        return candidate
+
+    def _with_reference(self, program: KEQA) -> KEQA:
+        """The program with a reference, unless it is worse with it beyond chance."""
+        watch = self.failures.watch("labelling passages", len(self.train))
+
+        def labelling(told: Labelling) -> None:
+            if told.latest is not None and told.latest.passing:
+                watch.outcome(told.latest.passing.partition(":")[0], told.latest.passing)
+            self.progress("labelling passages", told.done, told.total)
+
+        fingerprint = reference_fingerprint(program, correctness=self.metric)
+        with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
+            entries = build_reference(
+                program,
+                self.train,
+                journal=journal,
+                correctness=self.metric,
+                in_flight=self.options.in_flight,
+                progress=labelling,
+                origins=self.origins,
+            )
+        told = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
+        self.problems += told
+        self.problems += [
+            f"{sum(of.values())} passages have no label, since a call failed with {cause}: of training questions "
+            f"{', '.join([*of][:_NAMED])}{f' and {len(of) - _NAMED} more' if len(of) > _NAMED else ''}"
+            for cause, of in entries.lost.items()
+        ]
+        if not entries:
+            self.problems.append("no passage made an answer better or worse, so there is no utility reference")
+            return program
+        candidate: KEQA = program.deepcopy()
+        candidate.picking.reference = empty_reference(program, self.options).fit(entries)
+        trial = self._score(candidate, "the utility reference")
+        if len(trial.scores) > 1 and paired_bootstrap(trial.scores, self.kept.scores).high < 0:
+            self.problems.append("the utility reference made answers worse on the validation questions: left out")
+            return program
+        counts = entries.counts()
+        self._keep(trial)
+        self.counts = {"helpful": counts[True], "harmful": counts[False]}
+        return candidate
+
+    def _tuned(self, program: KEQA) -> KEQA:
+        found = tune(
+            program,
+            self.val,
+            journal=self.calls,
+            metric=self.metric,
+            cost_per_retrieval=self.options.cost_per_retrieval,
+            grid=self.options.grid,
+            in_flight=self.options.in_flight,
+            progress=self.progress,
+            failures=self.failures,
+            origins=self.origins,
+        )
+        gate = program.examination.gate
+        if program.examine and gate.threshold is not None and not turns(gate):
+            self.problems.append(
+                f"the threshold of the gate {gate.name!r} was left alone: only a dataclass with that field can be "
+                "made again with another"
+            )
+        self.curve = found.curve
+        self.trials.append(Trial("tuned settings", found.best.score, found.best.scores))
+        self._keep(self.trials[-1])
+        return found.program

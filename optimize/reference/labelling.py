@@ -1,0 +1,227 @@
+"""Utility labels of the passages found for one training question (KEQA, section 3.4, utility reference)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from keqa.data.example import Example
+from keqa.errors import ConfigurationError, InputError
+from keqa.metrics.answers import f1
+from keqa.metrics.utility import Correctness, Utility, gain, utility
+from keqa.optimize.demos.provenance import Origins, without_demos
+from keqa.optimize.identity import lms_asked
+from keqa.optimize.reference.entries import Labelled, Spent, UtilityEntry
+from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
+from keqa.programs.keqa import KEQA
+from keqa.programs.runtime.attempts import ask, has_answer
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.session import Session, text_of
+from keqa.retrievers.base import Passage
+from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
+from keqa.storage.redaction import without_secrets
+
+__all__ = ["Labeller"]
+
+
+@dataclass
+class _Labels:
+    """What came of a target: each passage with its gain and label, and the errors of calls."""
+
+    found: list[tuple[Passage, float, Utility]] = field(default_factory=list)
+    errors: list[CallError] = field(default_factory=list)
+    lost: Counter[str] = field(default_factory=Counter)
+    problem: str | None = None
+
+    def add(self, passage: Passage, score: float | CallError, without: float) -> bool:
+        """Label a passage by the equation, or count it as left out, and tell whether it helped."""
+        if isinstance(score, CallError):
+            self.errors.append(score)
+            self.lost[score.cause] += 1
+            return False
+        label = utility(score, without)
+        self.found.append((passage, gain(score, without), label))
+        return label == 1
+
+
+class Labeller:
+    """Answers a training question with and without passages and labels each passage by the difference it makes.
+
+    Searches and answers are those of the program's own retriever, predictors and language models, with the
+    demonstrations that the predictors have at the time.
+    """
+
+    def __init__(
+        self,
+        program: KEQA,
+        *,
+        top_k: int | None = None,
+        rule: Rule = "auto",
+        correctness: Correctness = f1,
+        reason: Reason = "auto",
+        quiz_level: bool = True,
+        origins: Origins | None = None,
+    ) -> None:
+        """Set up; see `keqa.optimize.reference.build.build_reference` for the arguments.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        retriever = program._retriever.value
+        if retriever is None:
+            raise ConfigurationError("the utility reference needs passages: give the program a retriever")
+        if rule not in ("auto", "growing", "one passage"):
+            raise ConfigurationError(f"unknown rule={rule!r}")
+        if reason not in ("auto", True, False):
+            raise ConfigurationError(f"unknown reason={reason!r}")
+        if top_k is not None and top_k < 1:
+            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
+        self.program, self.retriever = program, retriever
+        self.top_k = top_k or program.top_k
+        self.rule, self.correctness, self.reason, self.quiz_level = rule, correctness, reason, quiz_level
+        self.origins = origins or Origins()
+        self.reason_from_memory = dspy.Predict(ReasonFromMemory)
+        self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
+        for predictor in (self.reason_from_memory, self.reason_with_knowledge):
+            predictor.set_lm(program.answering.answer.lm)
+
+    async def label(self, example: Example) -> Labelled:
+        """Label the passages of a training question.
+
+        Returns:
+            The labels. A call that fails leaves out its passage; a failed search, or a failed answer without passages,
+            leaves out all of the question or quiz. Both are counted and named.
+
+        Raises:
+            ConfigurationError: No question could be answered before the user changes something.
+        """
+        session = Session(self.program.bound, blocking=True)
+        try:
+            targets = self._targets(example)
+        except InputError as error:
+            return Labelled(root=example.id, problems=(str(error),))
+        program = self.shown(example)
+        labels = await session.gather([self._label(session, target, program) for target in targets])
+        lost = sum((one.lost for one in labels), Counter[str]())
+        return Labelled(
+            root=example.id,
+            entries=tuple(
+                UtilityEntry(
+                    root=example.id,
+                    quiz=target.asked.question,
+                    passage=passage.rendered,
+                    passage_id=passage.id,
+                    helpful=label == 1,
+                    gain=difference,
+                    basis=target.basis,
+                )
+                for target, one in zip(targets, labels, strict=True)
+                for passage, difference, label in one.found
+                if label != 0
+            ),
+            of_no_consequence=sum(label == 0 for one in labels for _, _, label in one.found),
+            left_out=lost.total(),
+            lost=dict(lost),
+            problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
+            passing=next((str(error) for one in labels for error in one.errors if may_pass(error.cause)), ""),
+            spent=Spent.of(session.ledger.cost()),
+        )
+
+    def shown(self, example: Example) -> KEQA:
+        """The program without demonstrations that come from a training question."""
+        return self.origins.without(self.program, example.id)
+
+    def _targets(self, example: Example) -> list[Target]:
+        one_hop, most = not self.program.decompose, self.program.max_question_chars
+        question = question_target(example, self.rule, self.reason, one_hop=one_hop, max_chars=most)
+        return [question, *(quiz_targets(example, max_chars=most) if self.quiz_level else ())]
+
+    async def _label(self, session: Session, target: Target, program: KEQA) -> _Labels:
+        """Go through the candidates in descending relevance."""
+        labels, program = _Labels(), _unprompted(program, target.asked.question)
+        try:
+            hits = await session.search(self.retriever, target.asked.question, self.top_k)
+        except CallError as error:
+            return _Labels(errors=[error], problem=f"{target.name}: the search failed ({error})")
+        candidates = _each_once([hit.passage for hit in hits])
+        if not candidates:
+            return _Labels(problem=f"{target.name}: no passage was found")
+        without = await self._correctness(session, target, program, [])
+        if isinstance(without, CallError):
+            message = f"{target.name}: there is no answer without passages to compare with ({without})"
+            return _Labels(errors=[without], lost=Counter({without.cause: len(candidates)}), problem=message)
+        if target.growing:
+            helpful: list[Passage] = []
+            for candidate in candidates:
+                score = await self._correctness(session, target, program, [*helpful, candidate])
+                if labels.add(candidate, score, without) and not isinstance(score, CallError):
+                    helpful.append(candidate)
+                    without = score
+        else:
+            each = [self._correctness(session, target, program, [one]) for one in candidates]
+            scores = await session.gather(each)
+            for candidate, score in zip(candidates, scores, strict=True):
+                labels.add(candidate, score, without)
+        if labels.lost.total() == len(candidates):
+            labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
+        return labels
+
+    async def _correctness(
+        self, session: Session, target: Target, program: KEQA, passages: Sequence[Passage]
+    ) -> float | CallError:
+        """Cor(Q, K*): how correct the answer from these passages is, or why there is none."""
+        asked = target.asked
+        try:
+            answer = await self._answer(session, target, program, [passage.rendered for passage in passages])
+        except CallError as error:
+            return error
+        return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
+
+    async def _answer(self, session: Session, target: Target, program: KEQA, passages: list[str]) -> str:
+        """Ans(Q, K*, L); without passages, from memory.
+
+        From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
+        would label a passage by an answer that it had no part in.
+        """
+        asked = target.asked
+        if not passages and not target.reason:
+            return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
+        inputs: dict[str, Any] = {"passages": passages} if passages else {}
+        if target.reason:
+            predictor = self.reason_with_knowledge if passages else self.reason_from_memory
+        else:
+            predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
+        prediction = await ask(
+            session,
+            predictor,
+            "task",
+            "answer",
+            usable=has_answer,
+            question=asked.question,
+            answer_type=asked.answer_type,
+            choices=list(asked.choices),
+            **inputs,
+        )
+        return text_of(prediction.answer)
+
+
+def _unprompted(program: KEQA, question: str) -> KEQA:
+    """A program without demonstrations of this very question: they would tell what passages are to tell."""
+
+    def tells(demo: Any) -> bool:
+        return question in (dict(demo).get("question"), dict(demo).get("quiz"))
+
+    return without_demos(program, tells)
+
+
+def _each_once(passages: Sequence[Passage]) -> list[Passage]:
+    """The passages without those that say the same: a second one would only repeat the label of the first."""
+    found: dict[str, Passage] = {}
+    for passage in passages:
+        found.setdefault(passage.rendered, passage)
+    return list(found.values())

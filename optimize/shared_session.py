@@ -1,0 +1,84 @@
+"""Calls that several settings of one program share.
+
+Tries of a quiz are shared by `keqa.programs.runtime.shared_samples`. The other calls are functions of what they are given; they are made
+once and kept in a journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from keqa.optimize.described import digest
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.cost import Event
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.session import Session
+from keqa.storage.journal import Journal
+from keqa.storage.redaction import without_secrets
+
+__all__ = ["SharedSession"]
+
+
+class SharedSession(Session):
+    """A session whose calls to predictors are answered by what was asked before, where it was."""
+
+    def __init__(self, bound: Bound, journal: Journal, state: str, root: str = "") -> None:
+        """Begin.
+
+        Args:
+            bound: How many calls may be in flight.
+            journal: Where calls are kept.
+            state: What instructions, demonstrations and reference the predictors have.
+            root: Id of the question, where the reference holds something of it: it then shows others than for another
+                question.
+        """
+        super().__init__(bound, blocking=True)
+        self.journal, self.state, self.root = journal, state, root
+
+    async def predict(
+        self,
+        predictor: dspy.Predict,
+        role: str,
+        *,
+        config: dict[str, Any] | None = None,
+        demos: Callable[[], Sequence[Any]] | None = None,
+        attempt: int = 0,
+        usable: Callable[[dspy.Prediction], object] | None = None,
+        **inputs: Any,
+    ) -> dspy.Prediction:
+        """Call a predictor, unless this very call was made before; see `Session.predict`.
+
+        A reply that cannot be used is not kept: another attempt may get a better one.
+        """
+        if config:
+            # A draw; those of a quiz are kept together.
+            return await super().predict(
+                predictor, role, config=config, demos=demos, attempt=attempt, usable=usable, **inputs
+            )
+        shown_to = self.root if demos is not None else ""
+        called = [self.state, predictor.signature.__name__, inputs, shown_to]
+        key = f"call:{digest([*called, attempt] if attempt else called)}"
+        kept = self.journal.get(key)
+        # Earlier versions kept what could not be used.
+        if kept is not None and not kept.get("unusable"):
+            with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
+                return _replayed(kept)
+        try:
+            prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, usable=usable, **inputs)
+        except CallError as error:
+            if not (error.unusable or may_pass(error.cause)):
+                message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
+                self.journal.put(key, {"cause": error.cause, "message": message, "overflow": error.overflow})
+            raise
+        self.journal.put(key, {"outputs": dict(prediction)})
+        return prediction
+
+
+def _replayed(kept: Mapping[str, Any]) -> dspy.Prediction:
+    if "cause" in kept:
+        raise CallError(kept["cause"], kept["message"], overflow=kept["overflow"])
+    return dspy.Prediction(**kept["outputs"])

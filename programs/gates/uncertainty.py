@@ -1,0 +1,257 @@
+"""Gates that measure how uncertain a language model is of a quiz, by other means than KEQA's vote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal
+
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import normalize
+from keqa.metrics.certainty import CERTAINTIES, CertaintyForm
+from keqa.metrics.similarity import SimilarityForm, lexical_similarity
+from keqa.programs.arguments import Certainty, Share, Word, checked
+from keqa.programs.gates.votes import Gate, Votes, leader_is_fixed, reaches, smallest_wave
+
+__all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
+
+
+def _complete(gate: Gate, votes: Votes) -> None:
+    """Refuse a set that was stopped early.
+
+    Raises:
+        ConfigurationError: It was.
+    """
+    if votes.left:
+        raise ConfigurationError(
+            f"the gate '{gate.name}' needs all {votes.tries} draws; this set was stopped after {votes.drawn}"
+        )
+
+
+@checked
+@dataclass(frozen=True)
+class CertaintyGate:
+    """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
+
+    An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is unknown.
+
+    Attributes:
+        threshold: What certainty is compared with.
+        form: One of `keqa.metrics.certainty.CERTAINTIES`.
+        over: ``clusters`` of one meaning, or ``types``: answers equal after normalisation.
+    """
+
+    threshold: Annotated[Fraction, Certainty] = Fraction(4, 5)
+    form: CertaintyForm = "by_types"
+    over: Literal["clusters", "types"] = "clusters"
+    needs_all_draws: bool = True
+
+    @property
+    def name(self) -> str:
+        """For records, such as ``certainty by_types over clusters``."""
+        return f"certainty {self.form} over {self.over}"
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Known or not, from all draws.
+
+        Raises:
+            ConfigurationError: The set was stopped early.
+        """
+        certainty = self.measure(votes)
+        return bool(votes.sizes) and certainty >= float(self.threshold)
+
+    def wave(self, votes: Votes) -> int:
+        """All that are left."""
+        return votes.left
+
+    def measure(self, votes: Votes) -> float:
+        """The certainty.
+
+        Raises:
+            ConfigurationError: The set was stopped early.
+        """
+        _complete(self, votes)
+        sizes = list(votes.sizes)
+        if self.over == "types":
+            types = [normalize(one, votes.answer_type, votes.choices) for one in votes.answers if one is not None]
+            sizes = [types.count(kind) for kind in dict.fromkeys(types)]
+        alone = votes.drawn - sum(sizes)
+        return CERTAINTIES[self.form](sizes + [1] * alone)
+
+
+@checked
+@dataclass(frozen=True)
+class LexicalSimilarityGate:
+    """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
+
+    `keqa.metrics.similarity` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
+    and a hard one to beat.
+
+    Attributes:
+        threshold: What the mean similarity over all pairs is compared with.
+        form: One of `keqa.metrics.similarity.SIMILARITIES`.
+    """
+
+    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
+    form: SimilarityForm = "rouge_l"
+    needs_all_draws: bool = True
+
+    @property
+    def name(self) -> str:
+        """For records."""
+        return f"lexical similarity {self.form}"
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Known or not, from all draws.
+
+        Raises:
+            ConfigurationError: The set was stopped early.
+        """
+        return reaches(self.measure(votes), self.threshold)
+
+    def wave(self, votes: Votes) -> int:
+        """All that are left."""
+        return votes.left
+
+    def measure(self, votes: Votes) -> float:
+        """The mean similarity over pairs.
+
+        Raises:
+            ConfigurationError: The set was stopped early.
+        """
+        _complete(self, votes)
+        return lexical_similarity(votes.answers, self.form, votes.answer_type, votes.choices)
+
+
+@checked
+@dataclass(frozen=True)
+class ConfidenceGate:
+    """Known where the LM states a high confidence in the leading answer.
+
+    Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
+    here the largest cluster's, then the probability that it is right, which is one further call to the LM.
+
+    Attributes:
+        threshold: What the stated confidence is compared with.
+    """
+
+    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
+    name: Word = "verbalised confidence"
+    needs_all_draws: bool = False
+    asks: ClassVar[Literal["confidence"]] = "confidence"
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Known or not, once it is fixed which answer leads; without an answer unknown.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        if not leader_is_fixed(votes):
+            return None
+        return bool(votes.sizes) and reaches(self.measure(votes), self.threshold)
+
+    def wave(self, votes: Votes) -> int:
+        """The smallest number that can fix the largest cluster."""
+        return smallest_wave(votes, leader_is_fixed)
+
+    def measure(self, votes: Votes) -> float:
+        """The stated confidence; 0 where there is no answer.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        if not votes.sizes:
+            return 0.0
+        if votes.confidence is None:
+            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
+        return votes.confidence
+
+
+@checked
+@dataclass(frozen=True)
+class ProbabilityGate:
+    """Known where the LM gives the answers it draws a high probability.
+
+    The mean over the draws of each answer's probability, normalised by its length (the geometric mean over its tokens):
+    Malinin and Gales (2021), in probabilities. An abstention or a failed draw counts as 0.
+
+    Attributes:
+        threshold: What the mean probability is compared with.
+    """
+
+    threshold: Annotated[Fraction, Share] = Fraction(1, 2)
+    name: Word = "token probability"
+    needs_all_draws: bool = True
+    asks: ClassVar[Literal["probabilities"]] = "probabilities"
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Known or not, from all draws.
+
+        Raises:
+            ConfigurationError: The set was stopped early, or drawn without probabilities.
+        """
+        return reaches(self.measure(votes), self.threshold)
+
+    def wave(self, votes: Votes) -> int:
+        """All that are left."""
+        return votes.left
+
+    def measure(self, votes: Votes) -> float:
+        """The mean probability.
+
+        Raises:
+            ConfigurationError: The set was stopped early, or drawn without probabilities.
+        """
+        _complete(self, votes)
+        if not any(answer is not None for answer in votes.answers):
+            return 0.0
+        if len(votes.probabilities) != len(votes.answers):
+            raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
+        pairs = zip(votes.answers, votes.probabilities, strict=True)
+        said = [probability for answer, probability in pairs if answer is not None]
+        if None in said:
+            raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
+        return sum(one for one in said if one is not None) / votes.tries
+
+
+@checked
+@dataclass(frozen=True)
+class PromptGate:
+    """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
+
+    It is asked once a quiz, before any draw; a known quiz is answered by the largest cluster, however small. KBM asks
+    in words of its own; here the question is that of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`).
+    The reply is a verdict and no score, so the gate ranks nothing.
+    """
+
+    name: Word = "prompt"
+    needs_all_draws: bool = False
+    threshold: None = None
+    asks: ClassVar[Literal["retrieval"]] = "retrieval"
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Unknown where passages are wanted, else known once it is fixed with which answer.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        if self._retrieves(votes):
+            return False
+        return True if leader_is_fixed(votes) else None
+
+    def wave(self, votes: Votes) -> int:
+        """None where passages are wanted, else the smallest number that can fix the largest cluster.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        return 0 if self._retrieves(votes) else smallest_wave(votes, leader_is_fixed)
+
+    def measure(self, votes: Votes) -> None:
+        """It measures nothing."""
+        return None
+
+    def _retrieves(self, votes: Votes) -> bool:
+        if votes.retrieval is None:
+            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
+        return votes.retrieval

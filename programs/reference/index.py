@@ -1,0 +1,198 @@
+"""The entries of a utility reference in the form in which they are searched (KEQA, section 3.4)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Any
+
+import numpy as np
+
+from keqa.errors import ConfigurationError
+from keqa.programs.reference.embedding import Embedder, Vectors
+
+__all__ = ["Demonstration", "Entry", "ReferenceIndex", "Scored", "entry_from", "joined"]
+
+_FEW = 10_000
+_MOST_NUMBERS = 1 << 29
+"""2 GiB of vectors, which so few demonstrations do not reach."""
+
+Scored = tuple[float, int]
+"""A score, and the position of the demonstration that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A passage whose utility to a quiz is known.
+
+    Attributes:
+        root: Id of the training question.
+        quiz: The question, or a quiz of it.
+        passage: As the judge reads it.
+        helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
+    """
+
+    root: str
+    quiz: str
+    passage: str
+    helpful: bool
+
+
+def entry_from(value: Any, where: str) -> Entry:
+    """An entry from its JSON value, which may come from a stranger.
+
+    Args:
+        value: What ``dataclasses.asdict`` made of an entry.
+        where: What messages call it.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    kinds = {"root": str, "quiz": str, "passage": str, "helpful": bool}
+    if not isinstance(value, dict) or set(value) != set(kinds):
+        raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(kinds)} only")
+    wrong = [name for name, kind in kinds.items() if type(value[name]) is not kind]
+    if wrong:
+        raise ConfigurationError(f"{where}: {wrong[0]} is no {'truth value' if wrong[0] == 'helpful' else 'text'}")
+    return Entry(**value)
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What an entry shows. Entries of several questions that show the same are one demonstration."""
+
+    quiz: str
+    passage: str
+    helpful: bool
+
+
+class ReferenceIndex:
+    """Entries and their embeddings. It never changes, so copies of a reference and threads share it.
+
+    Attributes:
+        entries: What it was made from.
+        demonstrations: What they show, in the order of first appearance.
+    """
+
+    def __init__(self, entries: Sequence[Entry], embedder: Embedder, vectors: Vectors | None = None) -> None:
+        """Embed and index.
+
+        Args:
+            entries: The entries.
+            embedder: Makes the vectors.
+            vectors: What `vectors` gave for the same entries and embedder.
+
+        Raises:
+            ConfigurationError: The vectors belong to other entries or another embedder.
+        """
+        self.entries = tuple(entries)
+        roots: dict[Demonstration, set[str]] = {}
+        for entry in entries:
+            roots.setdefault(Demonstration(entry.quiz, entry.passage, entry.helpful), set()).add(entry.root)
+        self.demonstrations = list(roots)
+        self._of_root: dict[str, set[int]] = {}
+        for position, of in enumerate(roots.values()):
+            for root in of:
+                self._of_root.setdefault(root, set()).add(position)
+        self._places: dict[bool, list[int]] = {True: [], False: []}
+        for position, shown in enumerate(self.demonstrations):
+            self._places[shown.helpful].append(position)
+        self._flat: dict[bool, Any] = {}
+        if self.demonstrations:
+            _refuse_too_many(self.demonstrations, embedder)
+            make = _embedded if vectors is None else _checked(vectors)
+            rows = make(self.demonstrations, embedder)
+            self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
+
+    def vectors(self) -> Vectors:
+        """The embeddings, a row for each demonstration."""
+        width = max((index.d for index in self._flat.values()), default=0)
+        rows = np.zeros((len(self.demonstrations), width), np.float32)
+        for label, index in self._flat.items():
+            rows[self._places[label]] = index.reconstruct_n(0, index.ntotal)
+        return rows
+
+    def of_roots(self, roots: Iterable[str]) -> set[int]:
+        """Where the demonstrations of some training questions are, those included that others share."""
+        return set().union(*(self._of_root.get(root, ()) for root in roots))
+
+    def nearest(self, vector: Vectors, k: int, out: AbstractSet[int]) -> list[Scored]:
+        """The k nearest demonstrations of each label with their cosine, some positions left out."""
+        found: list[Scored] = []
+        for label, index in self._flat.items():
+            places = self._places[label]
+            # So many more that k remain, whichever are left out.
+            scores, ranks = index.search(vector[None], min(len(places), k + len(out)))
+            ranked = [(float(score), places[rank]) for score, rank in zip(scores[0], ranks[0], strict=True)]
+            found += [one for one in ranked if one[1] not in out][:k]
+        return found
+
+    def random(self, seed: str, k: int, out: AbstractSet[int]) -> list[Scored]:
+        """Any k demonstrations of each label, with chance scores that do not depend on what is left out."""
+        chance = random.Random(seed)
+        drawn = [chance.random() for _ in self.demonstrations]
+        places = ([(drawn[p], p) for p in places if p not in out] for places in self._places.values())
+        return [one for scored in places for one in nlargest(k, scored)]
+
+    def best(self, scored: Sequence[Scored], k: int, least: int) -> list[Demonstration]:
+        """The best k, the best last, with at least so many of each label as far as there are that many."""
+        ranked = sorted(scored, key=lambda one: (-one[0], one[1]))
+        chosen: list[Scored] = []
+        for label in (True, False):
+            of_label = [one for one in ranked if self.demonstrations[one[1]].helpful is label]
+            chosen += of_label[: min(least, k // 2)]
+        chosen += [one for one in ranked if one not in chosen][: k - len(chosen)]
+        return [self.demonstrations[p] for _, p in sorted(chosen, key=lambda one: (one[0], -one[1]))]
+
+
+def joined(quizzes: Vectors, passages: Vectors) -> Vectors:
+    """The embedding of pairs: side by side, so that a short quiz weighs as much as a long passage."""
+    pairs: Vectors = np.concatenate([quizzes, passages], axis=-1) * np.float32(0.5**0.5)
+    return pairs
+
+
+def _embedded(shown: Sequence[Demonstration], embedder: Embedder) -> Vectors:
+    """One row for each demonstration; a text that many share is embedded once."""
+    texts = list(dict.fromkeys([*(one.quiz for one in shown), *(one.passage for one in shown)]))
+    place = {text: position for position, text in enumerate(texts)}
+    rows = embedder.embed(texts)
+    return joined(rows[[place[one.quiz] for one in shown]], rows[[place[one.passage] for one in shown]])
+
+
+def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder) -> None:
+    """Refuse what would fill the memory, before it does."""
+    if len(shown) <= _FEW:
+        return
+    width = 2 * embedder.embed([shown[0].quiz]).shape[1]
+    if len(shown) * width > _MOST_NUMBERS:
+        raise ConfigurationError(
+            f"a utility reference of {len(shown):,} demonstrations with vectors of {width:,} numbers is too large: at "
+            f"most {_MOST_NUMBERS // width:,} fit"
+        )
+
+
+def _checked(vectors: Vectors) -> Callable[[Sequence[Demonstration], Embedder], Vectors]:
+    """Vectors made earlier, of which one is made again to see that they belong here."""
+
+    def check(shown: Sequence[Demonstration], embedder: Embedder) -> Vectors:
+        first = _embedded(shown[:1], embedder)
+        if vectors.shape != (len(shown), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
+            raise ConfigurationError(
+                f"the vectors are not those of these entries and of the embedder {embedder.name!r}; without them they "
+                "are made again"
+            )
+        return vectors
+
+    return check
+
+
+def _flat(rows: Vectors) -> Any:
+    """An exhaustive index, whose inner product is the cosine of rows of length 1."""
+    import faiss
+
+    index = faiss.IndexFlatIP(rows.shape[1])
+    index.add(np.ascontiguousarray(rows, np.float32))
+    return index

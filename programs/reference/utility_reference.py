@@ -1,0 +1,240 @@
+"""The utility reference and its retriever R_u: demonstrations for judging a passage (KEQA, section 3.4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict
+from typing import Any, Literal, Protocol, get_args
+
+import dspy
+from dspy.predict.parameter import Parameter
+
+from keqa.errors import ConfigurationError
+from keqa.programs.reference.embedding import (
+    HASHING,
+    Embedder,
+    Remembering,
+    Vectors,
+    open_built_in,
+    open_embedder,
+    portable,
+)
+from keqa.programs.reference.index import Entry, ReferenceIndex, entry_from, joined
+
+__all__ = ["Entry", "EntryLike", "UtilityReference", "Variant", "leaving_out"]
+
+Variant = Literal["similar", "random", "none"]
+
+_MOST_SHOWN = 1_000
+
+_left_out: ContextVar[frozenset[str]] = ContextVar("keqa_left_out", default=frozenset())
+
+
+@contextmanager
+def leaving_out(*roots: str) -> Iterator[None]:
+    """Within this context no reference shows what it holds of these training questions.
+
+    It binds the calls that are made in other threads and tasks for the context, too. Without it, a question that the
+    reference was built from would find its own labels.
+
+    Args:
+        *roots: Ids of training questions.
+    """
+    token = _left_out.set(_left_out.get() | set(roots))
+    try:
+        yield
+    finally:
+        _left_out.reset(token)
+
+
+class EntryLike(Protocol):
+    """What a reference is fitted to; see `Entry`."""
+
+    @property
+    def root(self) -> str:
+        """Id of the training question."""
+
+    @property
+    def quiz(self) -> str:
+        """The question, or a quiz of it."""
+
+    @property
+    def passage(self) -> str:
+        """As the judge reads it."""
+
+    @property
+    def helpful(self) -> bool:
+        """Whether its utility is 1 rather than -1."""
+
+
+class UtilityReference(Parameter):
+    """Finds demonstrations for judging a passage: R_u of Algorithm 2, line 11.
+
+    It is a parameter in DSPy's sense: saved and loaded with the program, kept by optimizers, its index shared by
+    copies. Lookups may run in many threads at once; `fit` replaces all entries in one step.
+
+    Attributes:
+        k: How many demonstrations.
+        least: How many of each label there are at least, where the reference has them.
+        variant: ``similar`` finds the most similar ones (R_u), ``random`` any (KEQA w random R', the same ones whenever
+            the same is asked), ``none`` none (KEQA w/o R).
+    """
+
+    def __init__(
+        self, embedder: Embedder | str = HASHING, *, k: int = 8, least: int = 2, variant: Variant = "similar"
+    ) -> None:
+        """Set up an empty reference.
+
+        Args:
+            embedder: An embedder, or the name of one for `keqa.programs.reference.embedding.open_embedder`.
+            k: See above; 8 in the paper.
+            least: See above.
+            variant: See above.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+            MissingExtraError: A package is missing that the embedder needs.
+        """
+        self._set(k, least, variant)
+        self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
+        self._index = ReferenceIndex((), self._embedder)
+        # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
+        self._built: dict[tuple[str, str], ReferenceIndex] = {}
+
+    @property
+    def embedder(self) -> Embedder:
+        """Makes the vectors."""
+        return self._embedder.embedder
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What it was fitted to."""
+        return self._index.entries
+
+    def fit(self, entries: Iterable[EntryLike], vectors: Vectors | None = None) -> UtilityReference:
+        """Take entries in the place of all that were there.
+
+        Args:
+            entries: From training questions only.
+            vectors: What `vectors` gave for the same entries and embedder, so that they need not be embedded again.
+
+        Raises:
+            ConfigurationError: The vectors belong to other entries or another embedder.
+        """
+        taken = [Entry(entry.root, entry.quiz, entry.passage, bool(entry.helpful)) for entry in entries]
+        key = (self._embedder.name, _signature(taken))
+        index = self._built.get(key) or ReferenceIndex(taken, self.embedder, vectors)
+        self._built.clear()
+        self._built[key] = self._index = index
+        return self
+
+    def vectors(self) -> Vectors:
+        """The embeddings of what the entries show, for `fit`."""
+        return self._index.vectors()
+
+    def counts(self) -> dict[bool, int]:
+        """How many entries say helpful, and how many not."""
+        helpful = sum(entry.helpful for entry in self.entries)
+        return {True: helpful, False: len(self.entries) - helpful}
+
+    def signature_of_entries(self) -> str:
+        """What tells the entries from others: a hash over all of them, in their order."""
+        return _signature(self.entries)
+
+    def prepare(self, quiz: str, passages: Sequence[str]) -> None:
+        """Embed the passages of a quiz in one batch; the lookups that follow find the embeddings made."""
+        if self.variant == "similar" and self.entries and passages:
+            self._embedder.embed([quiz, *passages])
+
+    def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
+        """Find the demonstrations for judging a passage.
+
+        Args:
+            quiz: Resolved text.
+            passage: As the judge reads it.
+
+        Returns:
+            Examples with `passage`, `quiz` and `helpful`, the nearest last; none where there is nothing to show.
+        """
+        index = self._index
+        if self.variant == "none" or not index.entries:
+            return []
+        out = index.of_roots(_left_out.get())
+        if self.variant == "similar":
+            scored = index.nearest(joined(*self._embedder.embed([quiz, passage])), self.k, out)
+        else:
+            scored = index.random(f"{quiz}\n{passage}", self.k, out)
+        shown = index.best(scored, self.k, self.least)
+        return [dspy.Example(passage=one.passage, quiz=one.quiz, helpful=one.helpful) for one in shown]
+
+    def reset(self) -> None:
+        """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""
+
+    def settings(self) -> dict[str, Any]:
+        """What was set rather than fitted; no place on this machine is in it."""
+        return {"embedder": portable(self._embedder.name), "k": self.k, "least": self.least, "variant": self.variant}
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """Settings and entries. The vectors are left out, as they can be made again."""
+        return {
+            **self.settings(),
+            "embedder": self._embedder.name,
+            "entries": [asdict(entry) for entry in self.entries],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> UtilityReference:
+        """Become what was saved.
+
+        Args:
+            state: What `dump_state` gave. The embedder that it names is one of the built-in ones, or this reference's.
+
+        Raises:
+            ConfigurationError: It is not the state of a reference, or it names another embedder.
+            MissingExtraError: A package is missing that the embedder needs.
+        """
+        parts = ("embedder", "k", "least", "variant", "entries")
+        if not isinstance(state, Mapping) or set(state) != set(parts) or not isinstance(state["entries"], list):
+            raise ConfigurationError(
+                f"this is not the state of a utility reference, which has {', '.join(parts)} and nothing else"
+            )
+        name, k, least, variant, found = (state[part] for part in parts)
+        entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(found, start=1)]
+        self._set(k, least, variant)
+        if name != self._embedder.name:
+            self._embedder = Remembering(_named(name))
+        return self.fit(entries)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UtilityReference:
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def _set(self, k: int, least: int, variant: Variant) -> None:
+        if type(k) is not int or type(least) is not int or not (1 <= k <= _MOST_SHOWN and 0 <= least <= _MOST_SHOWN):
+            raise ConfigurationError(
+                f"k must be a whole number from 1 to {_MOST_SHOWN:,}, least one from 0, not {k!r:.40} and {least!r:.40}"
+            )
+        if variant not in get_args(Variant):
+            raise ConfigurationError(f"a reference is one of {', '.join(get_args(Variant))}, not {variant!r:.40}")
+        self.k, self.least, self.variant = k, least, variant
+
+
+def _named(name: Any) -> Embedder:
+    try:
+        return open_built_in(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{error}: make the reference that loads this with it, UtilityReference(open_embedder(NAME))"
+        ) from error
+
+
+def _signature(entries: Iterable[Entry]) -> str:
+    digest = hashlib.sha256()
+    for entry in entries:
+        digest.update(json.dumps([entry.root, entry.quiz, entry.passage, entry.helpful]).encode() + b"\n")
+    return digest.hexdigest()

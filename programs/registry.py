@@ -1,0 +1,235 @@
+"""Every method that can be compared, by name: KEQA, its ablations and gates, and the papers' baselines.
+
+A specification is a name, and where wanted arguments of its own: ``keqa``, ``rag:top_k=5``, ``keqa:threshold=3/5``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from keqa.errors import ConfigurationError, InputError
+
+if TYPE_CHECKING:
+    from keqa.programs.reference.utility_reference import Variant
+
+__all__ = [
+    "KEQA",
+    "LIKE",
+    "METHODS",
+    "RANDOM",
+    "VOTES",
+    "Method",
+    "Spec",
+    "arguments_of",
+    "check_arguments",
+    "load_class",
+    "parse_spec",
+    "takes",
+]
+
+Kind = Literal["baseline", "keqa", "ablation", "gate"]
+
+_SPEC = re.compile(r"(?P<name>[a-z0-9-]+)(?::(?P<arguments>.+))?")
+# The label is made of it, and names a file.
+_LONGEST = 200
+_CONSTANTS = {"True": True, "False": False, "None": None}
+KEQA = "keqa.programs.keqa:KEQA"
+"""Where KEQA is, from which its ablations and gates are made."""
+VOTES = "VoteGate"
+"""The gate that is KEQA's own."""
+RANDOM = "RandomGate"
+"""The gate of chance; without a share of its own it matches another run, see `keqa.evaluation.matching`."""
+LIKE = "like"
+"""The argument by which it names that run."""
+_GATES = "keqa.programs.gates"
+# What makes a gate what it is, and what only code can give.
+_OF_GATES = {"name", "needs_all_draws", "golds", "correctness"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to answer questions.
+
+    Attributes:
+        name: In specifications and run files.
+        title: In tables.
+        kind: What it is in a comparison.
+        target: Module and class, imported when it is made.
+        fixed: Arguments that make it what it is.
+        gate: Class of the gate that decides instead of KEQA's, on draws that all gates share.
+        variant: What the utility reference shows instead of what is most similar.
+        learned: The predictor of a compiled KEQA from whose demonstrations those of its own `answer` are made.
+        reduced: What its title tells besides where it is set up with less than its paper describes, and the settings
+            with which it is.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    target: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    gate: str | None = None
+    variant: Variant | None = None
+    learned: str | None = None
+    reduced: tuple[str, Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A method with arguments of its own.
+
+    Attributes:
+        method: Which.
+        arguments: They take the place of the settings that all methods have.
+        label: Tells it from others, and names its run file.
+    """
+
+    method: Method
+    arguments: Mapping[str, Any]
+    label: str
+
+
+def _baseline(name: str, title: str, place: str, **fixed: Any) -> Method:
+    return Method(name, title, "baseline", f"keqa.programs.baselines.{place}", fixed)
+
+
+def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed: Any) -> Method:
+    return Method(name, title, "ablation", KEQA, fixed, variant=variant)
+
+
+def _gate(name: str, title: str, gate: str) -> Method:
+    return Method(name, title, "gate", KEQA, gate=gate)
+
+
+_ALL = (
+    _baseline("closed-book", "Closed book", "closed_book:ClosedBook"),
+    _baseline("cot", "CoT, zero-shot", "closed_book:ClosedBook", reason=True),
+    Method(
+        "cot-few-shot",
+        "CoT, few-shot",
+        "baseline",
+        "keqa.programs.baselines.closed_book:ClosedBook",
+        {"reason": True},
+        learned="summarizing.summarize",
+    ),
+    _baseline("rag", "Always retrieve", "always_retrieve:AlwaysRetrieve"),
+    _baseline("rag-cot", "Always retrieve, CoT", "always_retrieve:AlwaysRetrieve", reason=True),
+    _baseline("react", "ReAct", "react:ReAct"),
+    _baseline("ircot", "IRCoT", "ircot:IRCoT"),
+    _baseline("flare", "FLARE", "flare:FLARE"),
+    _baseline("self-rag", "Self-RAG", "self_rag:SelfRAG"),
+    _baseline("searchain", "SearChain", "searchain:SearChain"),
+    Method(
+        "rowen",
+        "Rowen",
+        "baseline",
+        "keqa.programs.baselines.rowen:Rowen",
+        reduced=("one language", {"language": None, "cross_model": False}),
+    ),
+    _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
+    _baseline("ks-llm", "KS-LLM", "ks_llm:KSLLM"),
+    _baseline("ks-q", "KS-Q", "ks_llm:KSLLM", form="KS-Q"),
+    _baseline("ks-t", "KS-T", "ks_llm:KSLLM", form="KS-T"),
+    _baseline("ks-s", "KS-S", "ks_llm:KSLLM", form="KS-S"),
+    Method("keqa", "KEQA", "keqa", KEQA),
+    _ablation("keqa-no-qke", "w/o QKE", examine=False),
+    _ablation("keqa-no-ukp", "w/o UKP", pick=False),
+    _ablation("keqa-no-reference", "w/o R", variant="none"),
+    _ablation("keqa-random-reference", "w random R'", variant="random"),
+    _ablation("keqa-key-sentences", "w SE", extract_sentences=2),
+    _ablation("keqa-full", "Full", examine=False, pick=False),
+    _gate("gate-votes", "KEQA's vote", VOTES),
+    _gate("gate-always", "Always retrieve", "AlwaysRetrieveGate"),
+    _gate("gate-never", "Never retrieve", "NeverRetrieveGate"),
+    _gate("gate-random", "Random at a matched ratio", RANDOM),
+    _gate("gate-oracle", "Oracle", "OracleGate"),
+    _gate("gate-certainty", "Certainty", "CertaintyGate"),
+    _gate("gate-lexical", "Lexical similarity", "LexicalSimilarityGate"),
+    _gate("gate-confidence", "Verbalised confidence", "ConfidenceGate"),
+    _gate("gate-prompt", "Prompt", "PromptGate"),
+    _gate("gate-probability", "Token probability", "ProbabilityGate"),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _ALL}
+"""Every method by its name."""
+
+
+def parse_spec(text: str) -> Spec:
+    """Read a specification, such as ``rag:top_k=5``.
+
+    Raises:
+        InputError: There is no such method, or the arguments are not written as name=value.
+    """
+    match = _SPEC.fullmatch(text.strip()) if text.isprintable() and len(text) <= _LONGEST else None
+    if match is None or match["name"] not in METHODS:
+        raise InputError(
+            f"{text!r} is no method. There are {', '.join(METHODS)}; arguments follow as NAME:argument=value"
+        )
+    arguments: dict[str, Any] = {}
+    for part in (match["arguments"] or "").split(",") if match["arguments"] else ():
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip().isidentifier() or not value.strip():
+            raise InputError(f"{text!r}: an argument is written as name=value, not as {part!r}")
+        if name.strip() in arguments:
+            raise InputError(f"{text!r}: {name.strip()} is there twice")
+        arguments[name.strip()] = _value(name.strip(), value.strip())
+    label = "-".join([match["name"], *(f"{name}={str(value).replace('/', '_')}" for name, value in arguments.items())])
+    return Spec(METHODS[match["name"]], arguments, label)
+
+
+def check_arguments(spec: Spec) -> None:
+    """Refuse a specification whose arguments its method does not have, or that have another type or range.
+
+    Raises:
+        InputError: That is so; the message says what is allowed.
+    """
+    method = spec.method
+    gate = method.gate is not None
+    cls = load_class(method.target if method.gate is None else f"{_GATES}:{method.gate}")
+    known = set(arguments_of(cls)) - _OF_GATES if gate else takes(method)
+    known |= {LIKE} if method.gate == RANDOM else set()
+    unknown = sorted(set(spec.arguments) - known)
+    if unknown:
+        raise InputError(f"{spec.label}: {method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
+    from keqa.programs.arguments import check
+
+    try:
+        check(cls, spec.arguments, spec.label)
+    except ConfigurationError as error:
+        raise InputError(str(error)) from error
+
+
+def takes(method: Method) -> set[str]:
+    """The names of the settings that a method has."""
+    without = {"lms", "retriever", "reference", "gate", *method.fixed}
+    # KEQA's threshold is that of its vote; any other gate has a threshold of its own, on a scale of its own.
+    without |= {"threshold"} if method.gate not in (None, VOTES) else set()
+    return set(arguments_of(load_class(method.target))) - without
+
+
+def arguments_of(cls: Callable[..., Any]) -> list[str]:
+    """The names of a class's arguments; DSPy's modules hide them from `inspect.signature`."""
+    return list(inspect.signature(cls.__init__).parameters)[1:]
+
+
+def load_class(target: str) -> Callable[..., Any]:
+    """Import what a target names."""
+    module, _, name = target.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+def _value(name: str, text: str) -> Any:
+    # A threshold stays as it is written: 0.8 is 4/5, and not the nearest binary number.
+    if name == "threshold":
+        return text
+    try:
+        return _CONSTANTS[text] if text in _CONSTANTS else json.loads(text)
+    except (ValueError, RecursionError):
+        return text

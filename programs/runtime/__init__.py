@@ -1,0 +1,1 @@
+"""How stages call language models and retrievers: sessions, concurrency, costs, retries."""

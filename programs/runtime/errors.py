@@ -1,0 +1,134 @@
+"""How one call fails: with an error that the user must see, with a fault in a program, or so that it can be mended."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMInvalidRequestError,
+    LMUnexpectedError,
+    LMUnsupportedFeatureError,
+    LMUnsupportedModelError,
+)
+
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.storage.redaction import without_keys
+
+__all__ = ["CallError", "typed_error"]
+
+# Errors that no other question of a batch would escape: they always reach the user.
+_SURFACING = (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMUnsupportedModelError,
+    LMUnsupportedFeatureError,
+    ConfigurationError,
+    MissingExtraError,
+)
+# Faults in the code of a stage, a retriever or a language model: no attempt mends them, and no figure may be made so.
+_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+)
+# The native engines of vLLM and Ollama report an overflow as an invalid request and only the message tells.
+_OVERFLOW = re.compile(
+    r"context[ _](?:length|window|size)|maximum (?:context|sequence|input|prompt)|max_model_len|too many tokens"
+    r"|prompt is too long|input is too long|exceeds? the (?:model|context)",
+    re.IGNORECASE,
+)
+_LONGEST = 20_000
+"""Of a server's error so many characters are read."""
+# What these trip over is mostly what a server sent.
+_CLIENTS = ("litellm", "openai", "httpx", "httpcore", "dspy._vendor.lm15", "elasticsearch", "elastic_transport")
+# What reads a value out of a reply trips over nothing but the reply, such as one that is nested too deeply.
+_READERS = ("dspy.adapters.utils", "json_repair")
+# Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
+_WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
+
+
+class CallError(Exception):
+    """One leaf call failed in a way that the program can degrade around.
+
+    Attributes:
+        cause: Class name of the error.
+        message: Its message, shortened.
+        overflow: Whether the prompt exceeded the context window.
+        unusable: Whether there was a reply, which could not be used.
+        spoilt: How many such replies there were; more than one only of a request for several.
+        reply: The reply that could not be used, where it was the only one; it ends with a line break unless it was cut
+            off.
+        served: Whether a server gave it, of which the same request may get another one.
+    """
+
+    def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
+        self.cause = cause
+        self.message = _shortened(message)
+        self.overflow = overflow
+        self.unusable = unusable
+        self.spoilt = int(unusable)
+        self.reply: str | None = None
+        self.served = False
+        super().__init__(f"{cause}: {self.message}")
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= 500:
+        return message
+    whole = _WHOLE_WORDS.match(message)
+    return (whole.group() if whole else "") + "..."
+
+
+def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
+    """The error as the program treats it: one that surfaces, such as a fault in a program, or a `CallError`.
+
+    Its message repeats no key.
+
+    Args:
+        error: As it was raised.
+        lms: The language models that were asked, whose keys a server may have repeated.
+    """
+    if isinstance(error, CallError):
+        return error
+    if isinstance(error, _FAULTS) and _passed_through(error, _READERS):
+        return CallError("AdapterParseError", f"the reply cannot be read: {type(error).__name__}", unusable=True)
+    if _is_fault(error):
+        return error
+    # DSPy reports a fault in a language model's class or engine as an unexpected error.
+    if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, Exception) and _is_fault(error.__cause__):
+        return error.__cause__
+    if isinstance(error, _SURFACING):
+        known = isinstance(error, (ConfigurationError, MissingExtraError))
+        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {error}"[:_LONGEST], lms))
+    message = without_keys(str(error)[:_LONGEST], lms)
+    overflow = isinstance(error, ContextWindowExceededError) or (
+        isinstance(error, LMInvalidRequestError) and bool(_OVERFLOW.search(message))
+    )
+    return CallError(type(error).__name__, message, overflow=overflow, unusable=isinstance(error, AdapterParseError))
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether it is a fault in the code of a stage, a retriever or a language model, and in no client of a server."""
+    return isinstance(error, _FAULTS) and not _passed_through(error, _CLIENTS)
+
+
+def _passed_through(error: Exception, packages: tuple[str, ...]) -> bool:
+    """Whether an error was raised in one of these packages or modules, or in what they had called."""
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(f"{module}.".startswith(tuple(f"{one}." for one in packages)) for module in modules)

@@ -1,0 +1,224 @@
+"""The layer through which every call to a language model or retriever goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.programs.records import Degradation
+from keqa.programs.runtime.concurrency import Bound, Branch, reached
+from keqa.programs.runtime.cost import Event, Ledger
+from keqa.programs.runtime.errors import CallError, typed_error
+from keqa.programs.runtime.forgetting import keeping
+from keqa.programs.runtime.listening import Listener, Meter, listened
+from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.caching import Kept
+from keqa.signatures.markers import without_completed
+
+__all__ = ["Session", "runs_in_process", "text_of"]
+
+T = TypeVar("T")
+
+_AGAIN_AT = 0.7
+"""The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
+
+
+class Session:
+    """The calls of one question: their cost, their order and what went wrong."""
+
+    def __init__(self, bound: Bound, *, blocking: bool) -> None:
+        """Start counting.
+
+        Args:
+            bound: How many calls may be in flight.
+            blocking: Whether predictors are called in threads or awaited.
+        """
+        self.bound = bound
+        self.blocking = blocking
+        self.ledger = Ledger()
+        self.degradations: list[Degradation] = []
+        self._steps: dict[int, str] = {}
+
+    def tell_apart(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
+        """Count the calls of each predictor by itself, under its name; those of others are counted by role only."""
+        self._steps = {id(predictor): name for name, predictor in predictors}
+
+    def step_of(self, predictor: dspy.Predict) -> str:
+        """The name that calls of a predictor are counted under; empty where it has none."""
+        return self._steps.get(id(predictor), "")
+
+    def note(
+        self, stage: str, cause: str, message: str, action: str, quiz: int | None = None, *, harmless: bool = False
+    ) -> None:
+        """Record a degradation; see there for the arguments."""
+        self.degradations.append(
+            Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action, harmless=harmless)
+        )
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run coroutines side by side; where one raises, the others are stopped."""
+        return await self.join([Branch(coroutine) for coroutine in coroutines])
+
+    @staticmethod
+    async def join(branches: Sequence[Branch[T]]) -> list[T]:
+        """Wait for all; where one raises, the others are stopped."""
+        try:
+            if branches:
+                await asyncio.wait([branch.task for branch in branches], return_when=asyncio.FIRST_EXCEPTION)
+            for branch in branches:
+                if branch.task.done():
+                    branch.task.result()
+            return [await branch.join() for branch in branches]
+        finally:
+            for branch in branches:
+                branch.cancel()
+
+    async def predict(
+        self,
+        predictor: dspy.Predict,
+        role: str,
+        *,
+        config: dict[str, Any] | None = None,
+        demos: Callable[[], Sequence[Any]] | None = None,
+        attempt: int = 0,
+        usable: Callable[[dspy.Prediction], object] | None = None,
+        **inputs: Any,
+    ) -> dspy.Prediction:
+        """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
+
+        A reply that cannot be used is in no cache afterwards.
+
+        Args:
+            predictor: Which to call.
+            role: To whom the cost is charged: ``task``, ``consistency`` or ``utility``.
+            config: Settings of this call.
+            demos: Finds the demonstrations of this call, which replace the predictor's own; it may take its time.
+            attempt: Which attempt at this call it is: each after the first is a draw of its own.
+            usable: Looks at the prediction, and raises a `CallError` where it cannot be used.
+            **inputs: Every input field, so that a trace holds complete demonstrations.
+
+        Raises:
+            CallError: The call failed, or its reply cannot be used.
+            ConfigurationError: No question could be answered before the user changes something.
+            Exception: The language model, or what finds demonstrations, has a fault.
+        """
+        lm = predictor.lm or dspy.settings.lm
+        if lm is None:
+            raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+        meter, listener = Meter(dspy.settings.usage_tracker), Listener()
+        arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
+
+        def found() -> dict[str, Any]:
+            return arguments if demos is None else {**arguments, "demos": list(demos())}
+
+        async def awaited() -> dspy.Prediction:
+            async with self.bound.semaphore():
+                full = found() if demos is None else await self.bound.in_thread(found)
+                with event, listened(meter, listener), _guarded():
+                    return await predictor.acall(**full)
+
+        def called() -> dspy.Prediction:
+            full = found()
+            with event, listened(meter, listener), _guarded():
+                return predictor(**full)
+
+        event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
+        try:
+            with keeping(lm) as kept:
+                prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
+                listener.refuse_truncated()
+                _refuse_bare(predictor, prediction)
+                if usable is not None:
+                    usable(prediction)
+        except Exception as error:
+            event.failed = True
+            known = typed_error(error, [lm])
+            if isinstance(known, CallError) and known.unusable:
+                kept.forget()
+                known.served = not runs_in_process(lm)
+                known.reply = listener.only
+                if len(listener.replies) > 1:
+                    known.spoilt = listener.spoilt(predictor.signature)
+            if known is error:
+                raise
+            raise known from error
+        finally:
+            # A request that failed without a reply reports no usage, yet it was made.
+            event.calls = max(meter.calls, int(event.failed and not listener.history))
+            event.prompt_tokens, event.completion_tokens = meter.prompt, meter.completion
+            # A provider may give fewer replies than it was asked for.
+            meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
+            event.samples = meter.samples
+            self._passed(event)
+        return prediction
+
+    async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
+        """Search once.
+
+        Raises:
+            CallError: The search failed.
+            Exception: The retriever has a fault.
+            ConfigurationError: There is nothing to search.
+        """
+        if retriever is None:
+            raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
+        event = Event(self.ledger, "retrieval", reached.get())
+
+        def called() -> list[Hit]:
+            with event:
+                found = retriever.search(query, k)
+            event.saved = found.seconds if isinstance(found, Kept) else None
+            return found
+
+        async def awaited() -> list[Hit]:
+            async with self.bound.semaphore():
+                return await self.bound.in_thread(called)
+
+        try:
+            return await (self.bound.in_thread(called) if self.blocking else awaited())
+        except Exception as error:
+            event.failed = True
+            known = typed_error(error)
+            if known is error:
+                raise
+            raise known from error
+        finally:
+            self._passed(event)
+
+    @staticmethod
+    def _passed(event: Event) -> None:
+        reached.set(frozenset({event.number}))
+
+
+def _guarded() -> AbstractContextManager[None]:
+    """While it is entered, the adapter in use writes no text from outside that could pass for structure."""
+    from keqa.lms.outside import Guarded
+
+    context: AbstractContextManager[None] = dspy.context(adapter=Guarded(dspy.settings.adapter or dspy.ChatAdapter()))
+    return context
+
+
+def text_of(value: object) -> str:
+    """A text output as the program uses it: stripped, without the marker at its end that an adapter left in."""
+    return without_completed(str(value or "")).strip()
+
+
+def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:
+    """Raise where a reply without any choice left nothing to read."""
+    if not any(name in prediction for name in predictor.signature.output_fields):
+        raise CallError("AdapterParseError", "the reply holds no output field", unusable=True)
+
+
+def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
+    seed = {"seed": attempt} if runs_in_process(lm) else {}
+    return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
+
+
+def runs_in_process(lm: Any) -> bool:
+    """Whether an engine object generates here; such an engine needs a seed to draw anew."""
+    return not isinstance(getattr(lm, "_engine_spec", "none"), str)

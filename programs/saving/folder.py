@@ -1,0 +1,311 @@
+"""A compiled program as a folder: saved whole or not at all, and loaded where its prompts are still the same.
+
+::
+
+    program/
+      program.json       the method, its settings, what optimizers found for each predictor, the prompts that it was
+                         found for
+      reference.jsonl    the utility reference, an entry a line
+      reference.npy      its embeddings, where a model made them
+
+Nothing in it is pickled, and no language model, key or address: those belong to the machine that a program runs on.
+One ships with the package, compiled on the testbed for the model that ships with it: its name is ``testbed``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import dspy
+
+from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.programs.keqa import KEQA
+from keqa.programs.predictor_state import checked_state, load_predictor, shown
+from keqa.programs.prompts import Prompts, drift, prompts_of
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.saving.files import (
+    FORMAT,
+    FORMAT_VERSION,
+    OWNED,
+    PROGRAM,
+    as_json,
+    check_readable,
+    finite,
+    place_of,
+    read,
+    reference_in,
+    written,
+)
+from keqa.programs.saving.methods import arguments_from, expected, made, name_of, set_up
+from keqa.storage.folders import check_writable, publish
+from keqa.storage.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from keqa.programs.program import Program
+    from keqa.programs.reference.embedding import Embedder
+    from keqa.programs.stages.stage import RoleLMs
+    from keqa.retrievers import Retriever
+
+__all__ = [
+    "FORMAT_VERSION",
+    "SOURCES",
+    "about",
+    "check_apart",
+    "check_place",
+    "check_savable",
+    "check_sources",
+    "load",
+    "save",
+]
+
+SOURCES = "sources"
+"""Under this name a compiled program says what it was compiled from, as `keqa.optimize.fingerprints` digests it."""
+
+_TOLD = 5
+
+
+def save(program: Program, folder: str | Path, **about: Any) -> None:
+    """Save a program as a folder that `load` reads.
+
+    Args:
+        program: A `KEQA` or a method of `keqa.programs.baselines`, compiled or not.
+        folder: Where to; a program that is there already is replaced in one step.
+        **about: How it came to be, such as the command, the metric's history or the tuning curve, as JSON values.
+            Addresses and the keys of the program's language models are taken out.
+
+    Raises:
+        InputError: The folder holds something else.
+        ConfigurationError: The program has parts that a saved one cannot have.
+    """
+    name, reference, prompts = _savable(program)
+    files = written(reference)
+    state = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "method": name,
+        "keqa": version("keqa"),
+        "dspy": version("dspy"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": set_up(program),
+        "reference": None if reference is None else reference.settings(),
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "signatures": prompts,
+        "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
+        "about": finite(
+            without_secrets(about, [dspy.settings.lm, *(predictor.lm for predictor in program.predictors())])
+        ),
+    }
+    files = {PROGRAM: as_json(state, indent=2) + b"\n", **files}
+    readable = check_readable(files)
+    for part, predictor in program.named_predictors():
+        checked_state(readable["predictors"][part], predictor.signature, part)
+    publish(Path(folder), files, owned=OWNED)
+
+
+def check_savable(program: Program) -> None:
+    """Refuse a program that `save` would refuse, before work is put into it.
+
+    Raises:
+        ConfigurationError: The program has parts that a saved one cannot have.
+    """
+    _savable(program)
+
+
+def check_place(folder: str | Path) -> None:
+    """Refuse a folder that `save` could not write to, before work is put into a program for it.
+
+    Raises:
+        InputError: The place is taken by something else, or cannot be written to.
+    """
+    folder = Path(folder).resolve()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    others = sorted({entry.name for entry in folder.iterdir()} - OWNED) if folder.exists() else []
+    if others:
+        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+    # A program is written beside its place and then renamed.
+    check_writable(folder.parent, "--out")
+
+
+def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
+    """Refuse to replace a program that was compiled from something else.
+
+    Args:
+        folder: Where a program shall be saved.
+        sources: What it is compiled from, by name; what was compiled from the same has the same.
+
+    Raises:
+        InputError: There is a program of other sources, or one that cannot be read.
+    """
+    folder = Path(folder)
+    if not (folder / PROGRAM).exists():
+        return
+    replaced = "would be replaced: name another folder, or say that it shall be, with --force or overwrite=True"
+    try:
+        found = read(folder)["about"].get(SOURCES)
+    except KeqaError as error:
+        raise InputError(f"{folder} holds a program that cannot be read, and {replaced} ({error})") from error
+    then = found if isinstance(found, dict) else {}
+    changed = [name for name, digest in sources.items() if then.get(name) != digest]
+    if changed:
+        told = f"from other sources ({', '.join(changed)})" if then else "from sources that it does not tell"
+        raise InputError(f"{folder} holds a program that was compiled {told}, and {replaced}")
+
+
+def check_apart(folder: str | Path, work: str | Path) -> None:
+    """Refuse to keep finished work where a program is saved: a program's folder holds nothing else.
+
+    Args:
+        folder: Of the program.
+        work: Of the finished work.
+
+    Raises:
+        InputError: One is the other, or the work lies in it.
+    """
+    if Path(work).resolve().is_relative_to(Path(folder).resolve()):
+        raise InputError(
+            f"{work}, where finished work is kept, is or lies in {folder}, which shall hold the program and nothing "
+            "else: name another folder for one of them"
+        )
+
+
+@overload
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: Literal["keqa"],
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> KEQA: ...
+
+
+@overload
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: str | None = None,
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> Program: ...
+
+
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: str | None = None,
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> Program:
+    """Load a saved program, ready to be called.
+
+    Args:
+        folder: What `save` wrote; ``testbed`` is the program that ships, unless one of yours has that name.
+        retriever: Where passages come from.
+        lms: A language model for each role; ``dspy.settings.lm`` where None.
+        method: The method that it has to be, named as for ``keqa evaluate``; any where None.
+        embedder: The reference's, where it was one of your own; or the name of the embedding model that the program
+            was compiled with: a model of the hub or in a folder is opened only where you name it here.
+        **settings: Arguments of the program's class that take the place of what was saved, such as ``top_k=5``. A
+            threshold takes the place of any gate.
+
+    Returns:
+        A program of the class that was saved, such as `KEQA`.
+
+    Raises:
+        InputError: There is no saved program, or it is one of another method.
+        ConfigurationError: It is damaged, was written by a newer version, or its prompts have changed since.
+        MissingExtraError: A package is missing that its reference needs.
+    """
+    folder = place_of(folder)
+    state = read(folder)
+    name = state["method"]
+    if method not in (None, name):
+        raise InputError(f"{folder} holds a compiled {name}, not {method}: give a program that was compiled for that")
+    where = f"{folder / PROGRAM}, with {', '.join(settings)} as given," if settings else f"{folder / PROGRAM}"
+    try:
+        program = _loaded(folder, state, settings, retriever, lms, embedder)
+    except ConfigurationError as error:
+        if type(error) is not ConfigurationError or str(folder) in str(error):
+            raise
+        raise ConfigurationError(f"{where} cannot be used: {error}") from error
+    # Whatever a stranger wrote there, it is the program that is wrong and not the code that reads it.
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ConfigurationError(f"{where} is damaged, or a setting is wrong: {error!r:.200}") from error
+    program.bind_lms(lms)
+    return program
+
+
+def about(folder: str | Path) -> dict[str, Any]:
+    """What a saved program says about itself, without loading it.
+
+    Args:
+        folder: As for `load`.
+
+    Returns:
+        What `save` was told, and ``method``, ``created``, ``keqa`` and ``settings``.
+
+    Raises:
+        InputError: There is no saved program.
+        ConfigurationError: It is damaged or was written by a newer version.
+    """
+    state = read(place_of(folder))
+    return {**state["about"], **{name: state[name] for name in ("method", "created", "keqa", "settings")}}
+
+
+def _savable(program: Program) -> tuple[str, UtilityReference | None, Prompts]:
+    """The method, the reference and the prompts of a program that can be saved."""
+    name = name_of(program)
+    reference = program.picking.reference if isinstance(program, KEQA) else None
+    if not isinstance(reference, UtilityReference | None):
+        raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
+    own = prompts_of(program)
+    prompts = expected(name, set_up(program), own)
+    _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
+    return name, reference, prompts
+
+
+def _loaded(
+    folder: Path,
+    state: Mapping[str, Any],
+    given: Mapping[str, Any],
+    retriever: Retriever | None,
+    lms: RoleLMs | None,
+    embedder: Embedder | str | None,
+) -> Program:
+    """The program that a folder describes, its files and prompts checked."""
+    name, then, found = state["method"], state["signatures"], state["predictors"]
+    arguments = arguments_from(name, state["settings"], given, embedder if isinstance(embedder, str) else None)
+    _refuse(drift(then, expected(name, arguments, then)), f"{folder} was compiled for other prompts: ")
+    stray = sorted(set(found) - set(then))
+    if stray:
+        raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
+    program = made(name, arguments, retriever, lms, reference_in(folder, state, embedder))
+    for part, predictor in program.named_predictors():
+        if part in found or part not in program.optional:
+            load_predictor(predictor, found[part], part)
+    return program
+
+
+def _found(predictor: dspy.Predict) -> dict[str, Any]:
+    """What an optimizer may have found for a predictor, without its language model."""
+    twin = dspy.Predict(predictor.signature)
+    twin.demos, twin.fields = shown(predictor.demos, predictor.signature), predictor.fields
+    state: dict[str, Any] = twin.dump_state(json_mode=True)
+    return state
+
+
+def _refuse(changed: list[str], what: str) -> None:
+    if changed:
+        told = "; ".join([*changed[:_TOLD], *(["and so on"] if len(changed) > _TOLD else [])])
+        raise ConfigurationError(f"{what}{told}. Compile the program again with this version of KEQA")

@@ -1,0 +1,1 @@
+"""The steps of a question's way through the program, one module each."""

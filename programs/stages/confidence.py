@@ -1,0 +1,111 @@
+"""Verbalised confidence: asking the language model how likely its answer is right (Tian et al., 2023)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import dspy
+
+from keqa.data.question import AnswerType
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.stage import Stage
+from keqa.signatures.state_confidence import StateConfidence
+
+__all__ = ["StatedConfidence", "read_confidence"]
+
+_NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
+
+
+def read_confidence(text: str) -> float | None:
+    """The confidence that a text states, from 0 to 1.
+
+    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
+    is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
+
+    Args:
+        text: As the LM wrote it.
+
+    Returns:
+        The confidence; None where there is no number, or one out of bounds.
+    """
+    found = _NUMBER.search(text)
+    if found is None:
+        return None
+    number, unit = float(found[1]), found[2] or ""
+    probability = "." in found[1] and abs(number) <= 1 and not unit
+    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
+    return confidence if 0 <= confidence <= 1 else None
+
+
+class StatedConfidence(Stage):
+    """Asks for the confidence in an answer; one that cannot be had is 0, so that a failure never passes for knowing."""
+
+    roles: ClassVar[Mapping[str, str]] = {"state": "task"}
+
+    def __init__(self, bound: Bound | None = None) -> None:
+        """Set up.
+
+        Args:
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.state = dspy.Predict(StateConfidence)
+
+    async def run(
+        self,
+        session: Session,
+        quiz: str,
+        answer: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        *,
+        number: int | None = None,
+    ) -> float:
+        """Ask, at temperature 0 or whatever the LM is set to.
+
+        Args:
+            session: The calls of the question.
+            quiz: Resolved text.
+            answer: Whose confidence is wanted.
+            answer_type: What kind of answer the quiz wants.
+            choices: The options of a choice.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            From 0 to 1.
+        """
+        try:
+            prediction = await ask(
+                session,
+                self.state,
+                "task",
+                "state_confidence",
+                number,
+                usable=_stated,
+                quiz=quiz,
+                answer_type=answer_type,
+                choices=list(choices),
+                proposed_answer=answer,
+            )
+        except CallError as error:
+            session.note("state_confidence", error.cause, error.message, "taken for no confidence", number)
+            return 0.0
+        return _stated(prediction)
+
+
+def _stated(prediction: dspy.Prediction) -> float:
+    """The confidence that a reply states.
+
+    Raises:
+        CallError: It states none.
+    """
+    text = text_of(prediction.confidence)
+    confidence = read_confidence(text)
+    if confidence is None:
+        raise CallError("UnreadableConfidenceError", f"{text!r} states no confidence", unusable=True)
+    return confidence

@@ -1,0 +1,69 @@
+"""Quiz generation: from a question to the quizzes that settle it (KEQA, section 3.3, GenQ)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import dspy
+
+from keqa.data.quiz_references import Quiz, parse
+from keqa.metrics.answers import normalize
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import Stage
+from keqa.signatures import DecomposeQuestion
+
+__all__ = ["Decomposition", "is_the_question"]
+
+
+def is_the_question(quiz: str, question: str) -> bool:
+    """Whether a quiz is the question itself, as far as normalisation tells."""
+    return normalize(quiz) == normalize(question)
+
+
+class Decomposition(Stage):
+    """Breaks a question into quizzes; where that fails, the question is its own quiz."""
+
+    roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
+
+    def __init__(self, max_quizzes: int = 8, bound: Bound | None = None) -> None:
+        """Set up.
+
+        Args:
+            max_quizzes: Further quizzes are left out.
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.decompose = dspy.Predict(DecomposeQuestion)
+        self.max_quizzes = max_quizzes
+
+    async def run(self, session: Session, question: str) -> list[Quiz]:
+        """Decompose a question.
+
+        Args:
+            session: The calls of the question.
+            question: Its text.
+
+        Returns:
+            At least one quiz. One that is the question has no references: a "#1" in it is the user's own.
+        """
+        whole = [Quiz(1, question)]
+        try:
+            prediction = await ask(session, self.decompose, "task", "decompose", question=question)
+        except CallError as error:
+            session.note("decompose", error.cause, error.message, "took the question for the single quiz")
+            return whole
+        quizzes = parse([str(quiz) for quiz in prediction.quizzes or []])
+        if not quizzes:
+            session.note(
+                "decompose", "EmptyDecomposition", "no quiz was written", "took the question for the single quiz"
+            )
+            return whole
+        if len(quizzes) > self.max_quizzes:
+            message = f"{len(quizzes)} quizzes, more than {self.max_quizzes}"
+            session.note("decompose", "TooManyQuizzes", message, f"kept the first {self.max_quizzes}")
+            quizzes = quizzes[: self.max_quizzes]
+        return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes

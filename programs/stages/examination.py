@@ -1,0 +1,300 @@
+"""Quiz assessment: does the language model know the answer to a quiz (KEQA, section 3.3, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.data.question import AnswerType
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed
+from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
+from keqa.programs.runtime.concurrency import Bound, Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.session import Session, runs_in_process, text_of
+from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
+from keqa.programs.stages.confidence import StatedConfidence
+from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of
+from keqa.programs.stages.retrieval_decision import RetrievalDecision
+from keqa.programs.stages.stage import Stage
+from keqa.signatures import AnswerQuiz, JudgeConsistency
+
+__all__ = ["Assessment", "Draw", "Examination", "draw_identity"]
+
+_FAR_FROM_RANDOM = 0.15
+
+
+class Examination(Stage):
+    """Samples closed-book answers, clusters them by meaning and lets a gate decide.
+
+    The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
+    Verdict and answer are those of Algorithm 1 on all N_c draws.
+
+    Attributes:
+        confidence: Asks for the LM's confidence in its answer; None where the gate does not want it.
+        decision: Asks whether the LM wants passages; None where the gate does not want it.
+        probabilities: Whether draws are made with the probabilities of their tokens.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
+
+    def __init__(
+        self,
+        tries: int = 5,
+        gate: Gate | None = None,
+        temperature: float = 1.0,
+        top_p: float | None = None,
+        seed: int = 0,
+        bound: Bound | None = None,
+    ) -> None:
+        """Set up sampling.
+
+        Args:
+            tries: N_c.
+            gate: Decides whether a quiz is known; KEQA's vote gate with α = .8 where None.
+            temperature: Of the draws.
+            top_p: Of the draws, where set.
+            seed: Another seed draws other samples.
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.quiz = dspy.Predict(AnswerQuiz)
+        self.same = dspy.Predict(JudgeConsistency)
+        self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
+        self._gate = Shared[Gate](gate or VoteGate())
+        wanted = asks(self.gate)
+        self.confidence = StatedConfidence(bound) if wanted == "confidence" else None
+        self.decision = RetrievalDecision(bound) if wanted == "retrieval" else None
+        self.probabilities = wanted == "probabilities"
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that decides."""
+        return self._gate.value
+
+    async def run(
+        self,
+        session: Session,
+        quiz: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        number: int | None = None,
+        place: str = "",
+    ) -> Assessment:
+        """Examine a quiz.
+
+        Args:
+            session: The calls of the question.
+            quiz: Resolved text.
+            answer_type: What kind of answer it wants.
+            choices: The options of a choice.
+            number: The quiz's number, for degradations.
+            place: Which quiz of which question it is, for gates that want to know.
+        """
+        found = Assessment(quiz, number, answer_type, list(choices), self.tries, place=place)
+        if self.decision is not None:
+            found.retrieval = await self.decision.acall(quiz, number=number, session=session)
+        while True:
+            wave = self.gate.wave(found.votes) if found.votes.left else 0
+            await self._draw(session, found, wave)
+            await self._state_confidence(session, found)
+            found.known = self.gate.decide(found.votes)
+            if found.known is not None:
+                found.certainty = self.gate.measure(found.votes)
+                self._mark(session, found)
+                return found
+            if not found.votes.left:
+                raise ConfigurationError(f"the gate '{self.gate.name}' has no verdict after all {self.tries} draws")
+
+    async def complete(self, session: Session, found: Assessment) -> None:
+        """Make the remaining draws, so that the largest cluster is that of Algorithm 1; the verdict stands."""
+        await self._draw(session, found, found.votes.left)
+        if lost := found.lost:
+            self._note_lost(session, found, lost, "took the largest cluster of the draws that were made")
+
+    def _mark(self, session: Session, found: Assessment) -> None:
+        """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
+
+        They could not where the gate decides the same with these draws still to be made; and a cluster is that of
+        Algorithm 1 where none before its first member is missing.
+        """
+        lost = found.lost
+        if not lost:
+            return
+        position = leader([len(members) for members in found.clusters])
+        late = position is None or lost[0] > found.clusters[position][0]
+        try:
+            settled = self.gate.decide(found.votes_without(lost)) is found.known
+        except ConfigurationError:
+            # A gate that needs all draws decides nothing without these.
+            settled = False
+        if not settled or (found.known and not late):
+            self._note_lost(session, found, lost, "took the verdict of the draws that were made")
+
+    @staticmethod
+    def _note_lost(session: Session, found: Assessment, lost: Sequence[int], action: str) -> None:
+        cause = str(found.draws[lost[0]].error)
+        message = f"{len(lost)} of {len(found.draws)} draws failed, with which it could have come out otherwise"
+        session.note("examine", cause, message, action, found.number)
+
+    async def recall(
+        self, session: Session, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> str:
+        """Answer a quiz closed-book, at temperature 0; where the reply holds no answer, drawn again a few times.
+
+        Raises:
+            CallError: There is no answer.
+        """
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+        prediction = await answered(
+            session,
+            lambda attempt: session.predict(self.quiz, "task", attempt=attempt, usable=has_answer, **asked),
+        )
+        return text_of(prediction.answer)
+
+    async def _state_confidence(self, session: Session, found: Assessment) -> None:
+        """Ask for the confidence in the leading answer, once it is fixed which one leads."""
+        if self.confidence is None or found.answer is None or not leader_is_fixed(found.votes):
+            return
+        found.confidence = await self.confidence.acall(
+            found.quiz, found.answer, found.answer_type, found.choices, number=found.number, session=session
+        )
+
+    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+        """Make some draws side by side, then cluster them in their order."""
+        if not count:
+            return
+        start = len(found.draws)
+        texts = await self._draw_at_once(session, found, count) if count > 1 and self._takes_many() else None
+        found.draws += [Draw(text) for text in texts or ()]
+        # A server may give fewer replies than it was asked for, or one alone.
+        missing = range(len(found.draws), start + count)
+        found.draws += await session.gather([self._draw_one(session, found, place) for place in missing])
+        await self._place(session, found, start)
+
+    def _takes_many(self) -> bool:
+        """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
+        from keqa.lms.served import supports_n
+
+        return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
+
+    async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[str] | None:
+        """Draw with one request; None where a reply could not be used, and each has to be drawn by itself.
+
+        There are fewer texts than were asked for where the server gives fewer.
+        """
+        config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
+        try:
+            prediction = await self._sampled(session, found, config)
+        except CallError as error:
+            if error.unusable:
+                for _ in range(error.spoilt):
+                    action = f"all {count} samples drawn again, one by one"
+                    session.note("examine", error.cause, error.message, action, found.number)
+                return None
+            self._note_failed(session, found, error, f"counted as {count} samples without a vote")
+            found.draws += [Draw(error=error.cause) for _ in range(count)]
+            return []
+        texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
+        self._keep_probabilities(found, prediction, len(found.draws), len(texts))
+        return texts
+
+    async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:
+        config = self._config(found, position)
+        if runs_in_process(self.quiz.lm or dspy.settings.lm):
+            config["seed"] = config["rollout_id"] & 0x7FFFFFFF
+        try:
+            prediction = await self._sampled(session, found, config)
+        except CallError as error:
+            self._note_failed(session, found, error, "counted as a sample without a vote")
+            return Draw(error=error.cause)
+        self._keep_probabilities(found, prediction, position, 1)
+        return Draw(text_of(prediction.answer))
+
+    async def _sampled(self, session: Session, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
+        """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
+        asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
+        return await attempted(
+            session,
+            lambda attempt: session.predict(self.quiz, "task", config=config, **asked),
+            "examine",
+            found.number,
+            draws=DRAW,
+        )
+
+    def _keep_probabilities(self, found: Assessment, prediction: dspy.Prediction, start: int, count: int) -> None:
+        if self.probabilities:
+            model = str(getattr(self.quiz.lm or dspy.settings.lm, "model", "the language model"))
+            found.probabilities.update(enumerate(probabilities_of(prediction, count, model), start))
+
+    def _config(self, found: Assessment, position: int | str) -> dict[str, Any]:
+        identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
+        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        config |= LOGPROBS if self.probabilities else {}
+        return config if self.top_p is None else config | {"top_p": self.top_p}
+
+    @staticmethod
+    def _note_failed(session: Session, found: Assessment, error: CallError, action: str) -> None:
+        # Whether something hangs on it is known when the gate has decided.
+        session.note("examine", error.cause, error.message, action, found.number, harmless=True)
+
+    async def _place(self, session: Session, found: Assessment, start: int) -> None:
+        """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
+
+        Every draw is compared with the clusters in their order until one takes it, so all can be compared with the
+        first cluster side by side; the earliest that it leaves over begins the next. These are the comparisons of the
+        algorithm and no others, in as many turns as there are clusters.
+        """
+        waiting = []
+        for position in range(start, len(found.draws)):
+            draw = found.draws[position]
+            draw.abstained = draw.text is not None and is_abstention(draw.text, found.choices)
+            if draw.text is not None and not draw.abstained:
+                waiting.append(position)
+        cluster = 0
+        while waiting:
+            if cluster == len(found.clusters):
+                found.clusters.append([])
+                self._join(found, waiting.pop(0), cluster)
+            first = found.first(cluster)
+            texts = list(dict.fromkeys(str(found.draws[position].text) for position in waiting))
+            same = await session.gather([self._means_the_same(session, found, text, first) for text in texts])
+            taken = {text for text, is_same in zip(texts, same, strict=True) if is_same}
+            for position in waiting:
+                if found.draws[position].text in taken:
+                    self._join(found, position, cluster)
+            waiting = [position for position in waiting if found.draws[position].text not in taken]
+            cluster += 1
+
+    @staticmethod
+    def _join(found: Assessment, position: int, cluster: int) -> None:
+        found.clusters[cluster].append(position)
+        found.draws[position].cluster = cluster
+
+    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+        """Sim of Algorithm 1: equal after normalisation, or judged so; a judge that fails separates."""
+        if same_answer(text, first, found.answer_type, found.choices):
+            return True
+        if (text, first) not in found.judged:
+            try:
+                judged = await ask(
+                    session,
+                    self.same,
+                    "consistency",
+                    "judge_consistency",
+                    found.number,
+                    quiz=found.quiz,
+                    first_answer=text,
+                    second_answer=first,
+                )
+                found.judged[text, first] = bool(judged.same)
+            except CallError as error:
+                message = f"{error.message} ({text!r} against {first!r})"
+                action = "taken for different answers"
+                session.note("judge_consistency", error.cause, message, action, found.number)
+                found.judged[text, first] = False
+        return found.judged[text, first]

@@ -1,0 +1,146 @@
+"""Knowledge picking: which retrieved passages help to answer a quiz (KEQA, section 3.4, utility evaluation)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.programs.records import PassageVerdict, Verdict
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Bound, Shared
+from keqa.programs.runtime.errors import CallError, typed_error
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import Stage
+from keqa.retrievers.base import Hit
+from keqa.signatures import JudgeUtility
+
+__all__ = ["Picking", "Reference", "Shorten", "unjudged", "with_kept"]
+
+Reference = Callable[[str, str], Sequence[Any]]
+"""The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
+
+Shorten = Callable[[Sequence[Any]], Sequence[Any]]
+"""From demonstrations to the same with shorter passages."""
+
+_WHY = {"helpful": "judged helpful", "not helpful": "judged not helpful", "failed": "could not be judged"}
+
+
+def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
+    passage = hit.passage
+    return PassageVerdict(
+        passage_id=passage.id,
+        title=passage.title,
+        text=passage.text,
+        score=hit.score,
+        verdict=verdict,
+        kept=kept,
+        why=why,
+    )
+
+
+def unjudged(hits: Sequence[Hit], why: str = "picking is off") -> list[PassageVerdict]:
+    """Verdicts that keep every passage."""
+    return [_verdict(hit, "unjudged", True, why) for hit in hits]
+
+
+def with_kept(verdicts: Sequence[PassageVerdict], position: int, why: str) -> list[PassageVerdict]:
+    """The same verdicts with one more passage kept."""
+    kept = list(verdicts)
+    kept[position] = kept[position].model_copy(update={"kept": True, "why": why})
+    return kept
+
+
+class Picking(Stage):
+    """Judges each passage by itself, all side by side, with demonstrations from the utility reference.
+
+    Attributes:
+        reference: Finds the demonstrations for a quiz and a passage, per call (Algorithm 2, line 11). They replace
+            those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
+            DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
+            told first what it will be asked, so that it can embed all in one batch.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
+
+    def __init__(
+        self, reference: Reference | None = None, bound: Bound | None = None, shorten: Shorten | None = None
+    ) -> None:
+        """Set up.
+
+        Args:
+            reference: See above.
+            bound: How many calls may be in flight.
+            shorten: Cuts the passages that the reference shows as those are cut that are judged; None where they are
+                whole.
+        """
+        super().__init__(bound)
+        self.judge = dspy.Predict(JudgeUtility)
+        self.reference = reference
+        self._shorten = Shared(shorten)
+
+    async def run(
+        self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None = None
+    ) -> list[PassageVerdict]:
+        """Judge the passages found for a quiz.
+
+        Args:
+            session: The calls of the question.
+            quiz: Resolved text.
+            hits: Passages, best first.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            A verdict for each, in their order. Where no passage was judged helpful and some could not be judged, the
+            best of the latter is kept; where all were judged not helpful, none is.
+        """
+        await self._prepare(session, quiz, hits, number)
+        found = await session.gather([self._judge(session, quiz, hit, number) for hit in hits])
+        judged = zip(hits, found, strict=True)
+        verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
+        if "helpful" not in found and "failed" in found:
+            best = found.index("failed")
+            message = f"no passage was judged helpful, {found.count('failed')} could not be judged"
+            session.note("judge_utility", "NoVerdict", message, "kept the best of those not judged", number)
+            return with_kept(verdicts, best, "could not be judged; the best of these, as none was judged helpful")
+        return verdicts
+
+    async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
+        """Let the reference look at all passages together before it is asked about each."""
+        prepare = getattr(self.reference, "prepare", None)
+        if prepare is None or not hits:
+            return
+        texts = [hit.passage.rendered for hit in hits]
+        try:
+            # Driven blocking, the pool's own size is the bound.
+            async with nullcontext() if session.blocking else session.bound.semaphore():
+                await session.bound.in_thread(lambda: prepare(quiz, texts))
+        except Exception as error:
+            known = typed_error(error)
+            if not isinstance(known, CallError):
+                if known is error:
+                    raise
+                raise known from error
+            # What fails for a passage as well is told of the passage.
+            action = "looked for the demonstrations of each passage by itself"
+            session.note("judge_utility", known.cause, known.message, action, number, harmless=True)
+
+    async def _judge(self, session: Session, quiz: str, hit: Hit, number: int | None) -> Verdict:
+        text = hit.passage.rendered
+        reference = self.reference
+        demos = None if reference is None else lambda: self._shown(reference(quiz, text)) or self.judge.demos
+        try:
+            prediction = await ask(
+                session, self.judge, "utility", "judge_utility", number, demos=demos, quiz=quiz, passage=text
+            )
+        except CallError as error:
+            message = f"{error.message} (passage {hit.passage.id})"
+            session.note("judge_utility", error.cause, message, "left the passage out", number)
+            return "failed"
+        return "helpful" if prediction.helpful else "not helpful"
+
+    def _shown(self, found: Sequence[Any]) -> Sequence[Any]:
+        shorten = self._shorten.value
+        return found if shorten is None else shorten(found)

@@ -1,0 +1,146 @@
+"""Evidence sentences: those of the passages that are closest to constructed triples (KS-LLM, sections 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import dspy
+
+from keqa.metrics.answers import tokens
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import Bound, Shared
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.stage import Stage
+from keqa.signatures import ConstructTriples
+
+__all__ = ["Selection", "Similarity", "closest", "lexical_similarity", "sentences", "similarity_of"]
+
+Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
+"""From triples and sentences to one score a sentence; higher is closer."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a passage."""
+    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
+    """Cosine of word counts, rare words among the candidates weighing more.
+
+    KS-LLM measures the distance of BERT embeddings; this needs no model. `EmbeddingSimilarity` measures as the paper
+    does.
+    """
+    bags = [Counter(tokens(candidate)) for candidate in candidates]
+    spread = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log((1 + len(bags)) / count) for word, count in spread.items()}
+    wanted = Counter(tokens(" ".join(triples)))
+
+    def norm(bag: Counter[str]) -> float:
+        return math.sqrt(sum((count * weight.get(word, 0.0)) ** 2 for word, count in bag.items()))
+
+    scores = []
+    for bag in bags:
+        dot = sum(count * wanted[word] * weight[word] ** 2 for word, count in bag.items())
+        scores.append(dot / (norm(bag) * norm(wanted)) if dot else 0.0)
+    return scores
+
+
+def similarity_of(given: Similarity | str | None) -> Similarity:
+    """What compares triples with sentences.
+
+    Args:
+        given: A function; the name of an embedder for `keqa.programs.reference.embedding.open_embedder`, whose vectors are
+            compared; or None for words.
+
+    Raises:
+        ConfigurationError: There is no such embedder.
+        MissingExtraError: A package is missing that it needs.
+    """
+    return EmbeddingSimilarity(given) if isinstance(given, str) else given or lexical_similarity
+
+
+def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similarity: Similarity) -> list[str]:
+    """The sentences closest to what is wanted, in the order of the text (KS-LLM, equation 3).
+
+    Args:
+        wanted: Triples, or a quiz.
+        candidates: Sentences.
+        keep: How many to select, the paper's k.
+        similarity: Compares them.
+    """
+    scores = similarity(wanted, candidates)
+    chosen = sorted(range(len(candidates)), key=lambda position: -scores[position])[:keep]
+    return [candidates[position] for position in sorted(chosen)]
+
+
+class Selection(Stage):
+    """Constructs triples for a quiz and selects the sentences closest to them."""
+
+    roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
+
+    def __init__(self, keep: int = 2, similarity: Similarity | str | None = None, bound: Bound | None = None) -> None:
+        """Set up.
+
+        Args:
+            keep: How many sentences to select; 2 in the paper.
+            similarity: Compares triples with sentences; see `similarity_of`.
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.construct = dspy.Predict(ConstructTriples)
+        self.keep = keep
+        self._similarity = Shared(similarity_of(similarity))
+
+    @property
+    def similarity(self) -> Similarity:
+        """Compares triples with sentences."""
+        return self._similarity.value
+
+    async def run(
+        self, session: Session, question: str, passages: Sequence[str], number: int | None = None
+    ) -> tuple[list[str], list[str]]:
+        """Select evidence.
+
+        Args:
+            session: The calls of the question.
+            question: Quiz or question, resolved.
+            passages: As the language model reads them.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            Triples, and sentences in the order of the text; both empty where no triple could be constructed.
+
+        Raises:
+            CallError: No triple could be constructed, and there are no passages to read instead.
+        """
+        try:
+            prediction = await ask(session, self.construct, "task", "select", number, question=question)
+        except CallError as error:
+            if not passages:
+                raise
+            session.note("select", error.cause, error.message, "answered from whole passages", number)
+            return [], []
+        triples = [str(triple) for triple in prediction.triples or []]
+        return triples, await self.evidence(session, triples, passages)
+
+    async def evidence(self, session: Session, wanted: Sequence[str], passages: Sequence[str]) -> list[str]:
+        """The sentences of the passages that are closest to triples, or to a question.
+
+        Args:
+            session: The calls of the question.
+            wanted: What they are to be close to.
+            passages: As the language model reads them.
+        """
+        candidates = list(dict.fromkeys(sentence for passage in passages for sentence in sentences(passage)))
+        if not wanted or not candidates:
+            return []
+        # An embedding model takes its time, in which other questions' calls shall not wait.
+        return await session.bound.in_thread(lambda: closest(wanted, candidates, self.keep, self.similarity))

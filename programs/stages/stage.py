@@ -1,0 +1,95 @@
+"""What the stages of the program have in common."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+import dspy
+
+from keqa.programs.predictor_state import checked_states, shown
+from keqa.programs.runtime.concurrency import Bound, run_blocking
+from keqa.programs.runtime.session import Session
+
+__all__ = ["RoleLMs", "Stage"]
+
+
+class RoleLMs(Protocol):
+    """A language model for each role, such as `keqa.lms.Roles`."""
+
+    @property
+    def task(self) -> Any:
+        """Decomposes, answers and summarizes (the paper's L)."""
+
+    @property
+    def consistency(self) -> Any:
+        """Judges whether two answers mean the same (D_s)."""
+
+    @property
+    def utility(self) -> Any:
+        """Judges whether a passage helps (D_u)."""
+
+
+class Stage(dspy.Module):
+    """A part of the program with a logic of its own, written once as the coroutine `run`.
+
+    Attributes:
+        roles: The role of each predictor, by attribute name.
+        optional: The predictors that it has with some settings only, and their signatures.
+        bound: How many calls may be in flight; shared with the program that the stage is a part of.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {}
+    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
+
+    def __init__(self, bound: Bound | None = None) -> None:
+        super().__init__()
+        self.bound = bound or Bound(16)
+
+    async def run(self, session: Session, *args: Any, **kwargs: Any) -> Any:
+        """Do the stage's work through a session's calls."""
+        raise NotImplementedError
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the stage by itself, blocking; see `run` for the arguments."""
+        return run_blocking(lambda: self.run(Session(self.bound, blocking=True), *args, **kwargs))
+
+    async def aforward(self, *args: Any, session: Session | None = None, **kwargs: Any) -> Any:
+        """Run the stage; within a program, through the calls of its session."""
+        return await self.run(session or Session(self.bound, blocking=False), *args, **kwargs)
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The state that DSPy saves, without endpoints and keys."""
+        return {name: _detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}
+
+    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
+        """Load a saved state, which may come from a stranger; the language models stay as they are bound.
+
+        Args:
+            state: What `dump_state` gave.
+            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
+
+        Raises:
+            ConfigurationError: It holds what a state may not, by name.
+            KeyError: A predictor is missing.
+        """
+        checked = checked_states(state, dict(self.named_parameters()), self.optional, type(self).__name__)
+        bound = {name: predictor.lm for name, predictor in self.named_predictors()}
+        super().load_state(checked)
+        for name, predictor in self.named_predictors():
+            predictor.lm = bound[name]
+
+    def bind_lms(self, lms: RoleLMs | None) -> None:
+        """Give each predictor the language model of its role; None leaves them to ``dspy.settings.lm``."""
+        for name, role in self.roles.items():
+            getattr(self, name).set_lm(None if lms is None else getattr(lms, role))
+
+
+def _detached(parameter: Any) -> Any:
+    """A predictor without its language model and with what its prompt shows; any other parameter as it is."""
+    if not isinstance(parameter, dspy.Predict):
+        return parameter
+    twin = copy.copy(parameter)
+    twin.lm, twin.demos = None, shown(parameter.demos, parameter.signature)
+    return twin

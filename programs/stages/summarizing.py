@@ -1,0 +1,72 @@
+"""The explanation and final answer from the answered quizzes (KEQA, Algorithm 2, line 20)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import dspy
+
+from keqa.data.question import AnswerType
+from keqa.programs.runtime.attempts import has_answer
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.retry import answered as with_answer
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.stage import Stage
+from keqa.signatures import Summarize
+
+__all__ = ["Summarizing"]
+
+
+class Summarizing(Stage):
+    """Concludes from quizzes and their answers."""
+
+    roles: ClassVar[Mapping[str, str]] = {"summarize": "task"}
+
+    def __init__(self, bound: Bound | None = None) -> None:
+        """Set up.
+
+        Args:
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.summarize = dspy.Predict(Summarize)
+
+    async def run(
+        self,
+        session: Session,
+        question: str,
+        answered: Sequence[tuple[str, str]],
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+    ) -> tuple[str, str]:
+        """Summarize.
+
+        Args:
+            session: The calls of the question.
+            question: Its text.
+            answered: Resolved quizzes with their answers.
+            answer_type: What kind of answer the question wants.
+            choices: The options of a choice.
+
+        Returns:
+            Explanation and answer.
+
+        Raises:
+            CallError: There is no answer.
+        """
+
+        async def ask(attempt: int) -> dspy.Prediction:
+            return await session.predict(
+                self.summarize,
+                "task",
+                attempt=attempt,
+                usable=has_answer,
+                question=question,
+                answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
+                answer_type=answer_type,
+                choices=list(choices),
+            )
+
+        prediction = await with_answer(session, ask, stage="summarize")
+        return text_of(prediction.get("explanation")), text_of(prediction.answer)

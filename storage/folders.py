@@ -1,0 +1,91 @@
+"""Writing a folder of files so that it is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from keqa.errors import InputError
+from keqa.retrievers.layout import sync_folder
+from keqa.storage.private import new_file, private_folder
+
+__all__ = ["check_writable", "publish"]
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Refuse a folder that cannot be written to, before work is put into what it shall hold.
+
+    Args:
+        folder: It is there, or shall be made.
+        option: The option that names it, for the message.
+
+    Raises:
+        InputError: Nothing can be written there.
+    """
+    folder = folder.resolve()
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=".keqa.", dir=there)).rmdir()
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: {there}: {error.strerror or error}. Name with {option} a folder that you may "
+            "write to"
+        ) from error
+
+
+def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
+    """Write files into a folder beside its place and then rename it; an older folder there is replaced.
+
+    Only its owner may read it. The older one is moved aside for that; a process killed right then leaves it there,
+    hidden, as ``.name.….old``.
+
+    Args:
+        folder: Where it shall be.
+        files: Content by name.
+        owned: Names of files that may be in a folder that is replaced.
+
+    Raises:
+        InputError: The place is taken by something else, or cannot be written to.
+    """
+    folder = folder.resolve()
+    _claim(folder, owned)
+    mark = f"{folder.name}.{secrets.token_hex(4)}"
+    new, old = folder.with_name(f".{mark}.new"), folder.with_name(f".{mark}.old")
+    try:
+        private_folder(new)
+        for name, content in files.items():
+            with new_file(new / name) as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        sync_folder(new)
+        if folder.exists():
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _claim(folder: Path, owned: AbstractSet[str]) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    others = sorted({entry.name for entry in folder.iterdir()} - owned)
+    if others:
+        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")

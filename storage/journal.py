@@ -1,0 +1,204 @@
+"""A journal of finished work, so that a compilation that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from keqa.errors import InputError, StorageError
+from keqa.storage.appending import append, held
+from keqa.storage.private import private_folder
+from keqa.storage.untrusted import parse_json
+
+__all__ = ["Journal"]
+
+_MAGIC = b'{"keqa_journal": 1, '
+_LONGEST = 64 << 20
+_DEEPEST = 100
+
+
+class Journal:
+    """Finished pieces of work by key, in a JSONL file that is only ever appended to.
+
+    The first line tells what the work depends on, each further line holds one piece. A line is on the disk when `put`
+    returns. A last line that was cut off by a kill is dropped on opening; its piece of work was not finished.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: Path, stream: FileIO, entries: dict[str, dict[str, Any]]) -> None:
+        """Use `open` instead."""
+        self.path = path
+        self._stream, self._entries = stream, entries
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path | str, fingerprint: Mapping[str, Any]) -> Journal:
+        """Open a journal, or begin one.
+
+        Args:
+            path: The file; its folder is made where it is missing.
+            fingerprint: What the work depends on (settings, models, corpus), as JSON.
+
+        Raises:
+            InputError: The file is no journal, was begun with another fingerprint, is open elsewhere, or cannot be
+                read or written.
+        """
+        path = Path(path)
+        header = _line({"keqa_journal": 1, "fingerprint": dict(fingerprint)})
+        try:
+            private_folder(path.parent)
+            stream = held(path, "another compilation", "choose another folder")
+            try:
+                stream.seek(0)
+                entries = cls._read(path, stream, header)
+            except BaseException:
+                stream.close()
+                raise
+        except OSError as error:
+            raise InputError(f"{path} cannot be opened as a journal: {error.strerror or error}") from error
+        return cls(path, stream, entries)
+
+    @staticmethod
+    def _read(path: Path, stream: FileIO, header: bytes) -> dict[str, dict[str, Any]]:
+        """Check the header, or write it into a new file, and read what is finished."""
+        data = stream.readall()
+        first, found, rest = data.partition(b"\n")
+        if not found and (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
+            stream.truncate(0)
+            append(stream, header, sync=True)
+            return {}
+        _compare(path, first[:_LONGEST], header)
+        entries: dict[str, dict[str, Any]] = {}
+        end = len(first) + 1
+        lines = rest.splitlines(keepends=True)
+        for number, line in enumerate(lines, start=2):
+            try:
+                key, value = _entry(line)
+            except ValueError as error:
+                if number - 1 == len(lines):
+                    break
+                raise InputError(
+                    f"{path}, line {number}: the journal is damaged ({error}); delete this line, and the work that it "
+                    "held is done again"
+                ) from error
+            entries[key] = value
+            end += len(line)
+        stream.truncate(end)
+        return entries
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Return a finished piece of work, or None."""
+        with self._lock:
+            return self._entries.get(key)
+
+    def put(self, key: str, value: Mapping[str, Any]) -> None:
+        """Keep a finished piece of work; it is on the disk on return. Safe to call from many threads.
+
+        Args:
+            key: Under which to find it; a second one under the same key takes its place.
+            value: A JSON object.
+
+        Raises:
+            TypeError: The value is not JSON.
+            ValueError: The value holds a number that JSON has not, or the journal is closed.
+            StorageError: The file cannot be written. What was kept before stays.
+        """
+        line = _line({"key": key, "value": dict(value)})
+        with self._lock:
+            try:
+                append(self._stream, line, sync=True)
+            except OSError as error:
+                raise StorageError(f"{self.path} cannot be written: {error.strerror or error}") from error
+            # As it would be read from the file: nothing that the caller changes later gets in.
+            self._entries[key] = json.loads(line)["value"]
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        with self._lock:
+            return key in self._entries
+
+    def close(self) -> None:
+        """Close the file, so that it can be opened again."""
+        self._stream.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    # Escaped to ASCII, so that no character in it can pass for a line break and any text can be written.
+    return json.dumps(value, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _entry(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Key and value of a line.
+
+    Raises:
+        ValueError: The line is none that `Journal.put` writes.
+    """
+    if len(line) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST:,} bytes")
+    entry = _object(line)
+    if not line.endswith(b"\n"):
+        raise ValueError("it was cut off")
+    key, value = entry.get("key"), entry.get("value")
+    if entry.keys() != {"key", "value"} or not isinstance(key, str) or not isinstance(value, dict):
+        raise ValueError("a key and a value are expected")
+    return key, value
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = parse_json(line, "it", max_depth=_DEEPEST, error=InputError)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(value, dict):
+        raise ValueError("an object is expected")
+    return value
+
+
+def _compare(path: Path, first: bytes, header: bytes) -> None:
+    """Refuse a file that is no journal, or one of other work."""
+    try:
+        then = _object(first)
+        if type(then.get("keqa_journal")) is not int or not isinstance(then.get("fingerprint"), dict):
+            raise ValueError("its first line is no header")
+        before = then["fingerprint"]
+    except ValueError as error:
+        raise InputError(f"{path} is no journal of a compilation; choose another folder") from error
+    now = json.loads(header)
+    if then["keqa_journal"] != now["keqa_journal"]:
+        raise InputError(
+            f"{path} was written by another version of KEQA; choose another folder, or delete it to begin anew"
+        )
+    current = now["fingerprint"]
+    changed = [name for name in {**before, **current} if before.get(name) != current.get(name)]
+    if changed or before.keys() != current.keys():
+        named = sorted({*changed, *(before.keys() ^ current.keys())})
+        told = "; ".join(f"{name} was {_short(before, name)}, now {_short(current, name)}" for name in named)
+        raise InputError(
+            f"{path} was begun with other settings ({told}). Go on with those, choose another folder, or delete the "
+            "file to begin anew"
+        )
+
+
+def _short(fingerprint: Mapping[str, Any], name: str) -> str:
+    if name not in fingerprint:
+        return "absent"
+    text = json.dumps(fingerprint[name], ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,135 @@
+"""Taking addresses and keys out of what is written to disk, and keys out of what is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from keqa.storage.keys import SECRET, hide_keys, known_keys
+
+if TYPE_CHECKING:
+    from keqa.programs.records import QuestionRecord
+
+__all__ = [
+    "HOST",
+    "REPLACED",
+    "record_without_keys",
+    "record_without_secrets",
+    "without_folders",
+    "without_keys",
+    "without_secrets",
+]
+
+REPLACED = "<address>"
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>]+", re.IGNORECASE)
+# Numbers of lines, times and ratios follow a colon too: a host has a dot in it, and no file's ending, or "host" before.
+HOST = re.compile(
+    r"""
+    \[[0-9a-f:.]{0,45}:[0-9a-f:.]{0,45}(?:%\w{1,20})?\]:\d{1,5}        # [::1]:9300
+    | (?<=host=)(?:'[^']+'|"[^"]+"|[^\s'",)]+)        # host='es-1', port=9200
+    | (?<=host\ )[\w.-]+:\d{1,5}(?!\w)
+    | (?<![\w.-])(?:[\w.-]+/)?\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\w)(?::\d{1,5})?        # host/10.0.0.5:9300
+    | (?<![\w.-])[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.(?!(?:csv|html?|jsonl?|log|md|npy|pyc?|toml|tsv|txt|ya?ml):)
+      [a-z][a-z0-9_-]*:\d{2,5}(?!\w)        # es-1.lan:9200
+    | (?<![\w.-])localhost:\d{1,5}(?!\w)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A server that is named without a scheme."""
+# Not after a word, a colon or a slash: "and/or" and addresses are no paths.
+_FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
+_USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
+# What an index, the user or this program wrote, and no server that was given a key.
+_OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
+
+
+def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
+    """A JSON value without addresses and without the keys known here.
+
+    Args:
+        value: Anything; what JSON has no form for is written as text.
+        lms: Language models whose keys, headers and servers must not be in it. Keys of the environment are known
+            anyway.
+
+    Returns:
+        The value, with ``<address>`` and ``<secret>`` in the places of what was taken out.
+    """
+    keys = known_keys(lms)
+    served = _servers(lms)
+
+    def cleaned(part: Any) -> Any:
+        if isinstance(part, str):
+            part = HOST.sub(REPLACED, hide_keys(_ADDRESS.sub(REPLACED, part), keys))
+            return served.sub(REPLACED, part) if served else part
+        if isinstance(part, dict):
+            return {cleaned(key): cleaned(inner) for key, inner in part.items()}
+        return [cleaned(inner) for inner in part] if isinstance(part, list) else part
+
+    return cleaned(json.loads(json.dumps(value, default=str)))
+
+
+def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
+    """A text without keys, whole or in part, and without user and password of an address, whose host stays.
+
+    Args:
+        text: A message, such as that of a server's error, before it is shortened where that can be.
+        lms: As for `without_secrets`.
+    """
+    return hide_keys(_USER.sub(SECRET, text), known_keys(lms))
+
+
+def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
+    """A record in which no reply and no message repeats a key; addresses stay.
+
+    Args:
+        record: The story of a question.
+        lms: As for `without_secrets`.
+    """
+    keys = known_keys(lms)
+
+    def cleaned(part: Any) -> Any:
+        if isinstance(part, str):
+            return hide_keys(_USER.sub(SECRET, part), keys)
+        if isinstance(part, dict):
+            return {name: inner if name in _OWN_WORDS else cleaned(inner) for name, inner in part.items()}
+        return [cleaned(inner) for inner in part] if isinstance(part, list) else part
+
+    before = record.model_dump()
+    after = cleaned(before)
+    return record if after == before else type(record).model_validate(after)
+
+
+def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
+    """A record without what a server may have brought into it: keys anywhere, and addresses in its messages.
+
+    Args:
+        record: The story of a question.
+        lms: As for `without_secrets`.
+    """
+    record = record_without_keys(record, lms)
+    changed: dict[str, Any] = {}
+    if record.failure is not None:
+        changed["failure"] = record.failure.model_copy(update={"message": without_secrets(record.failure.message, lms)})
+    if record.degradations:
+        changed["degradations"] = [
+            note.model_copy(update={"message": without_secrets(note.message, lms)}) for note in record.degradations
+        ]
+    return record.model_copy(update=changed) if changed else record
+
+
+def without_folders(text: str) -> str:
+    """A text in which of every absolute path the last component stays: where a file lies is of this machine only."""
+    return _FOLDERS.sub("", text)
+
+
+def _servers(lms: Sequence[Any]) -> re.Pattern[str] | None:
+    """Finds the hosts of language models; those without a dot may be words, so only before a port."""
+    bases = {getattr(lm, "kwargs", {}).get(name) for lm in lms for name in ("api_base", "base_url")}
+    hosts = {urlsplit(base).hostname for base in bases if isinstance(base, str)}
+    named = [re.escape(host) + ("" if "." in host else r"(?=:\d)") for host in hosts if host]
+    if not named:
+        return None
+    return re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(named))})(?![\w-]|\.\w)(?::\d{{1,5}})?", re.IGNORECASE)

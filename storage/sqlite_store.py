@@ -1,0 +1,153 @@
+"""JSON by key in an SQLite file, which any number of threads and processes share; a kill loses nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from keqa.errors import InputError, StorageError
+from keqa.storage.appending import refuse_special
+from keqa.storage.private import private_file, private_folder
+from keqa.storage.untrusted import parse_json
+
+__all__ = ["KeyedFile"]
+
+_WAIT = 30.0
+_LARGEST = 64 << 20
+_DEEPEST = 100
+_PAUSE = 0.05
+
+
+class KeyedFile:
+    """JSON values by key.
+
+    Attributes:
+        path: The file; None where values last as long as the process.
+    """
+
+    def __init__(
+        self,
+        path: Path | str | None,
+        table: str,
+        what: str,
+        sound: Callable[[str, Any], bool] = lambda key, value: True,
+    ) -> None:
+        """Open a file, or begin one.
+
+        Args:
+            path: See above; its folder is made where it is missing.
+            table: Name of the table, so that a file of something else is told from this one.
+            what: What the file is, as a message tells it.
+            sound: Whether a key may have a value, where the file may come from elsewhere; one that it may not have is
+                passed over, and replaced when the key is next put.
+
+        Raises:
+            InputError: The file is something else, or cannot be used.
+        """
+        self._sound = sound
+        self.path = None if path is None else Path(path)
+        self._table = table
+        self._lock = threading.Lock()
+        try:
+            if self.path is not None:
+                private_folder(self.path.parent)
+                refuse_special(self.path)
+                # SQLite gives the files beside it (-wal, -shm) the mode of this one.
+                private_file(self.path)
+            self._file = sqlite3.connect(
+                self.path or ":memory:", isolation_level=None, check_same_thread=False, timeout=_WAIT
+            )
+            try:
+                _check(self._file, table)
+                _set_up(self._file, table)
+            except BaseException:
+                self._file.close()
+                raise
+        except (sqlite3.Error, OSError) as error:
+            raise InputError(f"{path} cannot be used as {what}: {error}; name another, or delete it") from error
+
+    def get(self, key: str) -> Any:
+        """The value of a key, or None; a damaged one is none.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        row = self._execute("read", f"SELECT value FROM {self._table} WHERE key = ?", (key,))
+        try:
+            value = None if row is None else parse_json(row[0], str(self.path), max_depth=_DEEPEST, error=InputError)
+        except (InputError, AttributeError, TypeError):
+            # Neither text nor bytes, or not JSON.
+            return None
+        return value if value is not None and self._sound(key, value) else None
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value, in the place of an earlier one.
+
+        Raises:
+            StorageError: The file cannot be written. What was kept before stays.
+        """
+        self._execute("written", f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (key, json.dumps(value)))
+
+    def drop(self, key: str) -> None:
+        """Forget a value, if there is one.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        self._execute("written", f"DELETE FROM {self._table} WHERE key = ?", (key,))
+
+    def _execute(self, what: str, statement: str, values: tuple[str, ...]) -> Any:
+        with self._lock:
+            try:
+                return self._file.execute(statement, values).fetchone()
+            except sqlite3.Error as error:
+                # A full disk or a lock that stays is met by every question, and must not be taken for a failed call.
+                raise StorageError(f"{self.path} cannot be {what}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file, so that it can be opened again."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> KeyedFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check(file: sqlite3.Connection, table: str) -> None:
+    """Refuse a file of something else before anything in it is changed."""
+    # What a stranger's file defines (views, triggers, generated columns) must not run anything.
+    file.execute("PRAGMA trusted_schema = OFF")
+    file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+    found = file.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").fetchall()
+    if found and (table not in {name for _, name in found} or {kind for kind, _ in found} != {"table"}):
+        raise sqlite3.DatabaseError("it is a database of something else")
+    columns = [column[1] for column in file.execute(f"PRAGMA table_xinfo({table})").fetchall()]
+    if columns not in ([], ["key", "value"]):
+        raise sqlite3.DatabaseError(f"its table {table} is that of something else")
+
+
+def _set_up(file: sqlite3.Connection, table: str) -> None:
+    end = time.monotonic() + _WAIT
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # Of several processes that begin one file, SQLite lets one change its mode and does not let others wait.
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+    file.execute("PRAGMA synchronous = NORMAL")
+    file.execute(f"CREATE TABLE IF NOT EXISTS {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+    file.execute(f"SELECT key, value FROM {table} LIMIT 1").fetchone()

@@ -1,0 +1,186 @@
+from io import StringIO
+
+from rich.console import Console
+
+from keqa.cli.record_tree import cost_line, record_tree
+from keqa.programs.records import (
+    ClusterRecord,
+    Cost,
+    Degradation,
+    Failure,
+    PassageVerdict,
+    QuestionRecord,
+    QuizRecord,
+    RoleCost,
+    SampleRecord,
+)
+
+
+def shown(record: QuestionRecord, width: int = 120) -> str:
+    console = Console(file=StringIO(), width=width, highlight=False)
+    console.print(record_tree(record))
+    return console.file.getvalue()
+
+
+KNOWN = QuizRecord(
+    index=1,
+    text="Who governs Carmouth?",
+    resolved="Who governs Carmouth?",
+    samples=[SampleRecord(text="Heidi Fenman", cluster=0)] * 4 + [SampleRecord(text="unknown", abstained=True)],
+    clusters=[ClusterRecord(answer="Heidi Fenman", size=4, members=[0, 1, 2, 3])],
+    tries=5,
+    consistency=0.8,
+    consistency_exact="4/5",
+    threshold=0.8,
+    threshold_exact="4/5",
+    known=True,
+    answer="Heidi Fenman",
+    source="memory",
+)
+UNKNOWN = QuizRecord(
+    index=2,
+    text="To whom is #1 married?",
+    resolved="To whom is Heidi Fenman married?",
+    depends_on=[1],
+    samples=[SampleRecord(text="Anna"), SampleRecord(text="Bertha", cluster=1), SampleRecord(error="LMTimeoutError")],
+    clusters=[ClusterRecord(answer="Anna", size=1, members=[0]), ClusterRecord(answer="Bertha", size=1, members=[1])],
+    tries=5,
+    complete=False,
+    consistency=0.2,
+    consistency_exact="1/5",
+    threshold=0.8,
+    threshold_exact="4/5",
+    known=False,
+    retrieved=True,
+    passages=[
+        PassageVerdict(
+            passage_id="p/1",
+            title="Heidi Fenman [mayor]",
+            text="Her spouse is Flora Isvik.",
+            score=3.0,
+            verdict="helpful",
+            kept=True,
+            why="judged helpful",
+        ),
+        PassageVerdict(
+            passage_id="p/2",
+            title="",
+            text="The harbour \x1b[2J of Carmouth.",
+            score=2.0,
+            verdict="failed",
+            kept=False,
+            why="the judge failed",
+        ),
+    ],
+    answer="Flora Isvik",
+    source="passages",
+)
+RECORD = QuestionRecord(
+    question="To whom is the mayor of Carmouth married?",
+    quizzes=[KNOWN, UNKNOWN],
+    degradations=[
+        Degradation(
+            stage="judge_utility",
+            quiz=2,
+            cause="LMTimeoutError",
+            message="no reply in 5 s",
+            action="left the passage out",
+        )
+    ],
+    explanation="The mayor of Carmouth is Heidi Fenman, and her spouse is Flora Isvik.",
+    answer="Flora Isvik",
+    answer_source="summary",
+    cost=Cost(
+        by_role={
+            "task": RoleCost(calls=6, prompt_tokens=1200, completion_tokens=80, seconds=1.0),
+            "utility": RoleCost(calls=2, cached=1, failed=1),
+        },
+        retrievals=1,
+        seconds=1.25,
+    ),
+)
+
+
+def test_tries_that_went_out_together_are_lm_calls_each():
+    cost = Cost(by_role={"task": RoleCost(calls=1, samples=4), "utility": RoleCost(calls=1)}, seconds=1.0)
+    assert cost_line(cost) == "5 LM calls in 2 requests (task 1, utility 1), 0 retrievals, 1.0 s"
+
+
+def test_the_whole_story():
+    assert shown(RECORD, width=160) == (
+        "To whom is the mayor of Carmouth married?\n"
+        "├── Quiz 1: Who governs Carmouth?\n"
+        "│   ├── asked 5 times: “Heidi Fenman” ×4, does not know ×1\n"
+        "│   ├── consistency 4/5 ≥ 4/5: known\n"
+        "│   └── answer: Heidi Fenman (from memory)\n"
+        "├── Quiz 2: To whom is #1 married? → To whom is Heidi Fenman married?\n"
+        "│   ├── asked 3 times of 5, which settled it: “Anna” ×1, “Bertha” ×1, failed ×1\n"
+        "│   ├── consistency 1/5 so far, 4/5 out of reach: unknown, so search\n"
+        "│   ├── retrieved 2 passages, kept 1\n"
+        "│   │   ├── ✓ Heidi Fenman [mayor] (judged helpful)\n"
+        "│   │   │   └── Her spouse is Flora Isvik.\n"
+        "│   │   └── ✗ p/2 (the judge failed)\n"
+        "│   │       └── The harbour ␛[2J of Carmouth.\n"
+        "│   └── answer: Flora Isvik (from the passages kept)\n"
+        "├── What went wrong, and what was done\n"
+        "│   └── judge utility, quiz 2: no reply in 5 s (LMTimeoutError) → left the passage out\n"
+        "├── Explanation: The mayor of Carmouth is Heidi Fenman, and her spouse is Flora Isvik.\n"
+        "├── Answer: Flora Isvik (summed up from the quizzes)\n"
+        "└── Cost: 8 LM calls (task 6, utility 2), 1 from the cache, 1 failed, 1,200 tokens read and 80 written, "
+        "1 retrieval, 1.2 s\n"
+    )
+
+
+def test_a_failure_is_told_and_nothing_is_called_an_answer():
+    record = QuestionRecord(
+        question="Why?",
+        quizzes=[QuizRecord(index=1, text="Why?", source="failed")],
+        failure=Failure(stage="answer", cause="LMTimeoutError", message="no reply"),
+    )
+    text = shown(record)
+    assert "No answer: answer failed (LMTimeoutError): no reply" in text
+    assert "no answer (failed)" in text
+    assert "\n├── Answer" not in text
+
+
+def test_the_fallback_and_an_empty_search_are_shown():
+    fallback = QuizRecord(index=0, text="Why?", retrieved=True, answer="Because", source="closed_book")
+    text = shown(QuestionRecord(question="Why?", fallback=fallback, answer="Because", answer_source="fallback"))
+    assert "The question itself: Why?" in text
+    assert "searched: nothing found" in text
+    assert "answer: Because (closed book: nothing retrieved helped)" in text
+
+
+def test_a_long_question_is_cut_in_the_tree():
+    text = shown(QuestionRecord(question="x" * 100_000, answer="y", answer_source="memory"))
+    assert len(text) < 4000
+    assert "100,000 characters" in text
+
+
+def test_cost_of_nothing():
+    assert cost_line(Cost()) == "0 LM calls, 0 retrievals, 0.0 s"
+
+
+def test_a_verdict_reached_early_is_told_as_such():
+    early = KNOWN.model_copy(update={"complete": False, "samples": KNOWN.samples[:4]})
+    text = shown(QuestionRecord(question="Why?", quizzes=[early], answer="Heidi Fenman", answer_source="memory"))
+    assert "asked 4 times of 5, which settled it: “Heidi Fenman” ×4\n" in text
+    assert "consistency already 4/5 ≥ 4/5: known" in text
+
+
+def test_a_gate_of_another_measure_is_shown_with_its_own():
+    other = UNKNOWN.model_copy(update={"consistency_exact": None, "threshold_exact": None, "certainty": 0.256})
+    text = shown(QuestionRecord(question="Why?", quizzes=[other], answer="x", answer_source="passages"))
+    assert "certainty 0.26: unknown, so search" in text
+
+
+def test_failures_met_alike_take_one_line_and_long_messages_are_cut():
+    failed = [
+        Degradation(stage="judge_utility", quiz=1, cause="AdapterParseError", message=f"{i} " * 200, action="left out")
+        for i in range(10)
+    ]
+    record = QuestionRecord(question="Why?", degradations=failed, answer="x", answer_source="memory")
+    (line,) = [line for line in shown(record, width=300).splitlines() if "judge utility" in line]
+    assert "judge utility, quiz 1, 10 times: 0 0 0" in line
+    assert line.endswith("… (AdapterParseError) → left out")
+    assert len(line) < 260

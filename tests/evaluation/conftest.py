@@ -1,0 +1,50 @@
+"""Small methods whose language model is scripted, and questions for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from keqa.evaluation.evaluate import evaluate
+from keqa.programs.baselines import ClosedBook
+
+
+def without_seconds(value):
+    """A JSON value without what no two runs have in common."""
+    if isinstance(value, dict):
+        return {name: without_seconds(inner) for name, inner in value.items() if "seconds" not in name}
+    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
+
+
+def towns(count):
+    return [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(count)]
+
+
+def governs(name, inputs, config):
+    """Knows every mayor but that of a town whose number ends in 3."""
+    town = inputs["question"].removeprefix("Who governs Town").rstrip("?")
+    return {"answer": "somebody" if town.endswith("3") else f"Mayor{town}"}
+
+
+@pytest.fixture
+def closed_book(scripted):
+    """Makes a closed-book method from a function of (signature name, inputs, settings), with the engine behind it."""
+
+    def make(reply=governs, **kwargs):
+        lm, engine = scripted(reply, **kwargs)
+        lm.model = "scripted/mayors"
+        program = ClosedBook()
+        program.set_lm(lm)
+        return program, engine
+
+    return make
+
+
+@pytest.fixture
+def run(closed_book, tmp_path):
+    """Runs closed book on towns and returns the sums with the engine; further arguments are those of `evaluate`."""
+
+    def ask(count=5, reply=governs, *, label="run", **kwargs):
+        program, engine = closed_book(reply)
+        return evaluate(program, towns(count), out=tmp_path / f"{label}.jsonl", **kwargs), engine
+
+    return ask

@@ -1,0 +1,402 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from keqa.evaluation.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
+from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.quizzes import checked_quizzes
+from keqa.evaluation.reports.sweeps import main_rows, sweep
+from keqa.evaluation.reports.tables.discriminator import discriminator, judged_pairs
+from keqa.evaluation.reports.tables.gates import gates
+from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
+from keqa.programs.records import RoleCost, StepCost
+
+
+def no_golds(entry):
+    return None
+
+
+def shown(grid):
+    return [[cell.text for cell in row.cells] for row in grid.rows]
+
+
+def one(run):
+    return entries_of([run])[0]
+
+
+def test_the_judge_is_checked_on_the_pairs_that_it_was_shown(run, line, quiz):
+    # Right: "gold" and "the gold" (equal without a judge) and "au". The judge took "au" for another and joined "lead".
+    asked = quiz("Question 0?", ["gold", "the gold", "au", "lead", "tin", "au"], [[0, 1, 3], [2, 5], [4]])
+    keqa = run("keqa", [line(0, 1.0, answers=("gold", "au"), quizzes=[asked])])
+    (checked,) = checked_quizzes(one(keqa))
+    assert [(pair.first, pair.second, pair.same, pair.truly) for pair in judged_pairs(checked)] == [
+        ("gold", "au", False, True),
+        ("gold", "lead", True, False),
+        ("gold", "tin", False, False),
+        ("au", "tin", False, False),
+    ]
+    grid = discriminator([one(keqa)], no_golds)
+    # Similarity of words calls none of the four the same, and is wrong on the first only.
+    assert shown(grid) == [
+        ["D_s", ".500"],
+        ["token F1", ".750"],
+        ["ROUGE-L", ".750"],
+        ["pairs", "4"],
+        ["the same", "1"],
+    ]
+    assert "BERTScore is left out: " in grid.notes[0]
+
+
+def test_a_surname_beside_the_full_name_is_the_same_as_in_training(run, line, quiz):
+    asked = quiz("Question 0?", ["Ann Lee", "Lee", "Bo Lee"], [[0, 1], [2]])
+    (checked,) = checked_quizzes(one(run("keqa", [line(0, 1.0, answers=("Ann Lee",), quizzes=[asked])])))
+    assert [(pair.second, pair.same, pair.truly) for pair in judged_pairs(checked)] == [
+        ("Lee", True, True),
+        ("Bo Lee", False, False),
+    ]
+
+
+def test_every_run_with_the_same_judge_adds_its_pairs_and_each_counts_once(run, line, quiz):
+    def judged(method, model, *answers, kind="one hop", same=False):
+        clusters = [[*range(len(answers))]] if same else [[number] for number in range(len(answers))]
+        made = run(method, [line(0, 1.0, kind=kind, quizzes=[quiz("Question 0?", answers, clusters)])])
+        models = {"task": {"model": "t"}, "consistency": {"model": model}}
+        header = made.header.model_copy(update={"configuration": made.header.configuration | {"models": models}})
+        return replace(made, header=header)
+
+    runs = [
+        judged("keqa-no-ukp", "j", "gold", "lead", "tin"),
+        judged("keqa", "j", "lead", "gold", same=True),
+        judged("gate-never", "another", "gold", "zinc"),
+    ]
+    # Of gold and lead KEQA's own verdict stands, which is wrong; that of gold and tin comes from the ablation.
+    grid = discriminator(entries_of(runs), no_golds)
+    assert [shown(grid)[0], shown(grid)[-2]] == [["D_s", ".500"], ["pairs", "2"]]
+    # A quiz of questions of two kinds counts in the column of each, and once in that of all.
+    two = replace(runs[1], lines=[*runs[1].lines, line(1, 1.0, kind="bridge", quizzes=runs[1].lines[0].record.quizzes)])
+    golds = {"question 0?": ("gold",)}
+    grid = discriminator(entries_of([two]), lambda entry: golds)
+    assert [column.group for column in grid.columns] == ["", "one hop", "bridge", "all"]
+    assert shown(grid)[-2] == ["pairs", "1", "1", "1"]
+
+
+def test_bert_score_stands_beside_the_judge_where_there_is_an_encoder(run, line, quiz, monkeypatch):
+    class Encoder:
+        """Each word a token; those that begin alike are alike."""
+
+        def embed_tokens(self, texts):
+            return [np.array([np.eye(128)[ord(word[0])] for word in text.split()]) for text in texts]
+
+    monkeypatch.setattr("keqa.retrievers.dense.models.open_model", lambda name: Encoder())
+    asked = quiz("Question 0?", ["gold bar", "golden beam", "lead"], [[0], [1], [2]])
+    grid = discriminator([one(run("keqa", [line(0, 1.0, answers=("gold bar",), quizzes=[asked])]))], no_golds)
+    # It takes "golden beam" for "gold bar", of which only the latter is right.
+    assert shown(grid)[:4] == [["D_s", "1.000"], ["token F1", "1.000"], ["ROUGE-L", "1.000"], ["BERTScore", ".500"]]
+    assert grid.notes[0].endswith("BERTScore is F1 over the token embeddings of local/minilm, not rescaled.")
+
+
+def test_quizzes_without_gold_answers_say_nothing_of_the_judge(run, line, quiz):
+    keqa = one(run("keqa", [line(0, 1.0, quizzes=[quiz("Another quiz?", ["a", "b"], [[0], [1]])])]))
+    assert discriminator([keqa], no_golds) is None
+    golds = {"another quiz?": ("a",)}
+    assert shown(discriminator([keqa], lambda entry: golds))[0] == ["D_s", "1.000"]
+
+
+def test_the_testbed_knows_the_gold_answers_of_quizzes(run, line, quiz):
+    from keqa.evaluation.reports.quizzes import golds_of_runs
+    from keqa.testbed.testbed import Testbed
+
+    bridge = next(question for question in Testbed().test if question.shape == "bridge")
+    golds = golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="testbed")))
+    assert golds(bridge.quizzes[0].upper()) == (bridge.quiz_answers[0],)
+    assert golds("Who never lived?") is None
+    assert golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="nq"))) is None
+
+
+def test_of_other_data_each_line_tells_the_gold_answers_of_its_quizzes(run, line, quiz):
+    from keqa.evaluation.reports.quizzes import golds_of_runs
+
+    def entry(dataset, **told):
+        lines = [
+            line(n, 1.0, quizzes=[quiz(f"Quiz {n}?", ["a"] * (n + 1) + ["b"], [[*range(n + 1)], [n + 1]])])
+            for n in range(3)
+        ]
+        lines = [one.model_copy(update={name: golds[n] for name, golds in told.items()}) for n, one in enumerate(lines)]
+        return one(run("gate-votes", lines, gate="votes", dataset=dataset))
+
+    told = [{"Quiz 0?": ["b"]}, {"Quiz 1?": ["c", "a"]}, None]
+    mine = entry("musique", quiz_golds=told)
+    checked = {found.quiz.text: (found.golds, found.right(found.answer)) for found in checked_quizzes(mine)}
+    assert checked == {"Quiz 0?": (("b",), False), "Quiz 1?": (("c", "a"), True)}
+    # Of two quizzes the right one has the larger share of draws.
+    assert shown(gates([mine], golds_of_runs))[0][5:8] == ["2", ".500", "1.000"]
+    assert shown(discriminator([replace(mine, method="keqa")], golds_of_runs))[-2] == ["pairs", "2"]
+    # What an oracle was told stands in files of before.
+    assert len(list(checked_quizzes(entry("musique", golds=told)))) == 2
+    # The testbed's own answers stand in the place of those of its lines.
+    bed = entry("testbed", quiz_golds=told)
+    assert list(checked_quizzes(bed, golds=golds_of_runs(bed))) == []
+
+
+def gate_run(run, line, quiz, method, verdicts, **settings):
+    """Five tries each; (T_c in fifths, right, retrieved)."""
+    lines = []
+    for number, (agreeing, right, retrieved) in enumerate(verdicts):
+        answers = ["gold" if right else "lead"] * agreeing + [f"other {n}" for n in range(5 - agreeing)]
+        clusters = [list(range(agreeing)), *([n] for n in range(agreeing, 5))]
+        chance = [agreeing / 10] * 5
+        asked = quiz(f"Question {number}?", answers, clusters, retrieved=retrieved, probabilities=chance)
+        lines.append(line(number, float(right or retrieved), quizzes=[asked], retrievals=int(retrieved)))
+    return run(method, lines, **settings)
+
+
+@pytest.fixture
+def gate_runs(run, line, quiz):
+    quizzes = [(5, True, False), (4, True, False), (3, False, True), (2, True, True)]
+    return entries_of(
+        [
+            gate_run(run, line, quiz, "gate-votes", quizzes, gate="votes"),
+            gate_run(run, line, quiz, "gate-never", [(n, r, False) for n, r, _ in quizzes], gate="never retrieve"),
+            gate_run(run, line, quiz, "gate-always", [(n, r, True) for n, r, _ in quizzes], gate="always retrieve"),
+        ]
+    )
+
+
+def test_gates_are_ranked_by_what_they_say_of_memory(gate_runs):
+    grid = gates(gate_runs, no_golds)
+    # Right at T_c 1, .8 and .4, wrong at .6: of the three pairs of right and wrong two are in order. Risk by coverage
+    # is 0, 0, 1/3, 1/4, so AURC .146; PRR (.25 - .1458) / (.25 - .0625). ECE (0 + .2 + .6 + .6) / 4.
+    vote = ["KEQA's vote", "", ".500", "1.000", "1.000", "4", ".750", ".667", ".556", ".146", ".350"]
+    assert shown(grid)[0] == vote
+    assert [row[:5] for row in shown(grid)[1:]] == [
+        ["Never retrieve", "", ".000", ".750", ".750"],
+        ["Always retrieve", "", "1.000", "1.000", "1.000"],
+    ]
+
+
+def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
+    entries = entries_of(
+        [
+            scored("gate-votes", (1, 0), gate="votes", threshold="1/1"),
+            scored("gate-certainty", (1, 0), gate={"kind": "CertaintyGate", "threshold": "4/5"}, threshold=None),
+            scored("gate-probability", (1, 0), gate={"kind": "ProbabilityGate", "threshold": "1/2"}, threshold=None),
+            scored("gate-random", (1, 0), gate={"kind": "RandomGate", "threshold": "1/3"}, threshold=None),
+            scored("gate-prompt", (1, 0), gate={"kind": "PromptGate", "threshold": None}, threshold=None),
+            scored("gate-always", (1, 0), gate={"kind": "AlwaysRetrieveGate", "threshold": None}, threshold=None),
+            scored("gate-oracle", (1, 0), gate="oracle", threshold=None),
+        ]
+    )
+    grid = gates(entries, no_golds)
+    assert [column.name for column in grid.columns][:3] == ["gate", "threshold", "ratio"]
+    assert [row[:2] for row in shown(grid)] == [
+        ["KEQA's vote", "1.000"],
+        ["Certainty", ".800"],
+        ["Token probability", ".500"],
+        ["Random at a matched ratio", ".333"],
+        ["Prompt", ""],
+        ["Always retrieve", ""],
+        ["Oracle", ""],
+    ]
+    assert grid.notes[0].startswith(
+        "Thresholds are the gates' defaults, except where a compiled program brought its own or one was given: KEQA's "
+        "vote 1.000 instead of .800. What is searched for, and so ratio, F1 and EM, depends on them"
+    )
+    usual = entries_of([scored("gate-votes", (1, 0), gate="votes", threshold="4/5")])
+    assert gates(usual, no_golds).notes[0].startswith("Thresholds are the gates' defaults. What is searched for")
+    assert not any("random gate" in note for note in gates(usual, no_golds).notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("RandomGate", "is the chance with which each quiz"), ("MatchedRandomGate", "searches for exactly as many")],
+)
+def test_what_the_threshold_of_chance_is(scored, kind, told):
+    found = gates(
+        entries_of([scored("gate-random", (1, 0), gate={"kind": kind, "threshold": "1/3"}, threshold=None)]), no_golds
+    )
+    assert shown(found)[0][:2] == ["Random at a matched ratio", ".333"]
+    assert [told in note for note in found.notes].count(True) == 1
+    assert sum("random gate" in note for note in found.notes) == 1
+
+
+def test_the_gates_tell_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
+    decided = [quiz(f"Quiz {n}?", ["a"] * 5, [[0, 1, 2, 3, 4]], known=n == 0) for n in range(3)]
+    told = line(0, 1.0, quizzes=decided).model_copy(update={"golds": {"Quiz 0?": ["a"]}})
+    nothing = line(1, 1.0, quizzes=decided[:1]).model_copy(update={"golds": {}})
+    grid = gates(entries_of([run("gate-oracle", [told, nothing], gate="oracle")]), no_golds)
+    assert grid.notes[-1].startswith("Oracle: the gold answer is known of 1 of 4 quizzes (25.0 %)")
+    # A run of any other gate says nothing of it.
+    other = gates(entries_of([run("gate-votes", [line(0, 1.0, quizzes=decided)], gate="votes")]), no_golds)
+    assert not any("the gold answer is known" in note for note in other.notes)
+
+
+def test_a_gate_that_stopped_early_has_no_curve(run, line, quiz):
+    short = quiz("Question 0?", ["gold"] * 4, [[0, 1, 2, 3]], complete=False)
+    entries = entries_of([run("gate-votes", [line(0, 1.0, quizzes=[short])], gate="votes")])
+    assert shown(gates(entries, no_golds))[0][5:] == ["0", "", "", "", "", ""]
+    assert risk(entries, no_golds) is None
+
+
+def test_accuracy_against_retrieval_ratio(gate_runs):
+    figure = gate_figure(gate_runs)
+    (panel,) = figure.panels
+    assert [(series.name, series.x, series.y) for series in panel.series] == [
+        ("chance", (0.0, 1.0), (0.75, 1.0)),
+        ("KEQA's vote", (0.5,), (1.0,)),
+        ("Never retrieve", (0.0,), (0.75,)),
+        ("Always retrieve", (1.0,), (1.0,)),
+    ]
+    curves = risk(gate_runs, no_golds)
+    assert curves.panels[0].series[0].x == (0.25, 0.5, 0.75, 1.0)
+    assert curves.panels[0].series[0].y == pytest.approx((0, 0, 1 / 3, 1 / 4))
+
+
+def test_probability_of_the_answer_over_consistency(gate_runs):
+    (panel,) = probabilities(gate_runs).panels
+    assert panel.series[0].x == (0.4, 0.6, 0.8, 1.0)
+    assert panel.series[0].y == pytest.approx((0.2, 0.3, 0.4, 0.5))
+
+
+def test_a_quiz_asked_twice_counts_once(run, line, quiz):
+    same = quiz("Who?", ["a"] * 2, [[0, 1]], probabilities=[0.5, 0.7])
+    other = quiz("who? ", ["a"] * 2, [[0, 1]], probabilities=[0.1, 0.1])
+    (panel,) = probabilities(
+        entries_of([run("keqa", [line(0, 1.0, quizzes=[same]), line(1, 1.0, quizzes=[other])])])
+    ).panels
+    assert panel.series[0].y == (0.6,)
+
+
+@pytest.fixture
+def swept(scored):
+    settings = {"gate": "votes", "threshold": "4/5", "top_k": 10, "index": "TantivyRetriever", "model": "lm-a"}
+    full = {name: value for name, value in settings.items() if name not in ("gate", "threshold")} | {"examine": False}
+    return entries_of(
+        [
+            scored("keqa", (1, 1, 1, 0), **settings),
+            scored("keqa", (1, 0, 0, 0), label="keqa-threshold=0.4", **settings | {"threshold": "2/5"}),
+            scored("keqa", (1, 1, 0, 0), label="keqa-threshold=1.0", **settings | {"threshold": "1"}),
+            scored("keqa", (0, 0, 0, 0), label="keqa-top_k=5", **settings | {"top_k": 5}),
+            scored("keqa-full", (0, 1, 0, 0), label="keqa-full-top_k=5", **full | {"top_k": 5}),
+            scored("keqa-full", (0, 0, 0, 0), label="keqa-full-top_k=10", **full),
+            scored("keqa", (1, 1, 1, 1), label="keqa-dense", **settings | {"index": "DenseRetriever"}),
+            scored("keqa", (0, 0, 1, 0), label="keqa-b", **settings | {"model": "lm-b"}),
+            scored("keqa", (1, 1, 1, 1), label="keqa-mine", **settings | {"prompts": "other"}),
+            scored("rag", (1, 0, 0, 0), top_k=10, index="TantivyRetriever", model="lm-a"),
+            scored("rag", (1, 1, 0, 0), label="rag-dense", top_k=10, index="DenseRetriever", model="lm-a"),
+        ]
+    )
+
+
+def test_scores_over_alpha_and_top_k(swept):
+    (panel,) = scores_over_alpha(swept).panels
+    assert (panel.series[0].x, panel.series[0].y) == ((0.4, 0.8, 1.0), (0.25, 0.75, 0.5))
+    (panel,) = scores_over_top_k(swept).panels
+    assert [(series.name, series.x, series.y) for series in panel.series] == [
+        ("KEQA", (5.0, 10.0), (0.0, 0.75)),
+        ("Full", (5.0, 10.0), (0.25, 0.0)),
+    ]
+
+
+def test_other_retrievers_and_language_models(swept):
+    assert shown(by_retriever(swept)) == [
+        ["KEQA w BM25", ".750"],
+        ["RAG w BM25", ".250"],
+        ["KEQA w dense", "1.000"],
+        ["RAG w dense", ".500"],
+    ]
+    assert shown(by_language_model(swept)) == [["KEQA w lm-a", ".750"], ["KEQA w lm-b", ".250"]]
+
+
+def test_points_of_figures_are_no_rows_of_table_1(swept):
+    assert [entry.label for entry in main_rows(swept)] == ["rag", "keqa", "keqa-mine"]
+
+
+def test_a_single_value_makes_no_figure(scored):
+    entries = entries_of([scored("keqa", (1,), gate="votes", threshold="4/5", top_k=10, index="T", model="m")])
+    assert scores_over_alpha(entries) is None
+    assert scores_over_top_k(entries) is None
+    assert by_retriever(entries) is None
+    assert by_language_model(entries) is None
+    assert gates(entries, no_golds) is None
+    assert sweep(entries, "keqa", "threshold") == []
+
+
+def timed(line, seconds):
+    return line.model_copy(update={"seconds": seconds})
+
+
+def test_costs_of_a_question(run, line):
+    lines = [timed(line(0, 1.0, retrievals=0, calls=4), 2.0), timed(line(1, 1.0), 1.0), timed(line(2, 1.0), 6.0)]
+    grid = costs(entries_of([run("keqa", lines)]))
+    assert [column.name for column in grid.columns] == ["method", "R", "L", "token", "time", "p50", "p95", "total"]
+    # The 95th percentile lies .9 of the way from the second to the third.
+    assert shown(grid) == [["KEQA", ".67", "2.67", "100", "3.00", "2.00", "5.60", "9.0"]]
+    assert len(grid.notes) == 1
+
+
+def test_the_time_of_a_cache_is_no_time_of_a_method(run, line):
+    some = [timed(line(0, 1.0, calls=3, cached=1), 0.01), timed(line(1, 1.0), 4.0)]
+    grid = costs(entries_of([run("keqa", some), run("rag", [timed(line(0, 1.0, calls=0, cached=2), 0.01)])]))
+    assert shown(grid) == [
+        ["Always retrieve", "1.00", "2.00", "100", "", "", "", ".0"],
+        ["KEQA", "1.00", "3.00", "100", "4.00", "4.00", "4.00", "4.0"],
+    ]
+    assert grid.notes[1].startswith(
+        "The time is that of questions whose calls no cache answered: Always retrieve 0 of 1, KEQA 1 of 2."
+    )
+    assert "--no-cache" in grid.notes[1]
+
+
+def test_the_total_is_over_all_kinds_of_question(run, line):
+    lines = [timed(line(0, 1.0), 1.5), timed(line(1, 1.0, kind="bridge"), 2.0), timed(line(2, 0.0, failed=True), 4.0)]
+    grid = costs(entries_of([run("keqa", lines)]))
+    assert [column.full for column in grid.columns].count("total") == 1
+    assert shown(grid)[0][-1] == "7.5"
+    assert grid.rows[0].cells[-1].value == 7.5
+    assert "Total: the seconds of all questions together" in grid.notes[0]
+
+
+def test_calls_by_role(run, line):
+    one = line(0, 1.0, calls=4, cached=1)
+    judged = one.record.cost.model_copy(
+        update={"by_role": {**one.record.cost.by_role, "consistency": RoleCost(calls=1, cached=2, prompt_tokens=30)}}
+    )
+    one = one.model_copy(update={"record": one.record.model_copy(update={"cost": judged})})
+    grid = costs_by_role(entries_of([run("keqa", [one, line(1, 1.0, calls=2)])]))
+    assert [column.full for column in grid.columns][1:] == [
+        "LM calls task",
+        "LM calls consistency",
+        "LM calls utility",
+        "tokens read",
+        "tokens written",
+    ]
+    assert shown(grid) == [["KEQA", "3.50", "1.50", ".00", "105", "10"]]
+
+
+def stepped(line, **steps):
+    """The same line with the seconds of its steps, one LM call each."""
+    by_step = {name.replace("_", "."): StepCost(calls=1, samples=1, seconds=seconds) for name, seconds in steps.items()}
+    cost = line.record.cost.model_copy(update={"by_step": by_step, "retrieval_seconds": 0.5})
+    return line.model_copy(update={"record": line.record.model_copy(update={"cost": cost})})
+
+
+def test_seconds_by_step(run, line):
+    own = dict(examination_quiz=4.0, examination_same=2.0, decomposition_decompose=1.0, answering_answer=0.25)
+    lines = [stepped(line(0, 1.0), **own), stepped(line(1, 1.0), examination_quiz=2.0)]
+    # What a cache answered took no time worth telling, and counts as LM calls all the same.
+    cached = stepped(line(2, 1.0, calls=1, cached=1), examination_quiz=0.0)
+    before = run("keqa-no-ukp", [line(0, 1.0)])
+    baseline = run("rag", [stepped(line(0, 1.0), answer=1.0)])
+    grid = costs_by_step(entries_of([run("keqa", [*lines, cached]), before, baseline]))
+    assert [column.full for column in grid.columns][1:] == [
+        "seconds quiz answering",
+        "seconds assessment",
+        "seconds everything else",
+        "LM calls quiz answering",
+        "LM calls assessment",
+        "LM calls everything else",
+    ]
+    assert shown(grid) == [["KEQA", "3.00", "1.00", "1.12", "1.00", ".33", ".67"]]
+    assert "KEQA 2 of 3" in grid.notes[1]
+    assert costs_by_step(entries_of([before, baseline])) is None

@@ -1,0 +1,221 @@
+import csv
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import keqa.evaluation.reports
+from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.retrieval_effect import CHANGES, Effect, compared, correlation
+from keqa.evaluation.reports.tables.retrieval_effect import effect_figure, retrieval_effect
+from keqa.programs.records import Degradation, QuizRecord
+
+SETTINGS = {"top_k": 5, "index": "TantivyRetriever", "model": "lm-a"}
+
+
+def no_golds(entry):
+    return None
+
+
+def shown(grid):
+    return {row.cells[0].text: [cell.text for cell in row.cells[1:]] for row in grid.rows}
+
+
+def searched(text, answer, source="passages", **others):
+    """A quiz as the gate that always retrieves leaves it: without draws."""
+    settings = {"index": 1, "text": text, "resolved": text, "tries": 5, "complete": False, "known": False} | others
+    return QuizRecord(retrieved=True, answer=answer, source=source, **settings)
+
+
+@pytest.fixture
+def drawn(quiz):
+    """A quiz as the gate that never retrieves leaves it, its answers clustered by their words."""
+
+    def make(text, answers, **others):
+        heads = dict.fromkeys(answer for answer in answers if answer is not None)
+        clusters = [[place for place, one in enumerate(answers) if one == head] for head in heads]
+        return quiz(text, answers, clusters, threshold=None, **others)
+
+    return make
+
+
+@pytest.fixture
+def runs(run, line, drawn):
+    """Four questions, by accuracy and certainty of five draws: 1 and 1, 0 and 1, .4 and 0, .2 and .03."""
+    never = [
+        ["gold", "gold", "Gold", "the gold", "gold"],
+        ["lead"] * 5,
+        ["gold", "tin", "gold", "tin", None],
+        ["lead", "tin", "gold", "lead", "zinc"],
+    ]
+    always = [("lead", "passages"), ("gold", "passages"), ("gold", "largest_cluster"), ("lead", "passages")]
+    without = [line(n, 0.0, quizzes=[drawn(f"Question {n}?", answers)]) for n, answers in enumerate(never)]
+    having = [line(n, 0.0, quizzes=[searched(f"Question {n}?", *told)]) for n, told in enumerate(always)]
+    return [run("gate-always", having, gate="always retrieve", **SETTINGS), run("gate-never", without, **SETTINGS)]
+
+
+def test_quizzes_are_laid_beside_each_other(runs):
+    found = compared(entries_of(runs), no_golds)
+    assert (found.known, found.tries) == (4, (5,))
+    assert [(one.accuracy, one.change) for one in found.effects] == [
+        (1, "Harmful"),
+        (0, "Beneficial"),
+        (Fraction(2, 5), "Neutral"),
+        (Fraction(1, 5), "Neutral"),
+    ]
+    # Shares of 2, 2 and 1 of 5 (an abstention is alone), and of 2, 1, 1 and 1 of 5.
+    assert [one.certainty for one in found.effects] == pytest.approx([1, 1, 0.03977, 0.03904], abs=1e-5)
+    assert [(one.memory, one.retrieved) for one in found.effects] == [
+        (True, False),
+        (False, True),
+        (True, True),
+        (False, False),
+    ]
+    assert [one.kept for one in found.effects] == [True, True, False, True]
+
+
+def test_the_table_counts_by_interval_and_by_what_is_known(runs):
+    grid = retrieval_effect(entries_of(runs), no_golds)
+    assert shown(grid) == {
+        "accuracy [0, .2)": ["1", "1", "100.0 %", "0", "0.0 %", "0", "0.0 %", ".000", ".000", "1.000"],
+        "accuracy [.2, .4)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".200", ".000", ".000"],
+        "accuracy [.4, .6)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".400", "1.000", "1.000"],
+        "accuracy [.6, .8)": ["0", "0", "", "0", "", "0", "", "", "", ""],
+        "accuracy [.8, 1]": ["1", "0", "0.0 %", "0", "0.0 %", "1", "100.0 %", "1.000", "1.000", ".000"],
+        "certainty [0, .2)": ["2", "0", "0.0 %", "2", "100.0 %", "0", "0.0 %", ".300", ".500", ".500"],
+        "certainty [.2, .4)": ["0", "0", "", "0", "", "0", "", "", "", ""],
+        "certainty [.4, .6)": ["0", "0", "", "0", "", "0", "", "", "", ""],
+        "certainty [.6, .8)": ["0", "0", "", "0", "", "0", "", "", "", ""],
+        "certainty [.8, 1]": ["2", "1", "50.0 %", "0", "0.0 %", "1", "50.0 %", ".500", ".500", ".500"],
+        "known by accuracy": ["1", "0", "0.0 %", "0", "0.0 %", "1", "100.0 %", "1.000", "1.000", ".000"],
+        "unknown by accuracy": ["3", "1", "33.3 %", "2", "66.7 %", "0", "0.0 %", ".200", ".333", ".667"],
+        "known by certainty": ["2", "1", "50.0 %", "0", "0.0 %", "1", "50.0 %", ".500", ".500", ".500"],
+        "unknown by certainty": ["2", "0", "0.0 %", "2", "100.0 %", "0", "0.0 %", ".300", ".500", ".500"],
+        "all": ["4", "1", "25.0 %", "2", "50.0 %", "1", "25.0 %", ".400", ".500", ".500"],
+    }
+    # Of four pairs p is 1 - |r|.
+    assert grid.notes[1] == "Pearson's correlation of accuracy and certainty: .27 (p: .733)."
+    assert grid.notes[2].startswith("Counted: 4 of 4 quizzes whose gold answer is known, each text once, with 5 draws")
+    assert "4 of them are questions themselves" in grid.notes[2]
+    assert grid.notes[2].endswith("Answered from memory in both runs, as no passage was kept: 1.")
+
+
+def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
+    accuracy, certainty = effect_figure(entries_of(runs), no_golds).panels
+    assert [(series.name, series.x, series.y) for series in accuracy.series] == [
+        ("Beneficial", (0.1, 0.3, 0.5, 0.9), (1.0, 0.0, 0.0, 0.0)),
+        ("Neutral", (0.1, 0.3, 0.5, 0.9), (0.0, 1.0, 1.0, 0.0)),
+        ("Harmful", (0.1, 0.3, 0.5, 0.9), (0.0, 0.0, 0.0, 1.0)),
+    ]
+    assert [(series.x, series.y) for series in certainty.series] == [
+        ((0.1, 0.9), (0.0, 0.5)),
+        ((0.1, 0.9), (1.0, 0.0)),
+        ((0.1, 0.9), (0.0, 0.5)),
+    ]
+
+
+def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):
+    asked = [drawn("Who?", ["Ann"] * 5), drawn("Where is Ann?", ["Rome"] * 5), drawn("When?", ["1900"] * 5)]
+    told = line(0, 0.0, quizzes=asked).model_copy(update={"quiz_golds": {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}})
+    # With retrieval the second quiz asks after another person, and so is another quiz.
+    having = line(
+        0,
+        0.0,
+        quizzes=[searched("who? ", "Bob"), searched("Where is Bob?", "Rome"), searched("When?", "1900")],
+    )
+    found = compared(entries_of([run("gate-never", [told]), run("gate-always", [having])]), no_golds)
+    assert [(one.accuracy, one.change, one.whole) for one in found.effects] == [(0, "Beneficial", False)]
+    assert found.known == 2
+
+
+def test_what_says_nothing_of_retrieval_is_left_out(run, line, drawn):
+    never = [
+        drawn("Question 0?", ["gold"] * 4, complete=False),
+        *(drawn(f"Question {n}?", ["gold"] * 5) for n in range(1, 5)),
+    ]
+    always = [
+        searched("Question 0?", "lead"),
+        searched("Question 1?", None, "failed"),
+        searched("Question 2?", "lead").model_copy(update={"retrieved": False}),
+        searched("Question 3?", "gold", "largest_cluster"),
+        searched("Question 4?", "lead"),
+    ]
+    lines = [line(n, 0.0, quizzes=[one]) for n, one in enumerate(always)]
+    away = Degradation(stage="retrieve", cause="TimeoutError", message="", action="went on without passages")
+    record = lines[3].record.model_copy(update={"degradations": [away]})
+    lines[3] = lines[3].model_copy(update={"record": record})
+    without = run("gate-never", [line(n, 0.0, quizzes=[one]) for n, one in enumerate(never)])
+    found = compared(entries_of([without, run("gate-always", lines)]), no_golds)
+    assert [one.change for one in found.effects] == ["Harmful"]
+    assert found.known == 4
+    assert compared(entries_of([without, run("gate-always", lines[:4], ids=["q0"])]), no_golds) is None
+
+
+def test_choices_are_compared_as_choices(run, line, drawn):
+    def polar(number, text, quizzes):
+        return line(number, 0.0, kind="yes/no", answers=("yes",), quizzes=quizzes)
+
+    never = polar(0, "", [drawn("Question 0?", ["Yes.", "no", "Yes, it is.", "yes", "true"])])
+    always = polar(0, "", [searched("Question 0?", "No, never.")])
+    (effect,) = compared(entries_of([run("gate-never", [never]), run("gate-always", [always])]), no_golds).effects
+    assert (effect.accuracy, effect.change) == (Fraction(4, 5), "Harmful")
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        lambda always, never, run: [always],
+        lambda always, never, run: [never],
+        lambda always, never, run: [never, run("gate-always", always.lines, **SETTINGS | {"model": "lm-b"})],
+        lambda always, never, run: [never, run("gate-always", always.lines, **SETTINGS | {"index": "DenseRetriever"})],
+        lambda always, never, run: [never, run("gate-always", always.lines, prompts="others", **SETTINGS)],
+        lambda always, never, run: [never, run("rag", always.lines, **SETTINGS)],
+    ],
+)
+def test_runs_that_do_not_go_together_make_no_table(runs, run, missing):
+    entries = entries_of(missing(*runs, run))
+    assert retrieval_effect(entries, no_golds) is None
+    assert effect_figure(entries, no_golds) is None
+
+
+def test_of_several_runs_those_that_are_set_up_alike_are_compared(runs, run, line):
+    always, never = runs
+    wrong = [line(n, 0.0, quizzes=[searched(f"Question {n}?", "zinc")]) for n in range(4)]
+    other = run("gate-always", wrong, **SETTINGS | {"model": "lm-b"})
+    assert shown(retrieval_effect(entries_of([other, never, always]), no_golds))["all"][1] == "1"
+
+
+def test_the_table_and_the_figure_are_written_and_shown(runs, tmp_path):
+    paths = keqa.evaluation.reports.write(tmp_path, runs, plots=False)
+    own = [path.name for path in paths if path.name.startswith("retrieval-effect")]
+    assert own == [f"retrieval-effect{end}" for end in (".csv", ".md", ".tex", "-points.csv")]
+    rows = list(csv.DictReader((tmp_path / "retrieval-effect.csv").open()))
+    assert (rows[-1]["without retrieval"], rows[-1]["Harmful quizzes"], rows[-1]["right a draw"]) == ("all", "1", "0.4")
+    console = Console(width=200, record=True)
+    console.print(keqa.evaluation.reports.effect_table(runs))
+    assert "known by certainty" in console.export_text()
+    assert keqa.evaluation.reports.effect_table(runs[:1]) is None
+
+
+def effect(accuracy, certainty, memory=True, retrieved=True):
+    return Effect(Fraction(accuracy), certainty, memory, retrieved, True, True)
+
+
+def test_accuracy_and_certainty_go_together_or_not():
+    rising = [effect(0, 0.0), effect("1/2", 0.5), effect(1, 1.0)]
+    assert correlation(rising) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
+    assert correlation([effect(0, 1.0), effect("1/2", 0.5), effect(1, 0.0)])[0] == pytest.approx(-1.0)
+    # Deviations (-1/2, 0, 1/2) and (-1/2, 1/2, 0): .25 over .5.
+    assert correlation([effect(0, 0.0), effect("1/2", 1.0), effect(1, 0.5)])[0] == pytest.approx(0.5)
+    assert correlation([effect(0, 1.0), effect("1/2", 1.0), effect(1, 1.0)]) is None
+    assert correlation(rising[:2]) is None
+
+
+@given(st.booleans(), st.booleans())
+def test_what_changes_is_whether_the_answer_is_right(memory, retrieved):
+    change = effect(1, 1.0, memory, retrieved).change
+    assert change in CHANGES
+    assert (change == "Neutral") == (memory == retrieved)
+    assert (change == "Beneficial") == (retrieved and not memory)

@@ -1,0 +1,107 @@
+import pytest
+
+from keqa.errors import InputError
+from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.rows import groups_of
+from keqa.evaluation.reports.significance import chance
+from keqa.evaluation.reports.sweeps import main_rows
+from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever
+
+
+def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
+    other = line(0, 1.0).model_copy(update={"question": "Another question?"})
+    with pytest.raises(
+        InputError, match=r"keqa\.jsonl \(keqa\) and mine\.jsonl \(rag\) hold different questions"
+    ) as told:
+        entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
+    assert "'Question 0?' and 'Another question?'" in str(told.value)
+    assert "under the id 'q0' of mine" in str(told.value)
+
+
+def test_runs_before_and_after_a_gold_answer_was_edited_are_not_paired(run, line):
+    edited = line(1, 1.0, answers=("another",))
+    with pytest.raises(
+        InputError, match=r"rag\.jsonl \(rag\) hold different gold answers, \['gold'\] and \['another'\]"
+    ):
+        entries_of([run("keqa", [line(0, 1.0), line(1, 1.0)]), run("rag", [line(0, 1.0), edited])])
+
+
+def test_questions_of_two_splits_are_not_paired_though_their_ids_are_the_same(run, line):
+    first = [line(number, 1.0) for number in range(3)]
+    second = [one.model_copy(update={"question": "Another question?"}) for one in first]
+    entries = entries_of([run("rag", first, split="dev"), run("keqa", second, split="test")])
+    groups = groups_of(entries)
+    assert [(group.name, len(group.questions)) for group in groups] == [("mine dev", 3), ("mine test", 3)]
+    assert [len(entries[1].within(group)) for group in groups] == [0, 3]
+    assert chance(entries[0], entries[1], groups[0], "em") is None
+
+
+def test_one_label_on_two_splits_makes_one_row(run, line):
+    runs = [run("keqa", [line(0, 1.0)], split="dev"), run("keqa", [line(0, 0.0)], split="test")]
+    (entry,) = entries_of(runs)
+    assert [one.scores["em"] for one in entry.lines.values()] == [1.0, 0.0]
+    with pytest.raises(InputError, match="two runs 'keqa' on mine dev: give one"):
+        entries_of([*runs, runs[0]])
+
+
+def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
+    small = {"model": "keqa/small", "index": "TantivyRetriever"}
+    large = {"model": "keqa/tiny", "index": "TantivyRetriever"}
+    runs = [scored("keqa", right, **means) for right, means in [((1, 1), large), ((1, 0), small)]]
+    runs.insert(1, scored("rag", (0, 1), **large))
+    runs.append(scored("rag", (0, 0), **small))
+    entries = entries_of(runs)
+    assert [entry.title for entry in entries] == [
+        "Always retrieve",
+        "Always retrieve (keqa/small)",
+        "KEQA",
+        "KEQA (keqa/small)",
+    ]
+    # The first folder's are the rows of Table 1; both are in Table 4.
+    assert [entry.title for entry in main_rows(entries)] == ["Always retrieve", "KEQA"]
+    table = by_language_model(entries)
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+        ["KEQA w keqa/tiny", "1.000"],
+        ["RAG w keqa/tiny", ".500"],
+        ["KEQA w keqa/small", ".500"],
+        ["RAG w keqa/small", ".000"],
+    ]
+    assert by_retriever(entries) is None
+
+
+def test_runs_of_one_label_with_two_retrievers_are_two_rows(scored):
+    runs = [
+        scored("rag", (1, number), index=kind) for number, kind in enumerate(["TantivyRetriever", "DenseRetriever"])
+    ]
+    entries = entries_of([*runs, scored("rag", (0, 1), index="TantivyRetriever", split="other")])
+    assert [len(entry.lines) for entry in entries] == [4, 2]
+    assert [row.cells[0].text for row in by_retriever(entries).rows] == ["RAG w BM25", "RAG w dense"]
+
+
+def test_a_label_on_two_data_sets_is_one_row_though_their_engines_differ(run, line):
+    runs = [
+        run("rag", [line(0, 1.0)], dataset=name, index=kind)
+        for name, kind in [("nq", "ElasticsearchRetriever"), ("hotpotqa", "TantivyRetriever")]
+    ]
+    assert [len(entry.expected) for entry in entries_of(runs)] == [2]
+
+
+def test_a_row_that_only_says_what_is_usual_anyway_is_left_out(scored):
+    runs = [
+        scored("keqa", (1, 0), threshold="4/5", top_k=5),
+        scored("keqa", (1, 0), label="keqa-top_k=5", threshold="4/5", top_k=5),
+        scored("keqa", (1, 1), label="keqa-tries=9", threshold="4/5", top_k=5, tries=9),
+        scored("rag", (1, 1), label="rag-again", top_k=5),
+    ]
+    assert [entry.label for entry in main_rows(entries_of(runs))] == ["rag-again", "keqa", "keqa-tries=9"]
+
+
+def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
+    kinds = ["fast-changing; one-hop", "slow-changing; multi-hop", "fast-changing; multi-hop"]
+    entries = entries_of([run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds)])])
+    assert [(group.name, len(group.questions)) for group in groups_of(entries)] == [
+        ("fast-changing", 2),
+        ("slow-changing", 1),
+        ("one-hop", 1),
+        ("multi-hop", 2),
+    ]

@@ -1,0 +1,124 @@
+import pytest
+
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.records import Run, header_line, run_line
+from keqa.evaluation.reports.measures import measure
+from keqa.evaluation.reports.summary import Paid, brief_of, read_brief
+from keqa.evaluation.reports.write import figures, tables
+from keqa.programs.records import Degradation, PassageVerdict, StepCost
+
+
+@pytest.fixture
+def whole(run, line, quiz):
+    """A run of three questions with draws, passages and a failure."""
+    passage = PassageVerdict(
+        passage_id="p", title="", text="word " * 200, score=1.0, verdict="helpful", kept=True, why="it was kept"
+    )
+    draws = [
+        (["gold", "lead", "gold", "gold", None], [[0, 2, 3], [1]], False),
+        (["gold"] * 5, [[0, 1, 2, 3, 4]], True),
+    ]
+    lines = [
+        line(
+            number,
+            float(known),
+            quizzes=[
+                quiz(
+                    f"Question {number}?",
+                    answers,
+                    clusters,
+                    probabilities=[0.25] * 5,
+                    known=known,
+                    retrieved=not known,
+                    passages=[passage] * 10,
+                    evidence=["a sentence"],
+                )
+            ],
+        )
+        for number, (answers, clusters, known) in enumerate(draws)
+    ]
+    return run("keqa", [*lines, line(2, 0.0, failed=True, kind="bridge", unreadable=1)], gate="votes", threshold="4/5")
+
+
+@pytest.fixture
+def path(whole, tmp_path):
+    """Its file."""
+    found = tmp_path / "keqa.jsonl"
+    found.write_bytes(header_line(whole.header) + b"".join(map(run_line, whole.lines)))
+    return found
+
+
+def test_a_line_in_brief(whole):
+    brief = brief_of(whole.lines[0])
+    assert (brief.id, brief.question, brief.answers, brief.kind) == ("q0", "Question 0?", ("gold",), "one hop")
+    assert brief.scores == {"em": 0.0, "f1": 0.0, "contains": 0.0}
+    assert brief.paid == Paid(
+        retrievals=1, requests=2, calls=2, samples=2, asked=(2, 0, 0), tokens=(100, 0, 0), read=90, written=10
+    )
+    assert (brief.failed, brief.impaired, brief.unreadable, brief.searched, brief.asked) == (False, False, 0, 1, 1)
+    (quiz,) = brief.quizzes
+    assert (quiz.passages, quiz.evidence) == ([], [])
+    before = whole.lines[0].record.quizzes[0]
+    assert quiz == before.model_copy(update={"passages": [], "evidence": []})
+    failed = brief_of(whole.lines[2])
+    assert (failed.failed, failed.unreadable, failed.quizzes) == (True, 1, [])
+
+
+def test_a_question_that_could_not_be_asked_cost_nothing(line):
+    brief = brief_of(line(0, 0.0, failed=True).model_copy(update={"record": None}))
+    assert (brief.paid, brief.asked, brief.story) == (Paid(), 0, False)
+    assert measure("question retrieval ratio", [brief]) is None
+    assert measure("quiz retrieval ratio", [brief]) is None
+
+
+def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
+    one = line(0, 1.0)
+    assert (brief_of(one).paid.step_seconds, brief_of(one).paid.step_samples) == ((), ())
+    steps = {
+        "answering.answer": StepCost(samples=2, seconds=0.5),
+        "examination.quiz": StepCost(samples=5, seconds=1.0),
+        "picking.judge": StepCost(samples=3, seconds=0.25),
+    }
+    cost = one.record.cost.model_copy(update={"by_step": steps, "retrieval_seconds": 2.0})
+    paid = brief_of(one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})})).paid
+    assert (paid.step_seconds, paid.step_samples) == ((1.0, 0.0, 2.75), (5, 0, 5))
+
+
+def test_an_outage_is_still_told_in_brief(line):
+    away = Degradation(stage="retrieve", cause="RetrievalError", message="", action="")
+    one = line(0, 1.0)
+    one = one.model_copy(update={"record": one.record.model_copy(update={"degradations": [away]})})
+    assert brief_of(one).impaired
+
+
+def test_tables_and_figures_of_lines_in_brief_are_those_of_the_whole_ones(path):
+    run, brief = read_run(path), read_brief(path)
+    assert isinstance(run, Run)
+    assert brief.header == run.header
+    assert tables([brief]) == tables([run])
+    assert figures([brief]) == figures([run])
+    assert {grid.name for grid in tables([brief])} >= {"table1", "table2", "table5"}
+    assert [figure.name for figure in figures([brief])] == ["figure3"]
+
+
+def test_of_a_question_asked_twice_the_later_line_stands(whole, path):
+    later = whole.lines[2].model_copy(update={"error": None, "answer": "now"})
+    with path.open("ab") as stream:
+        stream.write(run_line(later))
+    assert [line.failed for line in read_brief(path).lines] == [False, False, False]
+
+
+def test_a_line_takes_a_small_part_of_its_file(path, whole, tmp_path):
+    import tracemalloc
+
+    many = tmp_path / "many.jsonl"
+    copies = [whole.lines[0].model_copy(update={"id": f"q{n}"}) for n in range(200)]
+    header = whole.header.model_copy(update={"ids": [line.id for line in copies]})
+    many.write_bytes(header_line(header) + b"".join(map(run_line, copies)))
+    read_brief(path)
+    tracemalloc.start()
+    kept = read_brief(many)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(kept.lines) == 200
+    assert size / 200 < 2048 < many.stat().st_size / 200

@@ -1,0 +1,206 @@
+import contextlib
+import re
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.errors import InputError
+from keqa.evaluation.reproduction.checking import Checked, check, find
+from keqa.evaluation.reproduction.expectations import Case, Expected, case_names, load_case, read_case
+
+GOOD = """\
+what: A method is measured
+command: keqa evaluate keqa --testbed --out {folder}
+figures:
+  - {name: F1, run: keqa, measure: f1, kind: bridge, expected: 0.5, tolerance: 0.1}
+  - name: questions
+    at: questions
+    expected: 60
+    tolerance: 0
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_case_is_read(file):
+    case = load_case(str(file(GOOD)))
+    assert case == Case(
+        name="mine",
+        what="A method is measured",
+        command="keqa evaluate keqa --testbed --out {folder}",
+        figures=[
+            Expected(name="F1", run="keqa", measure="f1", kind="bridge", expected=0.5, tolerance=0.1),
+            Expected(name="questions", at="questions", expected=60, tolerance=0),
+        ],
+    )
+
+
+def test_every_case_that_comes_with_this_version_can_be_read():
+    assert "demo" in case_names()
+    for name in case_names():
+        case = load_case(name)
+        assert case.name == name
+        assert all(figure.tolerance > 0 for figure in case.figures)
+
+
+def test_an_unknown_name_lists_those_there_are():
+    with pytest.raises(InputError, match=r"nothing called 'dmeo' to reproduce. There are .*demo"):
+        load_case("dmeo")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("what: A", "what: [A", 2, "expected ',' or ']'"),
+        ("expected: 60", "expected: many", 7, "figures.1.expected: Input should be a valid number"),
+        ("tolerance: 0\n", "tolerance: -1\n", 8, "figures.1.tolerance: Input should be greater than or equal to 0"),
+        ("tolerance: 0\n", "tolerance: .inf\n", 8, "finite"),
+        ("measure: f1", "measure: f2", 4, "there is no measure 'f2'"),
+        ("    at: questions\n", "", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("at: questions", "run: keqa", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("at: questions", "table: table1\n    row: KEQA", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("at: questions", "at: x\n    column: y", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
+        ("figures:", "first: [keqa compile, rm -r]\nfigures:", 3, "a command is 'keqa"),
+        ("at: questions", "at: x\n    kind: bridge", 5, "'kind' goes with 'run'"),
+        ("keqa evaluate", "rm -r", 2, "a command is 'keqa"),
+        ("keqa evaluate keqa", "keqa reproduce", 2, "a command is 'keqa"),
+        ("keqa evaluate", "keqa 'evaluate", 2, "No closing quotation"),
+        (" --out {folder}", "", 1, "need a command with {folder}"),
+        ("figures:", "command: keqa ask x\nfigures:", 3, "command is there twice"),
+        ("figures:", "colour: blue\nfigures:", 3, "colour: Extra inputs are not permitted"),
+        ("what: A method is measured\n", "", 1, "what: Field required"),
+    ],
+)
+def test_what_is_malformed_is_refused_with_file_and_line(file, old, new, line, message):
+    assert old in GOOD
+    path = file(GOOD.replace(old, new, 1))
+    with pytest.raises(InputError) as refused:
+        read_case(path)
+    assert str(refused.value).startswith(f"{path}, line {line}: ")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["", "- a list\n", "just text\n"])
+def test_a_file_that_is_no_case_is_refused(file, content):
+    with pytest.raises(InputError, match="line 1: what, command and figures are expected"):
+        read_case(file(content))
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.yaml cannot be read"):
+        load_case(str(tmp_path / "absent.yaml"))
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"binary\.yaml is not UTF-8"):
+        load_case(str(tmp_path / "binary.yaml"))
+
+
+PRINTED = {"rows": [{"method": "rag", "f1": 0.25}, {"method": "keqa", "f1": 0.5, "name": "x"}], "count": 3, "ok": True}
+
+
+@pytest.mark.parametrize(("place", "found"), [("rows/method=keqa/f1", 0.5), ("rows/0/f1", 0.25), ("count", 3.0)])
+def test_a_number_is_found_at_its_place(place, found):
+    assert find(PRINTED, place) == found
+
+
+@pytest.mark.parametrize("place", ["rows/method=react/f1", "rows/7/f1", "rows/f1", "counts", "count/x", "ok", "rows"])
+def test_a_place_without_a_number_is_told(place):
+    with pytest.raises(InputError, match="what the command printed"):
+        find(PRINTED, place)
+
+
+@given(st.text(max_size=20))
+def test_no_place_breaks_the_search(place):
+    with contextlib.suppress(InputError):
+        find(PRINTED, place)
+
+
+def test_a_figure_is_reproduced_within_its_tolerance_ends_included():
+    figure = Expected(name="F1", at="x", expected=0.3, tolerance=0.1)
+    verdicts = {value: Checked("c", figure, value).reproduced for value in (0.19, 0.2, 0.4, 0.41)}
+    assert verdicts == {0.19: False, 0.2: True, 0.4: True, 0.41: False}
+    assert not Checked("c", figure, None, "nothing came out").reproduced
+
+
+def test_a_number_is_found_by_several_names():
+    printed = {"scores": [{"task": "a, b", "n": 0, "right": 1}, {"task": "a, b", "n": 8, "right": 2}]}
+    assert find(printed, "scores/task=a, b&n=8/right") == 2
+    with pytest.raises(InputError, match="n=9"):
+        find(printed, "scores/task=a, b&n=9/right")
+
+
+TABLES = {
+    "table1.csv": "method,all F1,KEQA's lead in F1 mean,remarks\nKEQA,0.5,,x\nRAG,0.25,0.25,\nRAG,0.1,0.2,\n",
+    "figure4-points.csv": "panel,series,threshold α,value,of\none hop,KEQA,0.4,0.5,F1\none hop,KEQA,1.0,0.75,F1\n",
+}
+
+
+@pytest.fixture
+def cell(tmp_path, monkeypatch):
+    """Checks a figure of a table, without running the command."""
+    ran = []
+    (tmp_path / "report").mkdir()
+    for name, content in TABLES.items():
+        (tmp_path / "report" / name).write_text(content)
+
+    def run(command, **kwargs):
+        ran.append(command[3:])
+        return subprocess.CompletedProcess(command, 3 if "ask" in command else 0, b"")
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+    def found(table, row, column, first=()):
+        figure = Expected(name="f", table=table, row=row, column=column, expected=0.5, tolerance=0)
+        case = Case(name="c", what="w", command="keqa compare keqa -o {folder}", first=list(first), figures=[figure])
+        return check(case, tmp_path)[0], ran
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "value"),
+    [
+        ("table1", "KEQA", "all F1", 0.5),
+        ("table1", ["KEQA"], "all F1", 0.5),
+        ("figure4-points", ["one hop", "KEQA", 1], "value", 0.75),
+        ("figure4-points", ["one hop", "KEQA", "0.40"], "value", 0.5),
+    ],
+)
+def test_a_figure_of_a_table(cell, table, row, column, value):
+    assert cell(table, row, column)[0].measured == value
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "problem"),
+    [
+        ("table9", "KEQA", "all F1", r"table9\.csv cannot be read"),
+        ("table1", "ReAct", "all F1", "has 0 rows 'ReAct', not one"),
+        ("table1", "RAG", "all F1", "has 2 rows 'RAG', not one"),
+        ("table1", "KEQA", "all EM", "no column 'all EM'; it has method, all F1"),
+        ("table1", "KEQA", "KEQA's lead in F1 mean", "no number in the column"),
+    ],
+)
+def test_a_figure_that_no_table_has(cell, table, row, column, problem):
+    checked = cell(table, row, column)[0]
+    assert checked.measured is None
+    assert re.search(problem, checked.problem)
+
+
+def test_what_has_to_run_first_does(cell, tmp_path):
+    _, ran = cell("table1", "KEQA", "all F1", first=["keqa compile --testbed -o {folder}/program"])
+    assert ran == [["compile", "--testbed", "-o", f"{tmp_path}/program"], ["compare", "keqa", "-o", str(tmp_path)]]
+
+
+def test_nothing_is_measured_where_what_runs_first_fails(cell):
+    checked, ran = cell("table1", "KEQA", "all F1", first=["keqa ask why"])
+    assert (checked.measured, checked.problem) == (None, "keqa ask ended with exit code 3, not 0")
+    assert ran == [["ask", "why"]]

@@ -1,0 +1,499 @@
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from dspy.utils.exceptions import LMAuthError
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.evaluation.build import Parts, make
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.compare import compare, run_path
+from keqa.evaluation.configuration import UNTOLD, describe
+from keqa.evaluation.questions import Questions
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.reports.joining import entries_of
+from keqa.lms import Roles
+from keqa.programs.gates import MatchedRandomGate
+from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
+from keqa.programs.runtime.shared_samples import SharedDraws
+
+TOWNS = [
+    {
+        "id": f"t{n}",
+        "question": f"Who governs Town{n}?",
+        "answer": f"Mayor{n}",
+        "quizzes": [f"Who governs Town{n}?"],
+        "quiz_answers": [f"Mayor{n}"],
+    }
+    for n in range(10)
+]
+
+CIRCULAR = {"quizzes": '["Who governs the town of #2?", "Where does #1 live?"]'}
+
+
+def governs(name, inputs, config):
+    """Knows the mayors of two towns, guesses those of the others, and reads all from passages."""
+    town = next(char for char in str(inputs) if char.isdigit())
+    if name == "DecomposeQuestion":
+        return {"quizzes": f'["Who governs Town{town}?"]'}
+    if name == "AnswerQuiz":
+        return {"answer": f"Mayor{town}" if town in "01" else f"guess {config.extensions or id(config)}"}
+    if name == "JudgeConsistency":
+        return {"same": False}
+    if name == "JudgeUtility":
+        return {"helpful": True}
+    return {"answer": f"Mayor{town}"}
+
+
+@pytest.fixture
+def asking(scripted, retriever, tmp_path):
+    """Compares methods and returns their rows, with the engine behind them."""
+    lm, engine = scripted(governs, cache=True)
+    lm.model = "scripted/mayors"
+    parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
+
+    def run(*names, count=4, settings=None, **kwargs):
+        with CallCache(tmp_path / "calls.sqlite") as cache:
+            specs = [parse_spec(name) for name in names]
+            questions = Questions("towns", "dev", 0, TOWNS[:count])
+            given = replace(parts, settings=settings or {})
+            return list(compare(specs, questions, given, folder=tmp_path, cache=cache, **kwargs))
+
+    return run, engine
+
+
+def test_each_method_has_a_file_of_its_own(asking, tmp_path):
+    run, _ = asking
+    told = []
+    rows = run("closed-book", "rag:top_k=1", progress=lambda label, tally: told.append(label))
+    assert [row.path for row in rows] == [tmp_path / "closed-book.jsonl", tmp_path / "rag-top_k=1.jsonl"]
+    assert told == ["closed-book"] * 4 + ["rag-top_k=1"] * 4
+    header = read_run(rows[1].path).header
+    assert (header.method, header.label, header.dataset, header.split) == ("rag", "rag-top_k=1", "towns", "dev")
+    assert header.configuration["settings"]["top_k"] == 1
+    assert header.configuration["arguments"] == {"top_k": "1"}
+
+
+def test_rows_share_what_was_asked(asking):
+    run, engine = asking
+    first, second = run("keqa", "keqa-no-ukp")
+    assert first.tally.calls == first.tally.requests
+    # Quizzes and draws are the same; only what the picked passages change is asked anew, and here nothing.
+    assert second.tally.calls == 0 < second.tally.requests
+    before = len(engine.calls)
+    assert [row.tally.asked for row in run("keqa", "keqa-no-ukp", "closed-book")] == [0, 0, 4]
+    assert len(engine.calls) == before + 4
+
+
+def test_gates_read_the_same_draws(asking):
+    run, _ = asking
+    rows = run("gate-votes", "gate-certainty", "gate-never", "gate-oracle")
+    drawn = [
+        [[sample.text for sample in line.record.quizzes[0].samples] for line in read_run(row.path).lines]
+        for row in rows
+    ]
+    assert all(one == drawn[0] for one in drawn)
+    assert [len(samples) for samples in drawn[0]] == [5, 5, 5, 5]
+    known = {row.spec.label: [line.record.quizzes[0].known for line in read_run(row.path).lines] for row in rows}
+    assert known["gate-votes"] == known["gate-oracle"] == [True, True, False, False]
+    assert known["gate-never"] == [True] * 4
+
+
+def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):
+    run, engine = asking
+
+    def reworded(name, inputs, config):
+        if name == "DecomposeQuestion":
+            town = next(char for char in str(inputs) if char.isdigit())
+            asked = "Who is it that governs" if town in "02" else "What is the size of"
+            return {"quizzes": f'["{asked} Town{town}?"]'}
+        return governs(name, inputs, config)
+
+    engine.reply = reworded
+    (row,) = run("gate-oracle")
+    run_file = read_run(row.path)
+    # Of the mayors of Town0 and Town2 it has the gold answer, and the first is known; of sizes it has none.
+    assert [line.record.quizzes[0].known for line in run_file.lines] == [True, False, False, False]
+    assert [line.golds for line in run_file.lines] == [
+        {"Who is it that governs Town0?": ["Mayor0"]},
+        {},
+        {"Who is it that governs Town2?": ["Mayor2"]},
+        {},
+    ]
+    assert "golds" in run_file.header.configuration
+
+
+def test_other_gates_are_told_no_gold_answer(asking, tmp_path):
+    run, _ = asking
+    (row,) = run("gate-votes")
+    assert b'"golds"' not in row.path.read_bytes()
+
+
+def test_the_lines_of_any_gate_tell_the_gold_answers_of_its_quizzes(asking):
+    run, _ = asking
+    told = [[line.quiz_golds for line in read_run(row.path).lines] for row in run("gate-votes", "keqa", "rag", count=2)]
+    golds = [{"Who governs Town0?": ["Mayor0"]}, {"Who governs Town1?": ["Mayor1"]}]
+    assert told == [golds, golds, [None, None]]
+
+
+def two_hops():
+    """Knows four mayors of ten and two birthplaces; what it reads is not what it remembers, so that texts differ."""
+    guesses = itertools.count()
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"], "Where was #1 born?"])}
+        if name == "AnswerQuiz":
+            town, mayor = (re.search(rf"{kind}(\d)", inputs["quiz"]) for kind in ("Town", "Mayor"))
+            if town and town[1] in "0123":
+                return {"answer": f"Mayor{town[1]}"}
+            return {"answer": "Bree" if mayor and mayor[1] in "01" else f"guess {next(guesses)}"}
+        return {
+            "DecideRetrieval": {"retrieve": "born" in inputs.get("question", "")},
+            "JudgeConsistency": {"same": False},
+            "JudgeUtility": {"helpful": True},
+            "Summarize": {"explanation": "", "answer": "Bree"},
+        }.get(name, {"answer": f"read of {inputs.get('quiz', '')}"})
+
+    return reply
+
+
+def verdicts(path):
+    quizzes = (quiz for line in read_run(path).lines for quiz in line.record.quizzes)
+    return [(quiz.resolved, quiz.known) for quiz in quizzes]
+
+
+def test_random_gates_search_for_exactly_as_many_quizzes_as_the_runs_that_they_match(asking):
+    run, engine = asking
+    engine.reply = two_hops()
+    names = ("gate-votes", "gate-always", "gate-never", "gate-prompt", "gate-certainty:over=types")
+    matching = ("gate-random", *(f"gate-random:like={name.replace(':', '-')}" for name in names[1:]))
+    rows = {row.spec.label: verdicts(row.path) for row in run(*matching, *names, count=10)}
+    assert list(rows)[-5:] == [name.replace(":", "-") for name in matching]
+    assert {len(told) for told in rows.values()} == {20}
+    searched = [[known for _, known in told].count(False) for told in rows.values()]
+    assert searched[:5] == searched[5:]
+    assert (searched[0], searched[3]) == (14, 10)
+    # The texts of later quizzes hang on earlier verdicts, so that no number could be drawn for them beforehand.
+    assert {text for text, _ in rows["gate-random"]} != {text for text, _ in rows["gate-votes"]}
+    # Chance does not search for the same.
+    assert [known for _, known in rows["gate-random"]] != [known for _, known in rows["gate-votes"]]
+
+
+def test_a_random_gate_gives_the_same_verdicts_when_it_goes_on(asking, tmp_path):
+    run, engine = asking
+    engine.reply = two_hops()
+    run("gate-votes", "gate-random", count=10)
+    whole = (tmp_path / "gate-random.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "gate-random.jsonl").write_bytes(b"".join([whole[0], *whole[7:3:-1]]))
+    assert [row.tally.asked for row in run("gate-votes", "gate-random", count=10, in_flight=1)] == [0, 6]
+    again = verdicts(tmp_path / "gate-random.jsonl")
+    assert [known for _, known in again].count(False) == 14
+    assert [line.id for line in read_run(tmp_path / "gate-random.jsonl").lines] == [f"t{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("gate-random:like=rag2", "keqa"), "names no run to match; name one of keqa"),
+        (("gate-random:like=gate-random", "keqa"), "names no run to match; name one of keqa"),
+        (("gate-random:like=keqa",), "name one of the other methods of a comparison"),
+        (
+            ("gate-random:like=keqa", "keqa:top_k=1", "keqa:top_k=2"),
+            "several runs to match; name one of keqa-top_k=1, k",
+        ),
+        (("gate-random:like=keqa,threshold=0.4", "keqa"), "not both"),
+        (("gate-random:seed=x", "keqa"), "a whole number"),
+        (("gate-random:top_k=3", "keqa"), "has no top_k; it has like, seed, threshold"),
+    ],
+)
+def test_a_random_gate_that_could_not_be_made_later_is_refused_before_anything_is_asked(asking, names, told):
+    run, engine = asking
+    with pytest.raises(InputError, match=told):
+        run(*names)
+    assert engine.calls == []
+
+
+def test_a_random_gate_matches_a_run_by_its_label_before_its_method(asking):
+    run, engine = asking
+    engine.reply = two_hops()
+    names = ("gate-votes:threshold=1/5", "gate-votes", "gate-random:like=gate-votes,seed=7")
+    strict, usual, random = run(*names, count=10)
+    assert random.spec.label == "gate-random-like=gate-votes-seed=7"
+    searched = [[known for _, known in verdicts(row.path)].count(False) for row in (strict, usual, random)]
+    assert searched[0] < searched[1] == searched[2]
+
+
+def test_the_random_gate_matches_keqa(asking):
+    run, _ = asking
+    rows = run("gate-random", "keqa")
+    assert [row.spec.label for row in rows] == ["keqa", "gate-random"]
+    gate = read_run(rows[1].path).header.configuration["settings"]["gate"]
+    assert (gate["kind"], gate["threshold"]) == ("MatchedRandomGate", "1/2")
+    assert [known for _, known in verdicts(rows[1].path)].count(False) == 2
+
+
+def test_a_share_given_by_hand_is_a_plain_share(asking):
+    run, _ = asking
+    (_, row) = run("keqa", "gate-random:threshold=1/3")
+    gate = read_run(row.path).header.configuration["settings"]["gate"]
+    assert gate == {"kind": "RandomGate", "threshold": "1/3", "seed": 0, "needs_all_draws": False}
+
+
+def test_a_file_of_a_random_gate_that_was_matched_otherwise_is_begun_anew(asking, tmp_path):
+    run, _ = asking
+    run("keqa", "gate-random")
+    file = tmp_path / "gate-random.jsonl"
+    header, *lines = file.read_bytes().splitlines(keepends=True)
+    before = json.loads(header)
+    # As it was written where a coin was tossed for each quiz.
+    before["header"]["configuration"]["settings"]["gate"] |= {"kind": "RandomGate"}
+    del before["header"]["configuration"]["settings"]["gate"]["cut"]
+    before["header"]["fingerprint"] = "another"
+    file.write_bytes(json.dumps(before).encode() + b"\n" + b"".join(lines))
+    assert [row.tally.asked for row in run("keqa", "gate-random")] == [0, 4]
+
+
+def test_the_certainties_of_both_papers_share_draws_and_have_rows_of_their_own(asking):
+    run, engine = asking
+    uneven = itertools.cycle(["Ann", "Ann", "Ann", "ann", "Bea"])
+
+    def reply(name, inputs, config):
+        return {"answer": next(uneven)} if name == "AnswerQuiz" else governs(name, inputs, config)
+
+    engine.reply = reply
+    names = [
+        "gate-certainty",
+        "gate-certainty:form=by_types,over=types,threshold=9/10",
+        "gate-certainty:form=plain,over=types,threshold=9/10",
+        "gate-certainty:form=by_samples,over=types",
+    ]
+    rows = run(*names, count=1)
+    quizzes = [read_run(row.path).lines[0].record.quizzes[0] for row in rows]
+    assert engine.count["AnswerQuiz"] == 5
+    # Four of five are of one type: H = .5004, log 2 = .6931, log 5 = 1.6094.
+    assert [quiz.certainty for quiz in quizzes] == pytest.approx([0.2781, 0.2781, 0.4996, 0.6891], abs=1e-4)
+    assert [quiz.threshold_exact for quiz in quizzes] == ["4/5", "9/10", "9/10", "4/5"]
+    titles = [entry.title for entry in entries_of([read_run(row.path) for row in rows])]
+    assert titles[0] == "Certainty"
+    forms = ("form=by_types", "form=plain", "form=by_samples")
+    assert all(form in title and "over=types" in title for form, title in zip(forms, titles[1:], strict=True))
+
+
+def matched(path):
+    return read_run(path).header.configuration["settings"]["gate"]["threshold"]
+
+
+@pytest.mark.parametrize("name", ["keqa", "gate-votes"])
+def test_the_ratio_is_that_of_the_verdicts(asking, name):
+    run, engine = asking
+
+    def circular(name, inputs, config):
+        # Of the last town no quiz can be asked, so the question is searched for without a verdict.
+        if name == "DecomposeQuestion" and "Town3" in inputs["question"]:
+            return CIRCULAR
+        return governs(name, inputs, config)
+
+    engine.reply = circular
+    rows = run("gate-random", name)
+    assert [line.record.answer_source for line in read_run(rows[0].path).lines][3] == "fallback"
+    assert matched(rows[1].path) == "1/3"
+
+
+def test_a_random_gate_begins_anew_at_another_ratio(asking, tmp_path):
+    run, _ = asking
+    assert matched(run("gate-random", "keqa", count=3)[1].path) == "1/3"
+    rows = run("gate-random", "keqa")
+    assert matched(rows[1].path) == "1/2"
+    assert [row.tally.asked for row in rows] == [1, 4]
+    before = (tmp_path / "gate-random.jsonl").read_bytes()
+    assert [row.tally.asked for row in run("gate-random", "keqa")] == [0, 0]
+    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
+
+
+def test_a_random_gate_that_is_at_work_elsewhere_is_left_alone(asking, tmp_path):
+    run, _ = asking
+    run("gate-random", "keqa", count=3)
+    before = (tmp_path / "gate-random.jsonl").read_bytes()
+    with (tmp_path / "gate-random.jsonl").open("rb") as other:
+        fcntl = pytest.importorskip("fcntl")
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="in use by another run"):
+            run("gate-random", "keqa")
+    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
+
+
+def test_a_random_gate_of_other_settings_is_refused(asking, tmp_path):
+    run, _ = asking
+    run("gate-random", "keqa", count=3)
+    before = (tmp_path / "gate-random.jsonl").read_bytes()
+    with pytest.raises(InputError, match=r"begun with another configuration.*settings\.top_k was 10, now 5"):
+        run("gate-random", "gate-votes", settings={"top_k": 5})
+    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
+
+
+def test_a_ratio_of_no_verdict(asking):
+    run, engine = asking
+    engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
+    with pytest.raises(ConfigurationError, match=r"gate-random:threshold=0\.4"):
+        run("gate-random", "keqa")
+
+
+def improbable(name, inputs, config):
+    """As `governs`, and FLARE's sentences; this language model gives no token probabilities."""
+    return {"thought": "So the answer is Ann."} if "thoughts" in inputs else governs(name, inputs, config)
+
+
+def test_a_method_without_token_probabilities_is_left_out_and_the_others_go_on(asking, tmp_path):
+    run, engine = asking
+    engine.reply = improbable
+    told = []
+    rows = run("closed-book", "flare", "rag", left_out=lambda spec, error: told.append((spec.label, str(error))))
+    assert [(row.spec.label, row.tally.done) for row in rows] == [("closed-book", 4), ("rag", 4)]
+    assert [label for label, _ in told] == ["flare"]
+    assert told[0][1].startswith("scripted/mayors gives no token probabilities")
+    assert not (tmp_path / "flare.jsonl").exists()
+    with pytest.raises(ConfigurationError, match="no token probabilities"):
+        run("flare")
+    assert not (tmp_path / "flare.jsonl").exists()
+
+
+def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, tmp_path):
+    run, _ = asking
+    told = []
+    names = ("gate-votes", "gate-probability", "gate-random", "closed-book")
+    rows = run(*names, left_out=lambda spec, error: told.append(spec.label))
+    assert told == ["gate-probability"]
+    assert [row.spec.label for row in rows] == ["closed-book", "gate-votes", "gate-random"]
+    assert read_run(rows[1].path).header.configuration["settings"]["draws"]["probabilities"] is False
+    assert matched(rows[2].path) == "1/2"
+    assert not (tmp_path / "gate-probability.jsonl").exists()
+
+
+def test_the_gates_draw_with_probabilities_where_there_are_any(asking):
+    run, engine = asking
+    engine.probability = 0.9
+    rows = run("gate-votes", "gate-probability")
+    assert [row.spec.label for row in rows] == ["gate-probability", "gate-votes"]
+    assert [read_run(row.path).header.configuration["settings"]["draws"]["probabilities"] for row in rows] == [True] * 2
+
+
+def test_a_random_gate_with_no_ratio_is_left_out(asking):
+    run, engine = asking
+    engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
+    told = []
+    rows = run("gate-random", "keqa", left_out=lambda spec, error: told.append(str(error)))
+    assert [row.spec.label for row in rows] == ["keqa"]
+    assert "gate-random:threshold=0.4" in told[0]
+
+
+def test_any_other_error_ends_the_comparison(asking):
+    run, engine = asking
+
+    def refused(*asked):
+        raise LMAuthError("the key is wrong")
+
+    engine.reply = refused
+    with pytest.raises(ConfigurationError, match="the key is wrong"):
+        run("closed-book", "rag", left_out=lambda spec, error: None)
+
+
+def test_what_was_asked_of_a_method_stays_when_it_is_left_out(asking, tmp_path):
+    run, engine = asking
+    engine.reply, engine.probability = improbable, 0.9
+    run("flare", count=2)
+    engine.probability = None
+    assert run("flare", left_out=lambda spec, error: None) == []
+    assert len(read_run(tmp_path / "flare.jsonl").lines) == 2
+
+
+def test_two_rows_of_one_label(asking):
+    with pytest.raises(InputError, match="called the same"):
+        asking[0]("keqa", "keqa")
+
+
+def test_what_cannot_be_made_is_told_before_anything_is_asked(asking):
+    run, engine = asking
+    with pytest.raises(ConfigurationError, match="--program"):
+        run("closed-book", "cot-few-shot")
+    assert engine.calls == []
+
+
+@pytest.mark.parametrize("label", ["", ".hidden", "a/b", "..", "a\\b"])
+def test_a_label_that_can_name_no_file(tmp_path, label):
+    with pytest.raises(InputError, match="cannot name a file"):
+        run_path(tmp_path, label)
+
+
+def test_a_configuration_holds_no_key_and_no_address(retriever):
+    from keqa.lms import build_roles
+
+    roles = build_roles("openai/m", api_base="http://box.example:8000/v1", api_key="sk-of-mine-1234")
+    told = describe(make(parse_spec("keqa"), Parts(retriever("x"), roles)))
+    assert told["models"]["task"]["model"] == "openai/m"
+    assert "box.example" not in str(told)
+    assert "sk-of-mine" not in str(told)
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"cot-few-shot", "keqa-no-reference", "keqa-random-reference"}))
+def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
+    chance = MatchedRandomGate(Fraction(1, 2), 0.5)
+    parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={}, matched=chance)
+    program = make(parse_spec(name), parts)
+    arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
+    told = describe(program)["settings"]
+    assert arguments <= set(told)
+    assert UNTOLD not in told.values()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("rowen:rephrasings=3", "rephrasings", 3),
+        ("rowen:temperature=0.5", "temperature", 0.5),
+        ("rowen:seed=7", "seed", 7),
+        ("self-rag:relevance_weight=2", "relevance_weight", 2),
+        ("self-rag:support_weight=2", "support_weight", 2),
+        ("self-rag:usefulness_weight=2", "usefulness_weight", 2),
+    ],
+)
+def test_another_setting_is_another_configuration(retriever, text, name, value):
+    assert describe(make(parse_spec(text), Parts(retriever("x"), None)))["settings"][name] == value
+
+
+@pytest.mark.parametrize("other", [{"probabilities": True}, {"largest": 9}])
+def test_a_configuration_tells_other_shared_draws_apart(retriever, other):
+    parts = Parts(retriever("x"), None)
+    one, two = (
+        describe(make(parse_spec("gate-votes"), replace(parts, draws=SharedDraws(**given)))) for given in ({}, other)
+    )
+    assert one["settings"]["draws"] == {"probabilities": False, "largest": 0}
+    assert two["settings"]["draws"] == {"probabilities": False, "largest": 0, **other}
+
+
+def test_a_configuration_tells_other_prompts_and_demonstrations_apart(retriever):
+    parts = Parts(retriever("x"), None)
+    plain, shown = (make(parse_spec("rag"), parts) for _ in range(2))
+    assert describe(plain) == describe(shown)
+    shown.answer.demos = [{"question": "Who?", "answer": "Ann"}]
+    assert describe(plain)["prompts"] != describe(shown)["prompts"]
+
+
+def test_questions_may_set_a_method_up_and_the_header_tells(retriever, scripted, tmp_path):
+    lm, _ = scripted(
+        lambda name, inputs, config: {"thought": "So the answer is Ann.", "reasoning": "", "answer": "Ann"}
+    )
+    lm.model = "scripted/mayors"
+    parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
+    questions = Questions("towns", "dev", 0, TOWNS[:1], settings={"ircot": {"max_passages": 8}})
+    specs = [parse_spec(name) for name in ("ircot", "ircot:max_passages=2", "closed-book")]
+    with CallCache(None) as cache:
+        rows = list(compare(specs, questions, parts, folder=tmp_path, cache=cache))
+    told = [read_run(row.path).header.configuration for row in rows]
+    assert [one["settings"].get("max_passages") for one in told] == [8, 2, None]
+    assert [one["arguments"] for one in told] == [{"max_passages": "8"}, {"max_passages": "2"}, {}]

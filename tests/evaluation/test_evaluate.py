@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import json
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.clients import base_lm
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError, StoppedError
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.questions import of_name
+from keqa.evaluation.reading import read_run
+from keqa.programs.baselines import AlwaysRetrieve
+
+
+def without_seconds(value):
+    if isinstance(value, dict):
+        return {name: without_seconds(inner) for name, inner in value.items() if "seconds" not in name}
+    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_a_run_from_its_questions_to_its_file(run, tmp_path):
+    told = []
+    tally, engine = run(5, dataset="towns", split="dev", seed=3, progress=lambda now: told.append(now.done))
+    assert (tally.questions, tally.done, tally.asked, tally.failed) == (5, 5, 5, 0)
+    assert (tally.mean("em"), tally.mean("accuracy")) == (0.8, None)
+    assert (tally.requests, tally.calls, tally.tokens, tally.retrievals) == (5, 5, 65, 0)
+    assert told == [1, 2, 3, 4, 5]
+    assert len(engine.calls) == 5
+    found = read_run(tmp_path / "run.jsonl")
+    assert found.header.model_dump(include={"method", "label", "dataset", "split", "seed", "ids"}) == {
+        "method": "closed book",
+        "label": "run",
+        "dataset": "towns",
+        "split": "dev",
+        "seed": 3,
+        "ids": ["t0", "t1", "t2", "t3", "t4"],
+    }
+    assert [line.id for line in found.lines] == found.header.ids
+    assert found.lines[0].scores == {"em": 1.0, "f1": 1.0, "contains": 1.0}
+    assert (found.lines[3].answer, found.lines[3].scores) == ("somebody", {"em": 0.0, "f1": 0.0, "contains": 0.0})
+    assert found.lines[0].record.cost.lm_requests == 1
+
+
+def test_a_second_run_asks_nothing(run, tmp_path):
+    first, _ = run(5)
+    before = (tmp_path / "run.jsonl").read_bytes()
+    second, engine = run(5)
+    assert engine.calls == []
+    assert (second.asked, second.done, second.mean("em"), second.tokens) == (0, 5, first.mean("em"), first.tokens)
+    assert (tmp_path / "run.jsonl").read_bytes() == before
+
+
+def test_more_questions_ask_only_what_is_new(run, tmp_path):
+    run(3)
+    tally, engine = run(5)
+    assert (tally.asked, tally.done, len(engine.calls)) == (2, 5, 2)
+    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1", "t2", "t3", "t4"]
+
+
+def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_path):
+    def broken(name, inputs, config):
+        if "Town2" in inputs["question"]:
+            raise lm15.RateLimitError("slow down, see https://box.example/limits")
+        if "Town4" in inputs["question"]:
+            return "no format at all"
+        return {"answer": "x"}
+
+    tally, _ = run(5, broken)
+    assert (tally.failed, dict(tally.causes)) == (2, {"LMRateLimitError": 1, "AdapterParseError": 1})
+    failed = read_run(tmp_path / "run.jsonl").failed
+    assert [(line.id, line.answer, line.error.stage, line.error.cause) for line in failed] == [
+        ("t2", None, "answer", "LMRateLimitError"),
+        ("t4", None, "answer", "AdapterParseError"),
+    ]
+    assert failed[0].scores == {"em": 0.0, "f1": 0.0, "contains": 0.0}
+    assert failed[0].record.failure == failed[0].error
+    assert "box.example" not in (tmp_path / "run.jsonl").read_text()
+
+    _, engine = run(5)
+    assert engine.calls == []
+    tally, engine = run(5, retry_failed=True)
+    assert sorted(inputs["question"] for inputs in engine.asked("AnswerQuestion")) == [
+        "Who governs Town2?",
+        "Who governs Town4?",
+    ]
+    assert (tally.asked, tally.done, tally.failed) == (2, 5, 0)
+    lines = read_run(tmp_path / "run.jsonl").lines
+    assert [line.answer for line in lines] == ["x", "x", "Mayor2", "x", "Mayor4"]
+
+
+def test_an_outage_of_the_retriever_is_told_and_its_questions_can_be_asked_again(scripted, retriever, tmp_path):
+    def read(name, inputs, config):
+        return {"answer": "Ann" if "Ann" in str(inputs.get("passages")) else "a guess"}
+
+    lm, _ = scripted(read, cache=True)
+    lm.model = "scripted/mayors"
+    found = retriever("Ann governs Town0 and Town1.")
+    search, away = found.search, {"Who governs Town1?"}
+
+    def sometimes(query, k=10):
+        if query in away:
+            raise RetrievalError("the server is away")
+        return search(query, k)
+
+    found.search = sometimes
+    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "Ann"} for n in range(2)]
+    program = AlwaysRetrieve(found)
+    program.set_lm(lm)
+    out = tmp_path / "run.jsonl"
+    tally = evaluate(program, towns, out=out)
+    # What was not found because nobody searched is no reason to answer from memory.
+    assert (tally.failed, dict(tally.causes), tally.mean("em")) == (1, {"RetrievalError": 1}, 0.5)
+    assert (tally.untouched, tally.untouched_mean("em")) == (1, 1.0)
+    tally = evaluate(program, towns, out=out)
+    assert (tally.asked, tally.failed) == (0, 1)
+    away.clear()
+    tally = evaluate(program, towns, out=out, retry_failed=True)
+    assert (tally.asked, tally.failed, tally.mean("em")) == (1, 0, 1.0)
+    assert evaluate(program, towns, out=out, retry_failed=True).asked == 0
+
+
+def test_other_choices_are_another_question(closed_book, tmp_path):
+    asked = {"id": "a", "question": "Which?", "answer": "A", "answer_type": "choice", "choices": ["red", "blue"]}
+    program, engine = closed_book(lambda name, inputs, config: {"answer": "red"})
+    evaluate(program, [asked], out=tmp_path / "run.jsonl")
+    assert evaluate(program, [asked], out=tmp_path / "run.jsonl").asked == 0
+    with pytest.raises(InputError, match="its choices"):
+        evaluate(program, [{**asked, "choices": ["red", "green"]}], out=tmp_path / "run.jsonl")
+    assert len(engine.calls) == 1
+
+
+def test_a_fault_in_a_method_ends_the_run_and_names_its_question(closed_book, tmp_path):
+    program, _ = closed_book()
+    forward = program.forward
+
+    def faulty(question, **kwargs):
+        if "Town1" in question:
+            raise ZeroDivisionError("division by zero")
+        return forward(question, **kwargs)
+
+    program.forward = faulty
+    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
+    with pytest.raises(ZeroDivisionError, match="question '1'"):
+        evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=1)
+    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["0"]
+
+
+def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, tmp_path):
+    def locked(name, inputs, config):
+        if "Town3" in inputs["question"]:
+            raise lm15.AuthError("no such key")
+        return {"answer": "x"}
+
+    with pytest.raises(ConfigurationError, match="no such key"):
+        run(6, locked, in_flight=1)
+    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1", "t2"]
+    tally, engine = run(6, in_flight=1)
+    assert (tally.done, len(engine.calls)) == (6, 3)
+
+
+def test_an_interrupt_waits_for_what_is_in_work(run, tmp_path):
+    def interrupted(tally):
+        if tally.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(6, in_flight=2, progress=interrupted)
+    kept = len(read_run(tmp_path / "run.jsonl").lines)
+    assert kept >= 2
+    tally, engine = run(6)
+    assert (tally.done, len(engine.calls)) == (6, 6 - kept)
+
+
+def test_the_order_of_lines_does_not_depend_on_how_many_are_in_work(run, tmp_path):
+    run(30, in_flight=1, label="one")
+    run(30, in_flight=16, label="many")
+
+    def content(label):
+        _, *lines = (tmp_path / f"{label}.jsonl").read_text().splitlines()
+        return [without_seconds(json.loads(line)) for line in lines]
+
+    assert content("one") == content("many")
+
+
+def test_no_more_questions_are_in_work_than_allowed(closed_book, tmp_path):
+    program, engine = closed_book(latency=0.01)
+    towns = ({"id": str(n), "question": f"Who governs Town{n}?", "answer": "x"} for n in range(12))
+    evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=3)
+    assert 1 < engine.peak <= 3
+
+
+def test_another_configuration_is_refused_before_anything_is_asked(closed_book, tmp_path):
+    run = {"out": tmp_path / "run.jsonl"}
+    towns = [{"id": "t", "question": "Who governs Town1?", "answer": "x"}]
+    evaluate(closed_book()[0], towns, **run)
+    program, engine = closed_book(temperature=0.5)
+    with pytest.raises(InputError, match=r"models\.task\.temperature was 0\.0, now 0\.5"):
+        evaluate(program, towns, **run)
+    assert engine.calls == []
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ([], "there is no question to ask"),
+        ([{"question": "Who?"}], "example 1: there is no answer"),
+        ([{"id": "a", "question": "Who?", "answer": "x"}, {"id": "a", "question": "Why?", "answer": "y"}], "example 2"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_told_first(closed_book, tmp_path, examples, message):
+    program, engine = closed_book()
+    with pytest.raises(InputError, match=message):
+        evaluate(program, examples, out=tmp_path / "run.jsonl")
+    assert engine.calls == []
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_examples_are_read_as_a_stream(closed_book, tmp_path):
+    (tmp_path / "towns.jsonl").write_text(
+        "".join(json.dumps({"question": f"Who governs Town{n}?", "answer": f"Mayor{n}"}) + "\n" for n in range(50))
+    )
+    examples = of_name(str(tmp_path / "towns.jsonl")).examples
+    program, engine = closed_book()
+    ahead = []
+
+    class Watched:
+        """Tells how many examples were handed out beyond those that were asked."""
+
+        def __iter__(self):
+            for count, example in enumerate(examples, start=1):
+                ahead.append(count - len(engine.calls))
+                yield example
+
+    assert evaluate(program, Watched(), out=tmp_path / "run.jsonl", in_flight=2).done == 50
+    # Gone through once for the ids, before anything is asked, and once to ask.
+    assert len(ahead) == 100
+    assert max(ahead[50:]) <= 2
+
+
+def test_the_calls_are_not_remembered(run):
+    base_lm.GLOBAL_HISTORY.clear()
+    before = len(dspy.settings.trace or [])
+    run(200)
+    assert len(base_lm.GLOBAL_HISTORY) <= 64
+    assert len(dspy.settings.trace or []) == before
+
+
+def test_shapes_and_kinds_go_into_the_lines(closed_book, tmp_path):
+    from keqa.testbed.testbed import TestbedQuestion
+
+    question = TestbedQuestion("test-0", "Who governs Town1?", ("x",), "short", "one hop", (), (), ())
+    evaluate(closed_book()[0], [question], out=tmp_path / "run.jsonl")
+    assert [line.kind for line in read_run(tmp_path / "run.jsonl").lines] == ["one hop"]
+
+
+def test_yes_no_questions_have_an_accuracy(closed_book, tmp_path):
+    program, _ = closed_book(lambda name, inputs, config: {"answer": "Yes."})
+    asked = [{"id": "a", "question": "Is it?", "answer": "yes", "answer_type": "yes/no"}]
+    evaluate(program, asked, out=tmp_path / "run.jsonl")
+    assert read_run(tmp_path / "run.jsonl").lines[0].scores == {"em": 1.0, "f1": 1.0, "contains": 1.0, "accuracy": 1.0}
+
+
+def away(name, inputs, config):
+    """Answers for the first three towns; then the server is gone."""
+    if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) >= 3:
+        raise lm15.TransportError("connection refused")
+    return {"answer": "x"}
+
+
+def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
+    with pytest.raises(StoppedError, match=r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"):
+        run(40, away, in_flight=1, stop_after_outages=5)
+    assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
+    tally, engine = run(40, retry_failed=True)
+    assert (tally.done, tally.failed, len(engine.calls)) == (40, 0, 37)
+
+
+def test_what_is_in_work_when_it_stops_is_kept(run, tmp_path):
+    with pytest.raises(StoppedError):
+        run(40, away, in_flight=8, stop_after_outages=5)
+    lines = read_run(tmp_path / "run.jsonl").lines
+    assert 8 <= len(lines) < 40
+    assert len({line.id for line in lines}) == len(lines)
+
+
+def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
+    def every_other(name, inputs, config):
+        if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) % 2:
+            raise lm15.TransportError("connection refused")
+        return {"answer": "x"}
+
+    tally, _ = run(20, every_other, in_flight=1, stop_after_outages=2)
+    assert (tally.done, tally.failed) == (20, 10)
+    tally, _ = run(20, lambda *_: "no format at all", label="other", in_flight=1, stop_after_outages=2)
+    assert (tally.done, tally.failed) == (20, 20)
+
+
+def test_with_0_a_run_never_stops(run):
+    tally, _ = run(20, away, in_flight=1, stop_after_outages=0)
+    assert (tally.done, tally.failed) == (20, 17)
+    with pytest.raises(InputError, match="stop_after_outages must be at least 0, not -1"):
+        run(20, stop_after_outages=-1)
+
+
+def test_what_comes_before_the_first_question_is_called_once_and_only_where_there_is_one(run):
+    called = []
+    run(5, before_first=lambda: called.append(1))
+    run(5, before_first=lambda: called.append(2))
+    assert called == [1]

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from keqa.data.example import as_example
+from keqa.evaluation.gold_quizzes import golds_of, golds_within, telling
+from keqa.evaluation.questions import of_testbed
+from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
+
+CHAIN = {
+    "id": "c",
+    "question": "To whom is the mayor of Oslo married?",
+    "answer": ["Ann Lee", "A. Lee"],
+    "quizzes": ["Who governs Oslo?", "To whom is #1 married?"],
+    "quiz_answers": ["Bob", "Ann Lee"],
+}
+
+
+def test_the_gold_answers_of_quizzes_are_those_of_their_resolved_text():
+    golds = golds_of([CHAIN])
+    assert golds("Who governs Oslo?") == ("Bob",)
+    assert golds("  to whom is BOB married? ") == ("Ann Lee",)
+    assert golds("To whom is the mayor of Oslo married?") == ("Ann Lee", "A. Lee")
+
+
+def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
+    golds = golds_of([CHAIN])
+    assert golds("To whom is #1 married?") == ("",)
+    assert golds("To whom is Carl married?") == ("",)
+
+
+def test_a_decomposition_without_answers_tells_the_question_alone():
+    golds = golds_of([{key: value for key, value in CHAIN.items() if key != "quiz_answers"}])
+    assert golds("Who governs Oslo?") == ("",)
+    assert golds(CHAIN["question"]) == ("Ann Lee", "A. Lee")
+
+
+def test_the_testbed_tells_the_answers_of_all_its_quizzes():
+    found = of_testbed("test", 8)
+    assert (found.dataset, found.split, found.seed) == ("testbed", "test", 0)
+    golds = golds_of(found.examples)
+    shapes = [question.shape for question in found.examples]
+    assert shapes == ["one hop", "bridge", "comparison", "yes/no"] * 2
+    for question in found.examples:
+        first = question.quizzes[0]
+        assert "#" not in first
+        assert golds(first) == (question.quiz_answers[0],)
+
+
+def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
+    golds = golds_of([CHAIN, {"id": "d", "question": "Who governs Rome?", "answer": "Cai"}])
+    with telling(as_example(CHAIN)) as told:
+        assert golds("Who is it that governs Oslo?") == ("Bob",)
+        assert golds("To whom is the man called Bob married?") == ("Ann Lee",)
+        assert golds("who governs rome?") == ("Cai",)
+        # Another question's quiz in other words may ask something else.
+        assert golds("Who is it that governs Rome?") == ("",)
+    assert told.answers == {
+        "Who is it that governs Oslo?": ["Bob"],
+        "To whom is the man called Bob married?": ["Ann Lee"],
+        "who governs rome?": ["Cai"],
+    }
+    # Out of the question its quizzes are known by their own words alone.
+    assert golds("Who is it that governs Oslo?") == ("",)
+
+
+def test_what_is_told_of_nothing_is_not_the_same_as_not_being_asked():
+    golds = golds_of([CHAIN])
+    with telling(as_example(CHAIN)) as told:
+        assert told.answers is None
+        golds("Who governs Rome?")
+        assert told.answers == {}
+
+
+def asked(*texts, drawn=True):
+    """A record with these quizzes."""
+    samples = [SampleRecord(text="Bob", abstained=False)] if drawn else []
+    quizzes = [
+        QuizRecord(index=number, text=str(text), resolved=text, tries=1, threshold=0.8, samples=samples)
+        for number, text in enumerate(texts, start=1)
+    ]
+    return QuestionRecord(question=CHAIN["question"], quizzes=quizzes)
+
+
+def test_a_record_has_the_gold_answers_of_the_quizzes_that_were_examined():
+    record = asked(
+        "Who is it that governs Oslo?", "To whom is Bob married?", "How big is Oslo?", None, CHAIN["question"]
+    )
+    assert golds_within(as_example(CHAIN), record) == {
+        "Who is it that governs Oslo?": ["Bob"],
+        "To whom is Bob married?": ["Ann Lee"],
+        CHAIN["question"]: ["Ann Lee", "A. Lee"],
+    }
+    assert golds_within(as_example(CHAIN), asked("Who governs Oslo?", drawn=False)) is None
+    assert golds_within(as_example(CHAIN), None) is None
+
+
+def test_data_without_a_gold_decomposition_tell_nothing_of_quizzes():
+    bare = as_example({key: CHAIN[key] for key in ("id", "question", "answer")})
+    assert golds_within(bare, asked(CHAIN["question"])) is None

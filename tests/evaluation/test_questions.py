@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.data.own import read_examples
+from keqa.errors import InputError
+from keqa.evaluation.questions import of_name, of_testbed
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Writes a file of questions, of which a text is written as it is."""
+
+    def write(*rows, name="mine.jsonl"):
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+        return str(tmp_path / name)
+
+    return write
+
+
+def towns(count):
+    return [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(count)]
+
+
+def ids(questions):
+    return [example.id for example in questions.examples]
+
+
+@pytest.mark.parametrize(("split", "limit"), [("half", None), ("test", 0), ("test", 10_000)])
+def test_questions_that_the_testbed_has_not(split, limit):
+    with pytest.raises(InputError, match="the testbed"):
+        of_testbed(split, limit)
+
+
+def test_ircot_collects_what_the_shipped_lm_can_read_on_the_testbed_only(mine):
+    assert of_testbed().settings == {"ircot": {"max_passages": 8}}
+    assert of_name(mine(*towns(1))).settings == {}
+
+
+def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mine):
+    line = {"id": "z", "primary_category": "影视", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
+    found = of_name(f"Chinese-SimpleQA:{mine(line)}")
+    assert found.settings == of_name("chinese-simpleqa", tmp_path / "mine.jsonl").settings
+    assert found.settings == {"rowen": {"language": "English"}}
+    assert of_name(f"nq:{mine({'question': 'who?', 'answer': ['Ann']})}").settings == {}
+
+
+def test_what_a_benchmark_leaves_out_is_counted(tmp_path):
+    rows = [
+        {
+            "id": f"{n}",
+            "question": f"Who is {n}?",
+            "answers": [{"text": "Ann", "answer_start": 0}],
+            "is_impossible": n > 0,
+        }
+        for n in range(3)
+    ]
+    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann", "qas": rows}]}]}))
+    found = of_name(f"squad:{tmp_path / 'dev.json'}")
+    assert (ids(found), found.left_out) == (["0"], {"unanswerable": 2})
+
+
+def test_lines_can_be_gone_through_again_and_what_cannot_be_used_is_told(mine):
+    found = of_name(mine(towns(3)[0], "not JSON", [1], {"question": "Who?"}, *towns(3)[1:]))
+    assert ids(found) == ids(found) == ["t0", "t1", "t2"]
+    assert (found.dataset, found.split, found.seed) == ("mine.jsonl", "", 0)
+    places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
+    assert places == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize("options", [{"sample": 2, "seed": 1}, {"limit": 1}])
+def test_what_cannot_be_used_is_told_of_a_part_of_the_lines_too(mine, options):
+    found = of_name(mine(*towns(2), "not JSON", {"question": "Who?"}, towns(3)[2]), **options)
+    places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
+    assert places == ["line 3", "line 4"]
+
+
+def test_a_question_and_an_id_count_once(mine):
+    again = {"id": "other", "question": "who governs TOWN0?", "answer": "x"}
+    taken = {"id": "t0", "question": "Who governs Rome?", "answer": "x"}
+    # The same question with other choices is another one.
+    choice = {"id": "c1", "question": "Who?", "answer": "A", "answer_type": "choice", "choices": ["a", "b"]}
+    found = of_name(mine(*towns(2), again, taken, choice, {**choice, "id": "c2", "choices": ["a", "c"]}))
+    assert ids(found) == ["t0", "t1", "c1", "c2"]
+    assert [told.rpartition(": ")[2] for told in found.problems] == [
+        "the question of line 1 again",
+        "its id 't0' is that of line 1",
+    ]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                '{"question": "Who?", "answer": "x"}',
+                '{"question": "WHO?", "answer": "y"}',
+                '{"id": "a", "question": "Why?", "answer": "x"}',
+                '{"id": "a", "question": "When?", "answer": "x"}',
+                '{"id": "b", "question": "Is it?", "answer": true}',
+                '{"question": "", "answer": "x"}',
+                "{",
+                "",
+            ]
+        ),
+        min_size=1,
+    )
+)
+def test_one_line_in_memory_is_as_good_as_all(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("own") / "mine.jsonl"
+    path.write_text("\n".join(rows))
+    try:
+        whole = read_examples(path)
+    except InputError:
+        with pytest.raises(InputError):
+            of_name(str(path))
+        return
+    found = of_name(str(path))
+    assert list(found.examples) == whole.examples
+    assert found.problems == [str(problem) for problem in whole.problems]
+
+
+def test_a_file_without_a_question(mine):
+    with pytest.raises(InputError, match=r"holds no question that can be used\n.*line 1: malformed JSON"):
+        of_name(mine("not JSON"))
+
+
+def test_a_sample_is_drawn_by_its_seed_whatever_the_order(mine):
+    rows = towns(50)
+    one, turned = (of_name(mine(*some), sample=10, seed=1) for some in (rows, rows[::-1]))
+    assert ids(one) == ids(turned)
+    assert one.seed == 1
+    assert len(set(ids(one))) == 10
+    assert set(ids(one)) != set(ids(of_name(mine(*rows), sample=10, seed=2)))
+    # A larger sample begins with the smaller one, so that a run can be gone on with.
+    assert ids(of_name(mine(*rows), sample=20, seed=1))[:10] == ids(one)
+    assert ids(of_name(mine(*rows), sample=10, seed=1, limit=3)) == ids(one)[:3]
+
+
+def test_the_seed_matters_to_a_sample_only(mine):
+    assert of_name(mine(*towns(3)), seed=7).seed == 0
+
+
+def test_the_first_so_many(mine):
+    found = of_name(mine(*towns(5)), limit=2)
+    assert ids(found) == ids(found) == ["t0", "t1"]
+
+
+def test_a_csv_of_ones_own(mine):
+    found = of_name(mine("id,question,answer", "a,Who?,Ann", "b,Who?,Bob", "c,Why?,So", name="mine.csv"), limit=5)
+    assert (found.dataset, ids(found)) == ("mine.csv", ["a", "c"])
+    assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_benchmark_of_a_file_or_folder_is_called_by_its_name(mine, tmp_path, folder):
+    rows = [{"question": f"who governs town {n}", "answer": [f"Mayor{n}"]} for n in range(3)]
+    path = mine(*rows, name="NQ-open.dev.jsonl")
+    found = of_name("nq", tmp_path, limit=2) if folder else of_name(f"nq:{path}", limit=2)
+    assert (found.dataset, len(list(found.examples))) == ("nq", 2)
+
+
+def test_a_file_has_no_splits(mine):
+    with pytest.raises(InputError, match="leave the split 'dev' out"):
+        of_name(mine(*towns(1)), split="dev")

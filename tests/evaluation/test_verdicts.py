@@ -1,0 +1,208 @@
+"""A failure is not a verdict: runs over a server that fails at 30 % of calls, and the same once it is mended."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from servers.openai_server import FaultPlan, OpenAIServer, markers
+
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.reading import read_run
+from keqa.lms import build_roles
+from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
+from keqa.programs.gates import CertaintyGate
+from keqa.programs.keqa import KEQA
+from keqa.programs.runtime.shared_samples import SharedDraws
+
+COUNT = 24
+KINDS = ("429", "500", "close", "empty", "truncated", "markdown")
+
+
+def given(messages):
+    """The fields of the last message."""
+    sections = messages[-1]["content"].split("[[ ## ")[1:]
+    pairs = (section.split(" ## ]]\n", 1) for section in sections if " ## ]]\n" in section)
+    return {name: text.split("\n\nRespond with")[0].strip() for name, text in pairs}
+
+
+def said_of(number, fields):
+    """What is said besides answers, by the output field."""
+    return {
+        "helpful": f"Mayor{number} " in fields.get("passage", ""),
+        "retrieve": number % 2 == 1,
+        "known": number % 2 == 0,
+        "queries": f'["Who governs Town{number}?"]',
+        "quizzes": f'["Who governs Town{number}?"]',
+        "relevant": True,
+        "support": "fully",
+        "usefulness": 5,
+        "thought": f"So the answer is Mayor{number}.",
+    }
+
+
+def reply(messages, n, body):
+    """Knows the mayor of each even town by heart, and is wrong about the others unless a passage tells."""
+    system, fields = messages[0]["content"], given(messages)
+    number = int(re.findall(r"Town(\d+)", str(fields))[0])
+    if "first_answer" in fields:
+        return [markers(same="False")] * n
+    for field, value in said_of(number, fields).items():
+        if f"`{field}`" in system or f"## {field} ##" in system:
+            return [markers(**{field: value})] * n
+    told = number % 2 == 0 or f"Mayor{number} governs" in str(fields)
+    return [
+        markers(reasoning="So it is.", explanation="So it is.", answer=f"Mayor{number}" if told else f"guess {place}")
+        for place in range(n)
+    ]
+
+
+METHODS = {
+    "keqa": lambda found, roles: KEQA(found, lms=roles),
+    "keqa in one hop": lambda found, roles: KEQA(found, lms=roles, decompose=False),
+    "rag": lambda found, roles: AlwaysRetrieve(found, lms=roles),
+    "ircot": lambda found, roles: IRCoT(found, lms=roles),
+    "self-rag": lambda found, roles: SelfRAG(found, lms=roles),
+    "slimplm": lambda found, roles: SlimPLM(found, lms=roles),
+    "gate": lambda found, roles: KEQA(found, lms=roles, decompose=False, gate=CertaintyGate()),
+}
+
+
+def content(line):
+    """What a question was answered, and by which draws."""
+    quizzes = line.record.quizzes
+    drawn = [[sample.text for sample in quiz.samples] for quiz in quizzes]
+    return line.id, line.answer, line.scores, line.record.answer_source, [quiz.source for quiz in quizzes], drawn
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retriever, tmp_path):
+    towns = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(COUNT)]
+    found = retriever(
+        *[f"Mayor{n} governs Town{n}." for n in range(COUNT)],
+        found={f"Who governs Town{n}?": [n] for n in range(COUNT)},
+    )
+    runs = {}
+    plan = FaultPlan(share=0.3, kinds=KINDS, seed=11)
+    for name, faults in (("whole", None), ("faulty", plan)):
+        with OpenAIServer(reply=reply, faults=faults) as server, CallCache(tmp_path / f"{name}.sqlite") as cache:
+            roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
+            program = METHODS[method](found, roles)
+            run = {"out": tmp_path / f"{name}.jsonl", "cache": cache, "in_flight": 4}
+            tally = evaluate(program, towns, **run)
+            runs[name] = read_run(tmp_path / f"{name}.jsonl").lines
+            if faults is None:
+                continue
+            assert sum(server.faults_given.values()) > COUNT // 4
+            # With the questions that failed, and without.
+            assert tally.failed + tally.impaired > 0
+            assert tally.untouched == COUNT - tally.failed - tally.impaired > 0
+            assert tally.untouched_mean("em") == 1.0 >= tally.mean("em")
+            server.faults = None
+            healed = evaluate(program, towns, **run, retry_failed=True)
+            assert (healed.failed, healed.impaired, healed.untouched) == (0, 0, COUNT)
+            assert healed.asked == tally.failed + tally.impaired
+            runs["healed"] = read_run(tmp_path / f"{name}.jsonl").lines
+            asked = server.count
+            assert evaluate(program, towns, **run, retry_failed=True).asked == 0
+            assert server.count == asked
+    assert {line.scores["em"] for line in runs["whole"]} == {1.0}
+    for line in runs["faulty"]:
+        if not line.failed and line.scores["em"] < 1:
+            assert line.touched, line
+        for quiz in line.record.quizzes if line.record else ():
+            if quiz.known is False and quiz.answer is not None:
+                assert quiz.source == "passages", line
+    assert [content(line) for line in runs["healed"]] == [content(line) for line in runs["whole"]]
+
+
+def test_a_reply_that_cannot_be_used_is_in_no_cache(tmp_path):
+    town = [{"id": "t", "question": "Who governs Town2?", "answer": "Mayor2"}]
+    for spoilt in ("", "no marker in sight", "[[ ## answer ## ]]\n\n[[ ## completed ## ]]"):
+        with OpenAIServer(reply=lambda messages, n, body, said=spoilt: [said] * n) as server:
+            roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
+            with CallCache(None if not spoilt else tmp_path / f"{len(spoilt)}.sqlite") as cache:
+                assert evaluate(ClosedBook(lms=roles), town, out=tmp_path / f"{len(spoilt)}.jsonl", cache=cache).failed
+                rows = cache._file._file.execute("SELECT count(*) FROM calls").fetchone()
+            assert rows == (0,)
+            # Once as it is, once more the same, and four draws.
+            assert server.count == 6
+
+
+def test_dspys_own_cache_keeps_none_either(memory_cache):
+    said = ["no marker in sight"]
+    with OpenAIServer(reply=lambda messages, n, body: said * n) as server:
+        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
+        program = ClosedBook(lms=roles)
+        outcome = next(iter(program.answer_many(["Who governs Town2?"])))
+        assert (outcome.answer, server.count) == (None, 6)
+        said[:] = [markers(answer="Mayor2")]
+        record = program("Who governs Town2?").record
+        assert (record.answer, record.touched, server.count) == ("Mayor2", False, 7)
+        # What can be used is kept.
+        assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
+
+
+def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_path):
+    town = [{"id": "t", "question": "Who governs Town1?", "answer": "Mayor1"}]
+    found = retriever("Mayor1 governs Town1.")
+    only = FaultPlan(share=1.0, kinds=("500",), only=lambda body: body["temperature"] == 1.0)
+    with OpenAIServer(reply=reply, faults=only) as server, CallCache(tmp_path / "calls.sqlite") as cache:
+        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
+        own = KEQA(found, lms=roles, decompose=False)
+        run = {"out": tmp_path / "run.jsonl", "cache": cache}
+        first = evaluate(SharedDraws(store=cache.draws()).sharing(own), town, **run)
+        assert (first.impaired, dict(first.impairments)) == (1, {"LMServerError": 1})
+        server.faults = None
+        again = evaluate(SharedDraws(store=cache.draws()).sharing(own), town, **run, retry_failed=True)
+    assert (again.asked, again.impaired) == (1, 0)
+    (line,) = read_run(tmp_path / "run.jsonl").lines
+    assert [sample.error for sample in line.record.quizzes[0].samples] == [None] * 5
+
+
+@pytest.mark.parametrize("fault", [TypeError("wrong"), KeyError("x"), NotImplementedError("not yet")])
+def test_a_fault_in_a_retriever_surfaces_with_the_question_and_keeps_what_was_answered(
+    fault, scripted, retriever, tmp_path
+):
+    towns = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "Ann"} for n in range(3)]
+    found = retriever("Ann governs all.")
+    search = found.search
+
+    def faulty(query, k=10):
+        if "Town2" in query:
+            raise fault
+        return search(query, k)
+
+    found.search = faulty
+    program = AlwaysRetrieve(found)
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
+    lm.model = "scripted/ann"
+    program.set_lm(lm)
+    with pytest.raises(type(fault), match="question 't2'") as caught:
+        evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=1)
+    assert caught.value is fault
+    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1"]
+
+
+def test_a_fault_in_a_language_model_of_ones_own_surfaces(scripted, tmp_path):
+    def faulty(name, inputs, config):
+        raise AttributeError("no such attribute")
+
+    program = ClosedBook()
+    program.set_lm(scripted(faulty)[0])
+    with pytest.raises(AttributeError, match="no such attribute"):
+        program("Who governs Town1?")
+    with pytest.raises(AttributeError, match="question 1 of the batch"):
+        list(program.answer_many(["Who governs Town1?"]))
+
+
+def test_a_sentence_that_could_not_be_written_from_passages_is_not_taken_from_memory(retriever):
+    def only(body):
+        return "governs" in str(body["messages"][-1]["content"]).split("[[ ## question")[0]
+
+    plan = FaultPlan(share=1.0, kinds=("500",), only=only)
+    with OpenAIServer(reply=reply, faults=plan, probability=lambda token: 0.5) as server:
+        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
+        (outcome,) = FLARE(retriever("Mayor1 governs Town1."), lms=roles).answer_many(["Who governs Town1?"])
+    assert outcome.answer is None

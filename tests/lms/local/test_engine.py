@@ -1,0 +1,299 @@
+import asyncio
+import copy
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dspy  # noqa: E402
+from dspy import lm15  # noqa: E402
+from dspy.lm15 import Config, Message, Request  # noqa: E402
+from tiny_model import save_tiny_model  # noqa: E402
+
+from keqa.errors import ConfigurationError  # noqa: E402
+from keqa.lms import build_lm
+from keqa.lms.local import loading
+from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine  # noqa: E402
+from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of  # noqa: E402
+
+SYSTEM = "You answer questions about a country that does not exist, and briefly."
+
+
+def request(text: str, system: str | None = SYSTEM, **config: object) -> Request:
+    settings = {"temperature": 1.0, "max_tokens": 24, **config}
+    return Request(model="m", system=system, messages=(Message.user(text),), config=Config(**settings))
+
+
+def generated(engine: TransformersEngine, text: str, max_tokens: int, system: str = SYSTEM) -> str:
+    """What transformers itself makes of a prompt, greedily."""
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+    prompt = engine.texts.render(messages)
+    ids = engine.texts.tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
+    out = engine.decoder.model.generate(**ids, max_new_tokens=max_tokens, do_sample=False)
+    return str(engine.texts.tokenizer.decode(out[0, ids.input_ids.shape[1] :], skip_special_tokens=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("qwen2", {}),
+        ("llama", {}),
+        ("gpt2", {}),
+        ("mistral", {"sliding_window": 24}),
+        ("gemma3_text", {"sliding_window": 24, "layer_types": ["sliding_attention", "full_attention"]}),
+    ],
+)
+def test_greedy_texts_are_those_of_generate(tmp_path: Path, kind: str, options: dict[str, object]) -> None:
+    engine = TransformersEngine(str(save_tiny_model(tmp_path, kind=kind, **options)))
+    texts = [f"question {i} " + "word " * (3 * i) for i in range(6)]
+    expected = [generated(engine, text, 16) for text in texts]
+    for _ in range(2):  # the second time from beginnings that were kept
+        futures = [engine.submit(request(text, temperature=0.0, max_tokens=16)) for text in texts]
+        assert [future.result().text for future in futures] == expected
+    engine.close()
+
+
+def test_a_draw_is_the_same_alone_and_in_a_crowd(engine: TransformersEngine) -> None:
+    wanted = [request(f"quiz {i % 3}", seed=i, top_p=0.95 if i % 2 else None) for i in range(6)]
+    alone = [engine.complete(one).text for one in wanted]
+    crowd = [request("other " * i, seed=i, temperature=0.3 * (i % 4), max_tokens=5 + i) for i in range(20)]
+    mixed = [one for pair in zip(crowd, wanted, strict=False) for one in pair] + crowd[6:]
+    futures = [engine.submit(one) for one in mixed]
+    texts = [future.result().text for future in futures]
+    assert [texts[mixed.index(one)] for one in wanted] == alone
+
+
+def test_draws_of_one_prompt_differ_and_read_it_once(engine: TransformersEngine) -> None:
+    responses = [f.result() for f in [engine.submit(request("a quiz", system=None, seed=i)) for i in range(5)]]
+    assert len({one.text for one in responses}) == 5
+    assert {one.usage.input_tokens for one in responses} == {responses[0].usage.input_tokens}
+    assert engine.decoder.read_tokens == responses[0].usage.input_tokens
+
+
+def test_a_later_wave_of_draws_reads_nothing_again(engine: TransformersEngine) -> None:
+    first = engine.complete(request("a quiz", seed=0))
+    read = engine.decoder.read_tokens
+    again = engine.complete(request("a quiz", seed=0))
+    engine.complete(request("a quiz", seed=1))
+    assert engine.decoder.read_tokens == read
+    assert again.text == first.text
+
+
+def test_a_shared_beginning_is_read_once(engine: TransformersEngine) -> None:
+    sizes = [engine.complete(request(f"quiz {i}", temperature=0.0)).usage.input_tokens for i in range(5)]
+    assert engine.decoder.read_tokens < sum(sizes[:2]) + len(SYSTEM) + 3 * 40
+
+
+def test_a_seed_repeats_and_no_seed_does_not(engine: TransformersEngine) -> None:
+    assert engine.complete(request("a", seed=3)).text == engine.complete(request("a", seed=3)).text
+    assert engine.complete(request("a")).text != engine.complete(request("a")).text
+
+
+def test_the_same_seed_draws_otherwise_for_another_prompt(engine: TransformersEngine) -> None:
+    numbers = []
+    for text in ("a", "b"):
+        engine.complete(request(text, seed=3))
+        from keqa.lms.local.sampling import Job, Settings
+
+        tokens, shared = engine.texts.encode(request(text))
+        job = Job(tokens, shared, Settings(temperature=1.0, seed=3), lambda drawn: False, lambda outcome: None)
+        job.prepare()
+        numbers.append(job.uniforms[0])
+    assert numbers[0] != numbers[1]
+
+
+def test_max_tokens_ends_a_text_as_length(engine: TransformersEngine) -> None:
+    response = engine.complete(request("go on", temperature=0.0, max_tokens=3))
+    assert (response.finish_reason, response.usage.output_tokens) == ("length", 3)
+
+
+def test_a_stop_string_ends_a_text_and_is_left_out(engine: TransformersEngine) -> None:
+    whole = engine.complete(request("go on", seed=1, max_tokens=40)).text
+    assert whole is not None
+    stop = whole[10:12]
+    response = engine.complete(request("go on", seed=1, max_tokens=40, stop=(stop,)))
+    assert response.text == whole[: whole.index(stop)]
+    assert response.finish_reason == "stop"
+
+
+def test_a_prompt_beyond_the_context_is_a_typed_error(tmp_path: Path) -> None:
+    engine = TransformersEngine(str(save_tiny_model(tmp_path, context=64)))
+    with pytest.raises(lm15.ContextLengthError, match="context of"):
+        engine.complete(request("x" * 100))
+    fitting = engine.complete(request("x" * 20, system=None, temperature=0.0, max_tokens=500))
+    assert fitting.usage.total_tokens == 64
+    assert fitting.finish_reason == "length"
+    lm = dspy.LM("m", engine=engine, cache=False)
+    with pytest.raises(dspy.ContextWindowExceededError):
+        lm("x" * 100)
+    engine.close()
+
+
+def test_logprobs_are_those_of_the_drawn_tokens(engine: TransformersEngine) -> None:
+    response = engine.complete(request("go on", temperature=0.0, max_tokens=4, logprobs=2))
+    assert response.logprobs is not None
+    assert len(response.logprobs) == 4
+    for one in response.logprobs:
+        assert one.logprob <= 0
+        assert one.top[0].token_id == one.token_id
+        assert one.top[0].logprob == pytest.approx(one.logprob)
+
+
+@pytest.mark.parametrize("config", [{"presence_penalty": 0.5}, {"response_format": {"type": "json_object"}}])
+def test_what_it_cannot_do_is_refused(engine: TransformersEngine, config: dict[str, object]) -> None:
+    with pytest.raises(lm15.UnsupportedFeatureError, match=next(iter(config))):
+        engine.complete(request("a", **config))
+
+
+def test_async_and_sync_agree(engine: TransformersEngine) -> None:
+    other = AsyncTransformersEngine(engine)
+
+    async def gather() -> list[str | None]:
+        return [r.text for r in await asyncio.gather(*[other.complete(request("q", seed=i)) for i in range(4)])]
+
+    assert asyncio.run(gather()) == [engine.complete(request("q", seed=i)).text for i in range(4)]
+
+
+def test_a_cancelled_request_leaves_its_batch(engine: TransformersEngine) -> None:
+    long = engine.submit(request("a", max_tokens=1900, temperature=0.0, stop=("never",)))
+    long.cancel()
+    assert engine.complete(request("b", max_tokens=2, temperature=0.0)).usage.output_tokens <= 2
+    assert not engine.decoder.busy or engine.decoder._jobs[0].wanted()
+
+
+def test_many_threads_and_little_room(tiny_folder: Path) -> None:
+    narrow = TransformersEngine(str(tiny_folder), max_batch=3, row_bytes=400_000)
+    with ThreadPoolExecutor(16) as pool:
+        texts = list(pool.map(lambda i: narrow.complete(request(f"q {i % 7}", seed=i % 7)).text, range(42)))
+    assert len(set(texts)) == 7
+    assert all(texts[i] == texts[i % 7] for i in range(42))
+    narrow.close()
+
+
+def test_running_out_of_memory_is_a_server_error_and_passes(
+    engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted() -> None:
+        raise torch.OutOfMemoryError("no memory left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.decoder, "step", exhausted)
+        with pytest.raises(lm15.ServerError, match="no memory left"):
+            engine.complete(request("a", temperature=0.0))
+    assert engine.complete(request("a", temperature=0.0)).usage.output_tokens
+
+
+def test_copies_of_a_program_share_the_weights(tiny_folder: Path) -> None:
+    lm = build_lm(f"transformers/{tiny_folder}")
+    program = dspy.Predict("question -> answer")
+    program.set_lm(lm)
+    assert program.deepcopy().lm.engine is lm.engine
+    assert copy.deepcopy(lm.engine) is lm.engine
+    assert build_lm(f"transformers/{tiny_folder}", temperature=0.7).engine is lm.engine
+
+
+def test_a_saved_program_holds_the_path_and_no_more(tiny_folder: Path, tmp_path: Path) -> None:
+    program = dspy.Predict("question -> answer")
+    program.set_lm(build_lm(f"transformers/{tiny_folder}"))
+    program.save(tmp_path / "program.json")
+    saved = json.loads((tmp_path / "program.json").read_text())
+    assert saved["lm"]["engine"]["state"] == {"path": str(tiny_folder)}
+    other = dspy.Predict("question -> answer")
+    other.load(tmp_path / "program.json", allow_unsafe_lm_state=True)
+    assert other.lm.engine is program.lm.engine
+
+
+def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder: Path) -> None:
+    first = TransformersEngine.shared(str(tiny_folder))
+    first.close()
+    with pytest.raises(lm15.ConfigurationError, match="closed"):
+        first.complete(request("a"))
+    assert TransformersEngine.shared(str(tiny_folder)) is not first
+
+
+def test_closing_ends_what_is_under_way(tiny_folder: Path) -> None:
+    engine = TransformersEngine(str(tiny_folder))
+    futures = [engine.submit(request("a", max_tokens=1900, seed=i, stop=("never",))) for i in range(3)]
+    engine.close()
+    errors = [future.exception(timeout=10) for future in futures]
+    assert {type(error) for error in errors} <= {lm15.ConfigurationError, type(None)}
+
+
+def test_a_model_without_a_chat_template_gets_marked_roles(tmp_path: Path) -> None:
+    engine = TransformersEngine(str(save_tiny_model(tmp_path, template=False)))
+    rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
+    assert rendered == "System: S\n\nUser: U\n\nAssistant:"
+    assert engine.complete(request("a", temperature=0.0)).usage.output_tokens
+    engine.close()
+
+
+def test_a_template_without_a_system_role_gets_it_in_the_first_turn(engine: TransformersEngine) -> None:
+    kept = engine.texts.tokenizer.chat_template
+    engine.texts.tokenizer.chat_template = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        "<{{ m.role }}>{{ m.content }}{% endfor %}"
+    )
+    rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
+    engine.texts.tokenizer.chat_template = kept
+    assert rendered == "<user>S\n\nU"
+
+
+def test_streaming_gives_the_whole_response(engine: TransformersEngine) -> None:
+    one = request("a", temperature=0.0)
+    assert "".join(
+        event.delta.text for event in engine.stream(one) if getattr(getattr(event, "delta", None), "text", None)
+    ) == (engine.complete(one).text)
+
+
+@pytest.mark.parametrize("name", ["/nowhere/at/all", "./nowhere"])
+def test_a_missing_folder_is_named(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="There is no model folder"):
+        TransformersEngine(name)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No causal language model"):
+        TransformersEngine(str(tmp_path))
+
+
+def test_several_gguf_files_are_a_question(tmp_path: Path) -> None:
+    for name in ("a.gguf", "b.gguf"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=r"a\.gguf, b\.gguf"):
+        TransformersEngine(str(tmp_path))
+
+
+def test_a_recurrent_model_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    class Kinds:
+        layer_types = ("linear_attention", "full_attention")
+
+        def get_text_config(self, decoder: bool) -> "Kinds":
+            return self
+
+    with pytest.raises(ConfigurationError, match="vLLM"):
+        loading._check_kind("some/model", Kinds())
+
+
+def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) -> None:
+    lm = build_lm(f"transformers/{tiny_folder}", cache=False, max_tokens=6)
+    stage = dspy.Predict("quiz -> answer")
+    with dspy.context(lm=lm, adapter=Anything()):
+        prediction = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
+        again = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
+        plain = stage(quiz="Where?", config={"temperature": 1.0, "seed": 3})
+    (probability,) = probabilities_of(prediction, 1, lm.model)
+    assert probability is not None
+    assert 0 < probability <= 1
+    assert probabilities_of(again, 1, lm.model) == pytest.approx([probability])
+    # Asking for probabilities changes no draw.
+    assert plain.answer == prediction.answer == again.answer
+
+
+class Anything(dspy.ChatAdapter):
+    """Takes any reply for the answer, as a model with random weights writes no markers."""
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, str]:
+        return {"answer": completion}

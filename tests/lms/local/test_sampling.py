@@ -1,0 +1,64 @@
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from keqa.lms.local.sampling import Settings, draw  # noqa: E402
+
+LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
+
+
+def test_temperature_zero_takes_the_likeliest() -> None:
+    assert draw(LOGITS, [Settings(), Settings()], [0.99, 0.0]).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(("uniform", "token"), [(0.0, 0), (0.49, 0), (0.51, 1), (0.79, 1), (0.81, 2), (0.999999, 2)])
+def test_the_uniform_number_picks_by_cumulative_probability(uniform: float, token: int) -> None:
+    assert draw(LOGITS[:1], [Settings(temperature=1.0)], [uniform]).tolist() == [token]
+
+
+def test_rows_keep_their_own_settings() -> None:
+    rows = LOGITS[:1].repeat(5, 1)
+    own = [
+        Settings(),
+        Settings(temperature=1.0),
+        Settings(temperature=1.0, top_k=1),
+        Settings(temperature=1.0, top_p=0.6),
+        Settings(temperature=0.01),
+    ]
+    assert draw(rows, own, [0.99] * 5).tolist() == [0, 2, 0, 1, 0]
+
+
+def test_top_p_of_next_to_nothing_still_leaves_the_likeliest() -> None:
+    assert draw(LOGITS, [Settings(temperature=1.0, top_p=1e-9)] * 2, [0.9, 0.1]).tolist() == [0, 2]
+
+
+@given(
+    st.lists(st.floats(-20, 20, width=32), min_size=2, max_size=30),
+    st.floats(0, 1, exclude_max=True),
+    st.floats(0.05, 2.0),
+    st.floats(0.05, 1.0),
+    st.integers(0, 5),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_row_draws_the_same_alone_and_in_company(
+    logits: list[float], uniform: float, temperature: float, top_p: float, top_k: int
+) -> None:
+    row = torch.tensor([logits], dtype=torch.float32)
+    own = Settings(temperature=temperature, top_p=top_p, top_k=top_k)
+    others = torch.randn(3, len(logits), generator=torch.Generator().manual_seed(1))
+    alone = draw(row, [own], [uniform]).item()
+    company = draw(
+        torch.cat([others, row]), [Settings(), Settings(1.0), Settings(0.5, top_k=2), own], [0, 0.3, 0.9, uniform]
+    )[-1].item()
+    assert alone == company
+    assert 0 <= alone < len(logits)
+
+
+def test_frequencies_follow_the_probabilities() -> None:
+    uniforms = torch.rand(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64).tolist()
+    drawn = draw(LOGITS[:1].repeat(4000, 1), [Settings(temperature=1.0)] * 4000, uniforms)
+    shares = torch.bincount(drawn, minlength=3) / 4000
+    assert shares.tolist() == pytest.approx([0.5, 0.3, 0.2], abs=0.03)

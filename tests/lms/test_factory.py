@@ -1,0 +1,219 @@
+import json
+import logging
+from pathlib import Path
+
+import dspy
+import pytest
+from openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
+
+from keqa.errors import ConfigurationError
+from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n
+from keqa.lms.local.weights import fingerprint
+from keqa.signatures import AnswerQuiz
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "HOSTED_VLLM_API_BASE")
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*KEYS, "OPENAI_API_BASE", "OPENAI_BASE_URL", "HOSTED_VLLM_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def answering(text: str) -> OpenAIServer:
+    return OpenAIServer(lambda messages, n, body: [markers(answer=text)] * n)
+
+
+def ask(lm: dspy.LM, quiz: str = "q", **config: object) -> dspy.Prediction:
+    with dspy.context(lm=lm, adapter=adapter()):
+        return dspy.Predict(AnswerQuiz)(quiz=quiz, config=config)
+
+
+@pytest.mark.parametrize("model", ["", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/"])
+def test_what_is_no_model_string_is_told_with_examples(model: str) -> None:
+    with pytest.raises(ConfigurationError, match="openai/gpt-4o-mini"):
+        build_lm(model)
+
+
+def test_a_hub_name_for_a_server_is_told_how_to_write_it() -> None:
+    with pytest.raises(ConfigurationError, match="write hosted_vllm/Qwen/Qwen3-8B"):
+        build_lm("Qwen/Qwen3-8B", api_base="http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("openai/gpt-4o-mini", "OPENAI_API_KEY"),
+        ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-2.5-flash", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+    ],
+)
+def test_a_missing_key_is_named(model: str, names: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"set {names} in the environment"):
+        build_lm(model)
+    assert build_lm(model, api_key="given").model == model
+
+
+def test_vllm_without_an_address_is_told() -> None:
+    with pytest.raises(ConfigurationError, match="needs the server's address"):
+        build_lm("hosted_vllm/some")
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "hosted_vllm/some", "keqa/tiny", "transformers/of/mine"])
+def test_a_model_string_can_be_checked_without_key_address_and_weights(model: str) -> None:
+    check_model(model)
+
+
+@pytest.mark.parametrize("model", ["", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/", "keqa/large"])
+def test_a_string_that_names_nothing_is_told_without_building(model: str) -> None:
+    with pytest.raises(ConfigurationError):
+        check_model(model)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://x/v1", "http://me:secret@host/v1"])
+def test_a_bad_address_is_told_without_its_secret(address: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build_lm("openai/x", api_base=address)
+    assert "secret@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["keqa/large", "local/llama"])
+def test_an_unknown_model_of_ours_names_the_known_one(model: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"keqa/tiny|local/smollm2"):
+        build_lm(model)
+
+
+def test_a_model_in_this_process_takes_no_address(tiny_folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="takes no api_base"):
+        build_lm(f"transformers/{tiny_folder}", api_base="http://127.0.0.1:1/v1")
+
+
+def test_reasoning_models_are_left_to_choose() -> None:
+    lm = build_lm("openai/gpt-5", api_key="k")
+    assert lm.kwargs["temperature"] is None
+
+
+def test_a_server_without_a_key_works_and_n_is_one_request() -> None:
+    with answering("Paris") as server:
+        lm = build_lm("hosted_vllm/m", api_base=server.api_base)
+        assert supports_n(lm)
+        found = ask(lm, n=5, temperature=1.0)
+        assert found.completions.answer == ["Paris"] * 5
+        assert [call.n for call in server.calls] == [5]
+        assert not any("trace" in key or "scope" in key for key in server.calls[0].body)
+
+
+def test_two_servers_never_share_cached_answers() -> None:
+    with answering("from one") as one, answering("from two") as two:
+        lms = [build_lm("openai/same", api_base=server.api_base) for server in (one, two)]
+        first = [ask(lm, "a quiz that only this test asks").answer for lm in lms]
+        again = [ask(lm, "a quiz that only this test asks").answer for lm in lms]
+    assert first == again == ["from one", "from two"]
+    assert lms[0].kwargs["litellm_trace_id"] != lms[1].kwargs["litellm_trace_id"]
+
+
+def test_an_address_from_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:1/v1")
+    by_environment = build_lm("hosted_vllm/m")
+    by_argument = build_lm("hosted_vllm/m", api_base="http://127.0.0.1:1/v1")
+    assert by_environment.kwargs["litellm_trace_id"] == by_argument.kwargs["litellm_trace_id"]
+
+
+def test_a_wrong_key_surfaces_as_what_it_is() -> None:
+    with OpenAIServer(api_key="right") as server:
+        with pytest.raises(dspy.LMAuthError):
+            ask(build_lm("openai/m", api_base=server.api_base, api_key="wrong", cache=False))
+        assert server.count == 1
+
+
+def test_context_overflow_surfaces_as_what_it_is() -> None:
+    def overflow(messages: object, n: int, body: object) -> list[str]:
+        raise HTTPFault(400, "This model's maximum context length is 10 tokens.", "context_length_exceeded")
+
+    with OpenAIServer(overflow) as server, pytest.raises(dspy.ContextWindowExceededError):
+        ask(build_lm("openai/m", api_base=server.api_base, cache=False))
+
+
+def test_a_passing_fault_is_tried_again() -> None:
+    plan = FaultPlan(share=0.5, kinds=("429",), seed=1)
+    with OpenAIServer(lambda messages, n, body: [markers(answer="x")] * n, faults=plan) as server:
+        lm = build_lm("openai/m", api_base=server.api_base, cache=False, num_retries=8)
+        assert {ask(lm, f"quiz {i}").answer for i in range(8)} == {"x"}
+        assert server.faults_given["429"] > 0
+        assert server.count == 8 + server.faults_given["429"]
+
+
+def test_a_hanging_server_ends_in_a_time_out() -> None:
+    with OpenAIServer(faults=FaultPlan(share=1.0, kinds=("hang",))) as server, pytest.raises(dspy.LMTimeoutError):
+        ask(build_lm("openai/m", api_base=server.api_base, cache=False, num_retries=0, timeout=0.3))
+
+
+def test_secrets_are_in_no_repr_state_or_log(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    with answering("x") as server, caplog.at_level(logging.INFO):
+        lm = build_lm(
+            "openai/m",
+            api_base=server.api_base,
+            api_key="sk-secret",
+            extra_headers={"Authorization": "Bearer sk-secret"},
+            cache=False,
+        )
+        program = dspy.Predict(AnswerQuiz)
+        program.set_lm(lm)
+        with dspy.context(adapter=adapter()):
+            program(quiz="q")
+        program.save(tmp_path / "program.json")
+    saved = (tmp_path / "program.json").read_text()
+    for text in (saved, repr(lm), repr(program), caplog.text):
+        assert "sk-secret" not in text
+    assert server.calls[0].authorization == "Bearer sk-secret"
+    other = dspy.Predict(AnswerQuiz)
+    other.load(tmp_path / "program.json")
+    assert type(other.lm) is dspy.LM
+    assert other.lm.model == "openai/m"
+    assert json.loads(saved)["lm"]["model"] == "openai/m"
+
+
+def test_roles_with_the_same_string_are_one_lm(tiny_folder: Path) -> None:
+    name = f"transformers/{tiny_folder}"
+    roles = build_roles(name, utility_lm="openai/judge", utility_api_base="http://127.0.0.1:1/v1", temperature=0.3)
+    assert roles.task is roles.consistency
+    assert roles.utility.model == "openai/judge"
+    assert roles.utility.kwargs["api_base"] == "http://127.0.0.1:1/v1"
+    assert roles.task.kwargs["temperature"] == 0.3
+
+
+def test_an_address_serves_the_roles_of_its_provider_only(tiny_folder: Path) -> None:
+    base = "http://127.0.0.1:1/v1"
+    roles = build_roles("hosted_vllm/a", "hosted_vllm/b", f"transformers/{tiny_folder}", api_base=base)
+    assert roles.consistency.kwargs["api_base"] == base
+    assert "api_base" not in roles.utility.kwargs
+    given = build_roles(roles.task, roles.utility)
+    assert (given.task, given.consistency, given.utility) == (roles.task, roles.utility, roles.task)
+
+
+def test_n_is_for_providers_that_have_it(tiny_folder: Path) -> None:
+    assert supports_n(build_lm("openai/gpt-4o-mini", api_key="k"))
+    assert not supports_n(build_lm("anthropic/claude-haiku-4-5", api_key="k"))
+    assert not supports_n(build_lm("ollama_chat/qwen3"))
+    assert not supports_n(build_lm(f"transformers/{tiny_folder}"))
+
+
+def test_a_provider_without_seeds_is_not_sent_one() -> None:
+    assert build_lm("anthropic/claude-haiku-4-5", api_key="k").kwargs["additional_drop_params"] == ["seed"]
+    assert "additional_drop_params" not in build_lm("openai/gpt-4o-mini", api_key="k").kwargs
+
+
+def test_a_changed_checkpoint_has_another_name(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"old")
+    before = fingerprint(str(tmp_path))
+    (tmp_path / "notes.log").write_text("no part of the model")
+    assert fingerprint(str(tmp_path)) == before
+    (tmp_path / "model.safetensors").write_bytes(b"new")
+    assert fingerprint(str(tmp_path)) != before
+
+
+def test_the_model_string_carries_name_and_checkpoint(tiny_folder: Path) -> None:
+    lm = build_lm(f"transformers/{tiny_folder}")
+    assert lm.model == f"transformers/tiny-random@{fingerprint(str(tiny_folder))}"
+    assert str(tiny_folder) not in lm.model

@@ -1,0 +1,182 @@
+"""What a reflecting language model is told about each predictor."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from keqa.data.example import Example
+from keqa.metrics.answers import f1
+from keqa.optimize.dspy_bridge.feedback import feedback_metric, feedback_on
+from keqa.optimize.dspy_bridge.student import as_dspy
+from keqa.programs.records import Degradation, Failure, QuestionRecord, QuizRecord
+
+EXAMPLE = Example(
+    "e",
+    "When was the mayor of Marton born?",
+    ("1 September 1926",),
+    quizzes=("Who governs Marton?", "When was #1 born?"),
+    quiz_answers=("Robert Torman", "1 September 1926"),
+)
+RECORD = QuestionRecord(
+    question=EXAMPLE.question,
+    quizzes=[
+        QuizRecord(index=1, text="Who governs Marton?", resolved="Who governs Marton?", answer="Torman"),
+        QuizRecord(index=2, text="When was #1 born?", resolved="When was Torman born?", depends_on=[1], answer="1915"),
+    ],
+    answer="1915",
+)
+QUIZ = {"quiz": "When was Torman born?"}
+PASSAGE = "Torman was born on 1 September 1926."
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs", "told"),
+    [
+        ("examination.quiz", QUIZ, {"answer": "1 September 1926"}, "is right."),
+        ("examination.quiz", QUIZ, {"answer": "September 1926"}, "must be written '1 September 1926'"),
+        ("examination.quiz", QUIZ, {"answer": "1915"}, "'1915' is wrong, the answer is '1 September 1926'"),
+        ("examination.quiz", QUIZ, {"answer": "unknown"}, "It said that it does not know"),
+        ("examination.quiz", {"quiz": "Another?"}, {"answer": "1915"}, ""),
+        (
+            "answering.answer",
+            {"question": QUIZ["quiz"], "passages": ["Nothing.", PASSAGE]},
+            {"answer": "1915"},
+            f"and this passage tells it: {PASSAGE}",
+        ),
+        ("answering.answer", {"question": QUIZ["quiz"], "passages": []}, {"answer": "1915"}, "No passage tells it"),
+        ("answering.answer", {"question": QUIZ["quiz"], "passages": []}, {"answer": "1926"}, "must be written"),
+        (
+            "examination.same",
+            QUIZ | {"first_answer": "1926", "second_answer": "1915"},
+            {"same": True},
+            "Judging True was wrong: the answer is '1 September 1926', and only the first answer gives it.",
+        ),
+        (
+            "examination.same",
+            QUIZ | {"first_answer": "1926", "second_answer": "September 1926"},
+            {"same": True},
+            "Judging True was right",
+        ),
+        (
+            "examination.same",
+            QUIZ | {"first_answer": "1930", "second_answer": "1915"},
+            {"same": False},
+            "Both answers are wrong",
+        ),
+        ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": True}, "Judging True fits"),
+        ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": False}, "was judged not helpful"),
+        ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": True}, "does not hold the answer"),
+        ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": False}, "does not hold."),
+        (
+            "decomposition.decompose",
+            {},
+            {"quizzes": ["Who?"]},
+            "takes 2 quizzes, not 1. A good decomposition is: 1. Who",
+        ),
+        ("decomposition.decompose", {}, {"quizzes": ["Who governs Marton?", "When was he born?"]}, "must write #1"),
+        ("summarizing.summarize", {}, {"answer": "1915"}, "misled by wrong answers to quizzes: When was Torman born?"),
+        ("summarizing.summarize", {}, {"answer": "1926"}, "right by luck: it was concluded from wrong answers"),
+        ("selection.construct", {}, {"triples": []}, ""),
+    ],
+)
+def test_feedback_tells_what_the_call_should_have_given(name, inputs, outputs, told):
+    said = feedback_on(name, EXAMPLE, RECORD, inputs, outputs)
+    assert told in said
+    assert bool(told) == bool(said)
+
+
+def test_a_summary_that_does_not_follow_is_told_the_facts():
+    right = RECORD.model_copy(
+        update={"quizzes": [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]}
+    )
+    form = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1926"})
+    assert "must be written '1 September 1926'" in form
+    told = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1915"})
+    assert told.endswith(
+        "The facts are: Who governs Marton? Robert Torman; When was Robert Torman born? 1 September 1926."
+    )
+
+
+def test_a_yes_from_wrong_answers_is_not_praised():
+    example = Example(
+        "y", "Are A and B of one town?", ("yes",), "yes/no", (), ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
+    )
+    quizzes = [
+        QuizRecord(index=number, text=text, resolved=text, answer="Bergen")
+        for number, text in enumerate(example.quizzes, start=1)
+    ]
+    record = RECORD.model_copy(update={"answer_type": "yes/no", "quizzes": quizzes, "answer": "yes"})
+    told = feedback_on("summarizing.summarize", example, record, {}, {"answer": "yes"})
+    assert told == (
+        "'yes' is right by luck: it was concluded from wrong answers to quizzes: Where is A? Bergen (it is Oslo); "
+        "Where is B? Bergen (it is Oslo)"
+    )
+
+
+def one_quiz(gold, answer_type="short", choices=()):
+    """A question that is its only quiz, answered wrong."""
+    asked = "Which is it?"
+    quiz = QuizRecord(index=1, text=asked, resolved=asked, answer="wrong")
+    record = QuestionRecord(question=asked, answer_type=answer_type, choices=list(choices), quizzes=[quiz])
+    return Example("o", asked, (gold,), answer_type, tuple(choices)), record
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer_type", "choices"), [("yes", "yes/no", ()), ("no", "yes/no", ()), ("B", "choice", ("Oslo", "Rome"))]
+)
+@pytest.mark.parametrize("helpful", [True, False])
+def test_nothing_is_said_of_a_passage_that_need_not_hold_the_answer(gold, answer_type, choices, helpful):
+    example, record = one_quiz(gold, answer_type, choices)
+    shown = {"quiz": "Which is it?", "passage": "No, yes: B, Rome or Oslo."}
+    assert feedback_on("picking.judge", example, record, shown, {"helpful": helpful}) == ""
+    asked = {"question": "Which is it?", "passages": ["No, yes: B, Rome or Oslo."]}
+    told = feedback_on("answering.answer", example, record, asked, {"answer": "wrong"})
+    assert told == f"'wrong' is wrong, the answer is {gold!r}."
+
+
+@pytest.mark.parametrize(
+    ("gold", "passage", "holds"),
+    [
+        ("5", "Built in 1950.", False),
+        ("5", "It has 5 floors.", True),
+        ("Rome", "A play by Romeo.", False),
+        ("New York City", "A city in York, not new.", False),
+        ("New York City", "She lives in New York City.", True),
+    ],
+)
+def test_a_passage_holds_whole_words_in_one_piece(gold, passage, holds):
+    example, record = one_quiz(gold)
+    told = feedback_on(
+        "picking.judge", example, record, {"quiz": "Which is it?", "passage": passage}, {"helpful": True}
+    )
+    assert told.startswith("Judging True fits") == holds
+    assert ("does not hold the answer" in told) != holds
+
+
+def test_broken_references_are_told_to_the_decomposition():
+    broken = Degradation(stage="references", cause="x", message="refers to #4, which is not there", action="blocked")
+    blocked = RECORD.model_copy(update={"degradations": [broken]})
+    told = feedback_on("decomposition.decompose", EXAMPLE, blocked, {}, {"quizzes": list(EXAMPLE.quizzes)})
+    assert told.startswith("Refers to #4, which is not there.")
+
+
+def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about():
+    metric = feedback_metric(f1)
+    (gold,) = as_dspy([EXAMPLE])
+    predicted = SimpleNamespace(answer="1926", record=RECORD)
+    whole = metric(gold, predicted)
+    part = metric(gold, predicted, None, "program.examination.quiz", [(None, QUIZ, {"answer": "1915"})])
+    assert whole.score == part.score == 0.5
+    assert whole.feedback.startswith("The program answered the question with '1926'; the gold answer is")
+    assert part.feedback.startswith("'1915' is wrong")
+    assert whole.feedback in part.feedback
+
+
+def test_a_question_without_an_answer_says_why():
+    failed = RECORD.model_copy(
+        update={"answer": None, "failure": Failure(stage="summarize", cause="x", message="no reply")}
+    )
+    told = feedback_metric(f1)(as_dspy([EXAMPLE])[0], SimpleNamespace(answer=None, record=failed))
+    assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")

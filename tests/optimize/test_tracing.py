@@ -1,0 +1,188 @@
+"""Answers kept as they come: what is asked again, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+from dspy.lm15 import AuthError, ServerError
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.metrics.answers import f1
+from keqa.optimize.dspy_bridge.student import Student, as_dspy
+from keqa.optimize.failures import Failed, Failures, StoppedError
+from keqa.optimize.identity import identity
+from keqa.optimize.reference.entries import UtilityEntry
+from keqa.optimize.tracing import run_traces
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.storage.journal import Journal
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal.open(tmp_path / "journal.jsonl", {}) as opened:
+        yield opened
+
+
+def asked(world, journal, **options):
+    return run_traces(world.program, world.train, journal=journal, metric=f1, **options)
+
+
+def test_each_question_is_asked_once(setting, journal):
+    world = setting(train=3)
+    told = []
+    first = asked(world, journal, progress=lambda *step: told.append(step))
+    calls = len(world.engine.calls)
+    assert asked(world, journal) == first
+    assert len(world.engine.calls) == calls
+    assert [trace.record.answer for trace in first] == ["Spouse0", "Spouse1", "Spouse2"]
+    assert [trace.retrievals for trace in first] == [1, 1, 1]
+    assert told == [("asking", done, 3) for done in range(4)]
+
+
+def test_another_program_is_asked_anew(setting, journal):
+    world = setting(train=1)
+    asked(world, journal)
+    calls = len(world.engine.calls)
+    world.program.top_k = 1
+    asked(world, journal)
+    assert len(world.engine.calls) == 2 * calls - 1
+
+
+def test_what_makes_a_program_another(setting):
+    program = setting().program
+    seen = {identity(program)}
+    for change in (
+        lambda p: setattr(p.answering.answer, "demos", [{"question": "q"}]),
+        lambda p: setattr(p.examination, "tries", 7),
+        lambda p: setattr(p.picking.judge, "signature", p.picking.judge.signature.with_instructions("x")),
+        lambda p: setattr(p.picking, "reference", UtilityReference().fit([entry("a")])),
+        lambda p: setattr(p.picking, "reference", UtilityReference().fit([entry("b")])),
+        lambda p: setattr(p.picking, "reference", UtilityReference(variant="random").fit([entry("b")])),
+    ):
+        other = program.deepcopy()
+        change(other)
+        seen.add(identity(other))
+    assert len(seen) == 7
+    assert identity(program.deepcopy()) in seen
+
+
+def entry(root: str, quiz: str = "q", passage: str = "p") -> UtilityEntry:
+    return UtilityEntry(root=root, quiz=quiz, passage=passage, passage_id="1", helpful=True, gain=1.0, basis="question")
+
+
+def test_a_question_never_sees_its_own_entries_of_the_reference(setting, journal):
+    world = setting(train=2)
+    entries = [entry(example.id, passage=f"passage of {example.id}") for example in world.train]
+    world.program.picking.reference = UtilityReference().fit(entries)
+    asked(world, journal, in_flight=1)
+    judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
+    assert len(judged) == 4
+    for prompt in judged:
+        about, shown = ("t0", "t1") if "Mayor0" in prompt else ("t1", "t0")
+        assert f"passage of {shown}" in prompt
+        assert f"passage of {about}" not in prompt
+
+
+def test_a_failure_that_may_pass_is_asked_again_and_another_is_kept(setting, town, journal):
+    world = setting(town(refuses="Summarize"), train=1)
+    (trace,) = asked(world, journal)
+    assert (trace.score, trace.record.failure.stage) == (0.0, "summarize")
+    assert "summarize failed" in trace.error
+    calls = len(world.engine.calls)
+    asked(world, journal)
+    assert len(world.engine.calls) == calls
+
+    world = setting(train=3, top_k=1)
+    reply, failures = world.engine.reply, Failures()
+
+    def down(name, inputs, config):
+        if "Town2" in str(inputs):
+            raise ServerError("down")
+        return reply(name, inputs, config)
+
+    world.engine.reply = down
+    trace = asked(world, journal, failures=failures)[2]
+    assert (trace.record, trace.score) == (None, 0.0)
+    assert "failed" in trace.error
+    assert failures.found == [Failed("asking", 3, 1, "LMServerError")]
+    world.engine.reply = reply
+    calls = len(world.engine.calls)
+    assert asked(world, journal)[2].score > 0
+    assert {inputs["question"] for name, inputs, _ in world.engine.calls[calls:] if "question" in inputs} == {
+        world.train[2].question,
+        "To whom is Mayor2 married?",
+    }
+
+
+def test_a_judge_that_is_away_leaves_its_question_unfinished(setting, journal):
+    world = setting(train=3)
+    reply = world.engine.reply
+
+    def away(name, inputs, config):
+        if name == "JudgeUtility" and "Mayor2" in inputs["quiz"]:
+            raise ServerError("down")
+        return reply(name, inputs, config)
+
+    world.engine.reply = away
+    assert [trace.score > 0 for trace in asked(world, journal)] == [True, True, True]
+    assert len(journal) == 2
+
+
+def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, journal):
+    world = setting(train=6)
+    reply = world.engine.reply
+
+    def down(name, inputs, config):
+        if not any(town in str(inputs) for town in ("Town0", "Mayor0", "Spouse0")):
+            raise ServerError("down")
+        return reply(name, inputs, config)
+
+    world.engine.reply = down
+    with pytest.raises(StoppedError, match=r"asking: 4 of 6 questions .*LMServerError.*the same command"):
+        asked(world, journal, in_flight=1)
+    assert len(journal) == 1
+
+
+def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("keqa.storage.journal.append", full)
+    with pytest.raises(InputError, match="cannot be written"):
+        asked(setting(train=2), journal)
+
+
+def test_a_wrong_key_ends_it_and_keeps_what_was_answered(setting, journal):
+    world = setting(train=3)
+    reply = world.engine.reply
+
+    def locked(name, inputs, config):
+        if "Town2" in str(inputs):
+            raise AuthError("no")
+        return reply(name, inputs, config)
+
+    world.engine.reply = locked
+    with pytest.raises(ConfigurationError):
+        asked(world, journal, in_flight=1)
+    assert len(journal) == 2
+
+
+def test_a_replayed_answer_has_the_trace_of_the_first(setting, journal):
+    import dspy
+
+    world = setting(train=1)
+    student = Student(world.program, journal, ["answering.answer", "examination.quiz"])
+    (one,) = as_dspy(world.train)
+    traces = []
+    for _ in range(2):
+        with dspy.context(trace=[]):
+            prediction = student(**one.inputs())
+            traces.append([(p.signature.__name__, i, dict(o)) for p, i, o in dspy.settings.trace])
+        calls = len(world.engine.calls)
+    assert traces[0] == traces[1]
+    assert {name for name, _, _ in traces[0]} == {"AnswerWithKnowledge", "AnswerQuiz"}
+    assert prediction.answer == "Spouse0"
+    assert len(world.engine.calls) == calls
+    assert [name for name, _ in student.named_predictors()] == [
+        "program.examination.quiz",
+        "program.answering.answer",
+    ]

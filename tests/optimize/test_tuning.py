@@ -1,0 +1,280 @@
+"""Tuning: what each setting scores, and which calls settings share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import dspy
+import pytest
+from dspy.lm15 import ServerError
+
+from keqa.errors import ConfigurationError
+from keqa.lms.adapter import adapter
+from keqa.metrics.answers import f1
+from keqa.optimize.demos.candidate import Candidate
+from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.failures import StoppedError
+from keqa.optimize.reference.entries import UtilityEntry
+from keqa.optimize.search_space import Grid, Settings
+from keqa.optimize.shared_session import SharedSession
+from keqa.optimize.tuning import tune
+from keqa.programs import AlwaysRetrieveGate, CertaintyGate
+from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.runtime.concurrency import run_blocking
+from keqa.programs.runtime.errors import CallError
+from keqa.storage.journal import Journal
+
+NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal.open(tmp_path / "calls.jsonl", {}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tuned(journal):
+    def run(world, **options):
+        return tune(world.program, world.val, journal=journal, metric=f1, in_flight=1, **options)
+
+    return run
+
+
+def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
+    world = setting(val=2)
+    grid = Grid(thresholds=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_ks=(), temperatures=(), top_ps=())
+    found = tuned(world, grid=grid)
+    # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
+    assert len(found.curve) == 15
+    assert world.engine.count["AnswerQuiz"] == 2 * 2 * 5
+    assert world.engine.count["DecomposeQuestion"] == 2
+    assert world.engine.count["AnswerWithKnowledge"] == 2
+    # One from what was read, one from the guess that one of two tries makes known at α = 2/5.
+    assert world.engine.count["Summarize"] == 2 * 2
+
+
+def test_other_draws_are_made_for_another_temperature(setting, tuned):
+    world = setting(val=1)
+    tuned(world, grid=Grid(thresholds=("1",), tries=(3,), top_ks=(), temperatures=(0.5,), top_ps=(0.9,)))
+    assert world.engine.count["AnswerQuiz"] == 3 * 2 * 3
+    drawn = {(config.temperature, config.top_p) for name, _, config in world.engine.calls if name == "AnswerQuiz"}
+    assert drawn == {(1.0, None), (0.5, None), (1.0, 0.9)}
+
+
+def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
+    world = setting(val=3)
+    found = tuned(world, grid=Grid(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    for point in found.curve:
+        settings = point.settings
+        again = setting(
+            val=3, tries=settings.tries, threshold=settings.threshold, top_k=settings.top_k
+        ).program.answer_many([example.question for example in world.val])
+        records = [outcome.record for outcome in again]
+        assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
+
+
+def test_lambda_decides_whether_to_retrieve(setting, tuned):
+    def chosen(cost):
+        grid = Grid(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
+        return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
+
+    # The spouse is not known: from memory a guess that is wrong, from passages the surname.
+    assert (chosen(0.0).settings.threshold, chosen(0.0).retrievals) == ("4/5", 1.0)
+    assert (chosen(0.9).settings.threshold, chosen(0.9).retrievals) == ("1/5", 0.0)
+    assert chosen(0.0).objective == pytest.approx(2 / 3)
+
+
+def test_among_equals_the_programs_own_settings_stay(setting, tuned):
+    world = setting()
+    found = tuned(world, grid=Grid(thresholds=("0.6",), tries=(3,), top_ks=(3,), temperatures=(0.5,), top_ps=()))
+    assert found.best.settings == Settings("2/3", 3, 2, 1.0, None)
+    assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
+    assert type(found.program.examination) is type(world.program.examination)
+
+
+def test_a_second_run_makes_no_call(setting, tuned):
+    world = setting()
+    first = tuned(world)
+    calls = len(world.engine.calls)
+    assert tuned(world).curve == first.curve
+    assert len(world.engine.calls) == calls
+
+
+def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
+    world = setting(town(refuses="Summarize"), val=2)
+    found = tuned(world)
+    assert found.best.score == 0
+    assert world.engine.count["Summarize"] == 2
+
+
+def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
+    always = setting(gate=AlwaysRetrieveGate())
+    assert {point.settings.threshold for point in tuned(always).curve} == {None}
+    without = setting(examine=False)
+    assert {(p.settings.tries, p.settings.threshold) for p in tuned(without).curve} == {(3, "2/3")}
+    memory = setting()
+    memory.program._retriever.value = None
+    assert {point.settings.top_k for point in tuned(memory).curve} == {2}
+
+
+def test_a_certainty_gate_is_tuned_too(setting, tuned):
+    world = setting(gate=CertaintyGate())
+    found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
+    assert [point.settings.threshold for point in found.curve] == ["4/5", "1/2"]
+    assert isinstance(found.program.examination.gate, CertaintyGate)
+
+
+class Plain:
+    """A gate that is no dataclass."""
+
+    name, needs_all_draws = "plain", False
+
+    def __init__(self):
+        self.threshold = Fraction(4, 5)
+        self.inner = VoteGate()
+
+    def decide(self, votes):
+        return self.inner.decide(votes)
+
+    def wave(self, votes):
+        return self.inner.wave(votes)
+
+    def measure(self, votes):
+        return None
+
+
+@dataclass(frozen=True)
+class Strict(VoteGate):
+    """A gate that takes no threshold but its own."""
+
+    def __post_init__(self):
+        if self.threshold != Fraction(4, 5):
+            raise ValueError("it is 4/5")
+
+
+def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned):
+    world = setting(gate=Plain())
+    found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
+    assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
+    assert found.program.examination.gate is world.program.examination.gate
+
+
+def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
+    world = setting(gate=Strict())
+    with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
+        tuned(world, grid=Grid(thresholds=("0.5",)))
+    assert world.engine.calls == []
+    assert tuned(world, grid=NOTHING).best.settings.threshold == "4/5"
+
+
+ALPHAS = Grid(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+
+
+def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
+    world = setting(val=2, gate=ConfidenceGate())
+    shown = dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
+    world.program.examination.confidence.state.demos = [shown]
+    found = tuned(world, grid=ALPHAS)
+    # α of 4/5 and 1/2 retrieves for the spouse, for whom 30 is stated; α of 1/4 for nobody.
+    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:3]] == [
+        ("4/5", 1.0),
+        ("1/4", 0.0),
+        ("1/2", 1.0),
+    ]
+    assert world.engine.count["AnswerQuiz"] == 2 * 2 * 5
+    # Once for each answer that leads: the mayor and the first guess at the spouse.
+    assert world.engine.count["StateConfidence"] == 2 * 2
+    asked = [p for (name, *_), p in zip(world.engine.calls, world.engine.prompts, strict=True) if "Conf" in name]
+    assert all("12" in prompt for prompt in asked)
+    assert found.program.examination.confidence.state.demos == [shown]
+
+
+def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal, tuned):
+    world = setting(val=2, gate=ProbabilityGate())
+    world.engine.probability = 0.4
+    found = tuned(world, grid=ALPHAS)
+    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:2]] == [("1/2", 2.0), ("1/4", 0.0)]
+    # The mayor, and the spouse of whoever was taken for the mayor: from memory, and from passages.
+    assert world.engine.count["AnswerQuiz"] == 2 * 3 * 5
+    calls = len(world.engine.calls)
+    assert tuned(world, grid=ALPHAS).curve == found.curve
+    assert len(world.engine.calls) == calls
+
+
+def test_a_share_of_nothing_is_a_setting_too(setting, tuned):
+    found = tuned(setting(gate=RandomGate(Fraction(0))), grid=Grid(("1",), (), (), (), ()))
+    assert [(point.settings.threshold, point.retrievals) for point in found.curve] == [("0/1", 0.0), ("1/1", 2.0)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cost_per_retrieval": -1.0},
+        {"grid": Grid(thresholds=("2",))},
+        {"grid": Grid(tries=(0,))},
+        {"grid": Grid(temperatures=(0.0,))},
+        {"grid": Grid(top_ps=(1.5,))},
+    ],
+)
+def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
+    world = setting()
+    with pytest.raises(ConfigurationError):
+        tuned(world, **options)
+    assert world.engine.calls == []
+
+
+def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_it_is_tuned_on(setting, journal):
+    world = setting(train=2, val=0)
+    entries = [
+        UtilityEntry(
+            root=one.id,
+            quiz="q",
+            passage=f"passage of {one.id}",
+            passage_id="1",
+            helpful=True,
+            gain=1.0,
+            basis="question",
+        )
+        for one in world.train
+    ]
+    world.program.picking.reference = UtilityReference().fit(entries)
+    origins = Origins()
+    demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
+    origins.add(Candidate(demo, "text", one.id) for demo, one in zip(demos, world.train, strict=True))
+    world.program.examination.quiz.demos = [dspy.Example(**demo) for demo in demos]
+    tune(world.program, world.train, journal=journal, metric=f1, in_flight=1, grid=NOTHING, origins=origins)
+    judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
+    tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
+    assert (len(judged), len(tried) > 0) == (4, True)
+    for prompt in [*judged, *tried]:
+        last = prompt.rpartition("[[ ## quiz ## ]]")[2]
+        own, other = ("t0", "t1") if any(name in last for name in ("Town0", "Mayor0")) else ("t1", "t0")
+        assert f"of {other}" in prompt
+        assert f"of {own}" not in prompt
+
+
+def test_tuning_stops_where_the_server_is_down(setting, tuned):
+    world = setting()
+
+    def down(name, inputs, config):
+        raise ServerError("down")
+
+    world.engine.reply = down
+    with pytest.raises(StoppedError, match=r"tuning: .*LMServerError"):
+        tuned(world)
+
+
+def test_attempts_that_gave_nothing_of_use_are_not_kept(setting, town, journal):
+    world = setting(town(fails="AnswerQuiz"))
+    told = []
+    for calls in (5, 10):
+        session = SharedSession(world.program.bound, journal, "state")
+        with dspy.context(adapter=adapter()), pytest.raises(CallError):
+            run_blocking(lambda: world.program.examination.recall(session, "Who?"))  # noqa: B023
+        told.append(session.degradations)
+        assert (len(world.engine.calls), len(journal)) == (calls, 0)
+    assert len(told[0]) == 4
+    assert told[0] == told[1]

@@ -1,0 +1,378 @@
+"""R_u by itself, within the program, and in the hands of DSPy's optimizers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.programs import KEQA
+from keqa.programs.reference.embedding import HashingEmbedder
+from keqa.programs.reference.utility_reference import Entry, UtilityReference, leaving_out
+
+
+class Angle:
+    """Embeds the first number of a text as an angle, so that near numbers are similar."""
+
+    name = "angle"
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.error: Exception | None = None
+
+    def embed(self, texts):
+        self.batches.append(list(texts))
+        if self.error is not None:
+            raise self.error
+        angles = [float(text.split()[0]) / 100 for text in texts]
+        return np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
+
+
+def entry(place: int, helpful: bool, root: str | None = None) -> Entry:
+    return Entry(root or f"q{place}", f"{place} quiz", f"{place} passage", helpful)
+
+
+def places(demos: list[dspy.Example]) -> list[int]:
+    return [int(demo.quiz.split()[0]) for demo in demos]
+
+
+def lookup(reference: UtilityReference, place: int = 0) -> list[int]:
+    return places(reference(f"{place} quiz", f"{place} passage"))
+
+
+@pytest.fixture
+def ten() -> UtilityReference:
+    """Places 1 to 10, of which those from 8 on did not help."""
+    return UtilityReference(Angle(), k=4).fit([entry(place, place < 8) for place in range(1, 11)])
+
+
+def test_the_nearest_come_last_with_two_of_each_label(ten):
+    demos = ten("0 quiz", "0 passage")
+    assert places(demos) == [9, 8, 2, 1]
+    assert [demo.helpful for demo in demos] == [False, False, True, True]
+    assert dict(demos[-1]) == {"passage": "1 passage", "quiz": "1 quiz", "helpful": True}
+    assert lookup(ten, 11) == [6, 7, 9, 10]
+
+
+def test_where_both_labels_are_near_the_nearest_alone_decide():
+    reference = UtilityReference(Angle()).fit([entry(place, place % 2 == 0) for place in range(1, 30)])
+    assert lookup(reference) == [8, 7, 6, 5, 4, 3, 2, 1]
+
+
+def test_quiz_and_passage_weigh_alike():
+    far = Entry("a", "0 quiz", "90 passage", True)
+    near = Entry("b", "30 quiz", "30 passage", False)
+    reference = UtilityReference(Angle(), k=1).fit([far, near])
+    assert reference("0 quiz", "0 passage")[0].helpful is False
+    assert reference("0 quiz", "80 passage")[0].helpful is True
+
+
+def test_one_label_only_and_fewer_entries_than_k():
+    reference = UtilityReference(Angle()).fit([entry(place, True) for place in (3, 1, 2)])
+    assert lookup(reference) == [3, 2, 1]
+    assert reference.counts() == {True: 3, False: 0}
+
+
+def test_a_single_one_of_a_label_is_shown():
+    reference = UtilityReference(Angle(), k=4).fit([entry(place, place != 9) for place in range(1, 10)])
+    assert lookup(reference) == [9, 3, 2, 1]
+
+
+def test_nothing_to_show():
+    assert UtilityReference(Angle())("0 quiz", "0 passage") == []
+    assert UtilityReference(Angle()).fit([])("0 quiz", "0 passage") == []
+    assert UtilityReference(Angle(), variant="none").fit([entry(1, True)])("0 quiz", "0 passage") == []
+    assert UtilityReference().fit([]).vectors().shape == (0, 0)
+
+
+def test_what_several_questions_share_is_shown_once():
+    reference = UtilityReference(Angle()).fit([entry(1, True, "a"), entry(1, True, "b"), entry(2, False, "b")])
+    assert lookup(reference) == [2, 1]
+    assert reference.counts() == {True: 2, False: 1}
+
+
+def test_own_entries_are_left_out_with_what_others_share_of_them(ten):
+    ten.fit([*ten.entries, entry(1, True, "shared"), entry(2, True, "other")])
+    with leaving_out("shared"):
+        assert lookup(ten) == [9, 8, 3, 2]
+        with leaving_out("q2", "q8"):
+            assert lookup(ten) == [10, 9, 4, 3]
+        assert lookup(ten) == [9, 8, 3, 2]
+    assert lookup(ten) == [9, 8, 2, 1]
+    with leaving_out("nobody"):
+        assert lookup(ten) == [9, 8, 2, 1]
+    with leaving_out(*(f"q{place}" for place in range(1, 11))):
+        assert lookup(ten) == []
+
+
+def test_random_demonstrations_are_the_same_whenever_the_same_is_asked(ten):
+    random = UtilityReference(Angle(), k=4, variant="random").fit(ten.entries)
+    again = UtilityReference(Angle(), k=4, variant="random").fit(ten.entries)
+    drawn = [lookup(random, place) for place in range(20)]
+    assert drawn == [lookup(again, place) for place in range(20)]
+    assert len({tuple(one) for one in drawn}) > 10
+    assert all(len(set(one)) == 4 and sum(place >= 8 for place in one) == 2 for one in drawn)
+    with leaving_out(f"q{drawn[0][-1]}"):
+        assert set(lookup(random, 0)) & set(drawn[0]) == set(drawn[0][:-1])
+    assert random.embedder.batches == [[*(f"{p} quiz" for p in range(1, 11)), *(f"{p} passage" for p in range(1, 11))]]
+
+
+ENTRIES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 90), st.integers(0, 90), st.booleans()), min_size=1, max_size=25
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ENTRIES, st.integers(0, 90), st.integers(1, 9), st.integers(0, 3), st.sampled_from(["similar", "random"]))
+def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
+    entries = [Entry(root, f"{quiz} quiz", f"{passage} passage", helpful) for root, quiz, passage, helpful in drawn]
+    reference = UtilityReference(Angle(), k=k, least=least, variant=variant).fit(entries)
+    with leaving_out("a"):
+        found = [(d.quiz, d.passage, d.helpful) for d in reference(f"{place} quiz", f"{place} passage")]
+    own = {(e.quiz, e.passage, e.helpful) for e in entries if e.root == "a"}
+    allowed = {(e.quiz, e.passage, e.helpful) for e in entries} - own
+    assert len(found) == len(set(found)) == min(k, len(allowed))
+    assert set(found) <= allowed
+    for label in (True, False):
+        there = sum(one[2] is label for one in allowed)
+        assert sum(one[2] is label for one in found) >= min(least, k // 2, there)
+
+    def angle(one: tuple[str, str, bool]) -> float:
+        gaps = [abs(int(text.split()[0]) - place) / 100 for text in one[:2]]
+        return float(np.cos(gaps).sum())
+
+    if variant == "similar":
+        cosines = [angle(one) for one in found]
+        assert cosines == pytest.approx(sorted(cosines), abs=1e-5)
+        if least == 0:
+            assert cosines == pytest.approx(sorted(map(angle, allowed))[-len(found) :] if found else [], abs=1e-5)
+
+
+# Embedding, saving and copies.
+
+
+def test_the_passages_of_a_quiz_are_embedded_in_one_batch(ten):
+    ten.embedder.batches.clear()
+    ten.prepare("0 quiz", ["1 one", "2 two"])
+    ten("0 quiz", "1 one")
+    ten("0 quiz", "2 two")
+    ten.prepare("0 quiz", ["2 two", "3 three"])
+    ten.prepare("0 quiz", [])
+    assert ten.embedder.batches == [["0 quiz", "1 one", "2 two"], ["3 three"]]
+
+
+def test_its_state_is_json_and_comes_back(ten):
+    state = json.loads(json.dumps(ten.dump_state()))
+    assert {key: state[key] for key in state if key != "entries"} == {
+        "embedder": "angle",
+        "k": 4,
+        "least": 2,
+        "variant": "similar",
+    }
+    assert state["entries"][0] == {"root": "q1", "quiz": "1 quiz", "passage": "1 passage", "helpful": True}
+    other = UtilityReference(Angle(), k=1, variant="none").load_state(state)
+    assert (other.entries, other.settings()) == (ten.entries, ten.settings())
+    assert lookup(other) == lookup(ten)
+    assert other.signature_of_entries() == ten.signature_of_entries()
+    assert other.fit(other.entries[1:]).signature_of_entries() != ten.signature_of_entries()
+
+
+def test_a_state_brings_its_embedder():
+    state = UtilityReference("hashing").fit([entry(1, True)]).dump_state()
+    assert isinstance(UtilityReference(Angle()).load_state(state).embedder, HashingEmbedder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entries": None},
+        {"entries": [{"root": "a"}]},
+        {"entries": [[1, 2]]},
+        {"k": 0},
+        {"k": "8"},
+        {"least": -1},
+        {"variant": "nearest"},
+    ],
+)
+def test_a_state_that_is_none_is_refused(ten, change):
+    with pytest.raises(ConfigurationError):
+        UtilityReference(Angle()).load_state(ten.dump_state() | change)
+    state = ten.dump_state()
+    del state["embedder"]
+    with pytest.raises(ConfigurationError, match="not the state of a utility reference"):
+        UtilityReference(Angle()).load_state(state)
+
+
+def test_vectors_made_once_serve_again(ten):
+    angle = Angle()
+    other = UtilityReference(angle, k=4).fit(ten.entries, ten.vectors())
+    assert angle.batches == [["1 quiz", "1 passage"]]
+    assert np.array_equal(other.vectors(), ten.vectors())
+    assert lookup(other) == lookup(ten)
+
+
+def test_vectors_of_something_else_are_refused(ten):
+    vectors = ten.vectors()
+    for wrong in (vectors[1:], vectors[::-1], vectors[:, :-1]):
+        with pytest.raises(ConfigurationError, match="the vectors are not those"):
+            UtilityReference(Angle()).fit(ten.entries, wrong)
+
+
+def test_copies_share_the_index_and_not_the_settings(ten):
+    angle = ten.embedder
+    before = len(angle.batches)
+    other = copy.deepcopy(ten)
+    other.variant = "none"
+    assert (lookup(other), lookup(ten)) == ([], [9, 8, 2, 1])
+    other.fit([entry(5, True)])
+    assert len(ten.entries) == 10
+    assert len(angle.batches) == before + 2
+
+
+def test_settings_that_cannot_work():
+    with pytest.raises(ConfigurationError):
+        UtilityReference(k=0)
+    with pytest.raises(ConfigurationError, match="similar, random, none"):
+        UtilityReference(variant="close")
+
+
+def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
+    reference = UtilityReference(k=4).fit(ten.entries)
+    expected = [reference(f"{place} quiz", f"{place} passage") for place in range(10)]
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for step in range(100):
+            place = step % 10
+            found = reference(f"{place} quiz", f"{place} passage")
+            if found != expected[place]:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        reference.fit(ten.entries)
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# In the program.
+
+
+def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    return {
+        "DecomposeQuestion": {"quizzes": '["0 quiz"]'},
+        "JudgeUtility": {"helpful": True},
+        "AnswerWithKnowledge": {"answer": "Ann"},
+        "Summarize": {"explanation": "so", "answer": "Ann"},
+    }[name]
+
+
+@pytest.fixture
+def program(scripted, retriever, ten):
+    lm, engine = scripted(reply)
+    built = KEQA(retriever("0 one", "50 two"), examine=False, reference=ten)
+    built.set_lm(lm)
+    return SimpleNamespace(keqa=built, engine=engine, reference=ten)
+
+
+def judged(engine) -> dict[str, list[int]]:
+    """The places demonstrated, by the passage judged."""
+    found = {}
+    for (name, inputs, _), prompt in zip(engine.calls, engine.prompts, strict=True):
+        if name == "JudgeUtility":
+            found[inputs["passage"]] = [int(p) for p in range(1, 11) if f"\n{p} passage" in prompt]
+    return found
+
+
+def test_each_judgement_has_its_own_demonstrations(program):
+    program.keqa("Who is it?")
+    assert judged(program.engine) == {"0 one": [1, 2, 8, 9], "50 two": [6, 7, 9, 10]}
+    assert program.reference.embedder.batches[1:] == [["0 quiz", "0 one", "50 two"]]
+
+
+@pytest.mark.parametrize("way", ["blocking", "async", "batch", "notebook"])
+def test_what_is_left_out_reaches_every_thread(program, way):
+    async def inside() -> None:
+        program.keqa("Who is it?") if way == "notebook" else await program.keqa.acall(question="Who is it?")
+
+    with leaving_out("q1", "q10"):
+        if way == "blocking":
+            program.keqa("Who is it?")
+        elif way == "batch":
+            assert [outcome.answer for outcome in program.keqa.answer_many(["Who is it?"] * 3)] == ["Ann"] * 3
+        else:
+            asyncio.run(inside())
+    assert judged(program.engine) == {"0 one": [2, 3, 8, 9], "50 two": [6, 7, 8, 9]}
+
+
+def test_an_empty_reference_leaves_the_predictors_own_demonstrations(program):
+    program.reference.fit([])
+    program.keqa.picking.judge.demos = [dspy.Example(passage="7 passage", quiz="q", helpful=True)]
+    program.keqa("Who is it?")
+    assert judged(program.engine) == {"0 one": [7], "50 two": [7]}
+
+
+def test_a_failing_embedder_costs_the_passages_and_is_recorded(program):
+    program.reference.embedder.error = OSError("model gone")
+    record = program.keqa("Who is it?").record
+    assert {verdict.verdict for verdict in record.quizzes[0].passages} == {"failed"}
+    first = record.degradations[0]
+    assert (first.stage, first.cause, first.message) == ("judge_utility", "OSError", "model gone")
+    assert record.answer == "Ann"
+
+
+def test_what_only_the_user_can_mend_surfaces(program):
+    program.reference.embedder.error = MissingExtraError("dense", "The embedder")
+    with pytest.raises(MissingExtraError):
+        program.keqa("Who is it?")
+
+
+def test_the_program_saves_and_loads_it(program, retriever, tmp_path):
+    program.keqa.save(tmp_path / "program.json")
+    other = KEQA(retriever("0 one"), reference=UtilityReference(Angle()))
+    other.load(tmp_path / "program.json")
+    reference = other.picking.reference
+    assert reference.entries == program.reference.entries
+    assert lookup(reference) == [9, 8, 2, 1]
+    assert len(reference.embedder.batches) == 2
+
+
+def test_copies_of_the_program_keep_it(program):
+    for copied in (copy.deepcopy(program.keqa), program.keqa.reset_copy(), program.keqa.deepcopy()):
+        assert copied.picking.reference is not program.reference
+        assert copied.picking.reference.entries == program.reference.entries
+        assert copied("Who is it?").answer == "Ann"
+    assert len(program.reference.embedder.batches) == 2
+
+
+def test_optimizers_keep_it(program):
+    train = [dspy.Example(question=f"Who is it? {i}", answer="Ann").with_inputs("question") for i in range(4)]
+
+    def metric(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
+        return bool(example.answer == prediction.answer)
+
+    few = {"metric": metric, "max_bootstrapped_demos": 1, "max_labeled_demos": 0}
+    bootstrapped = dspy.BootstrapFewShot(**few).compile(program.keqa, trainset=train)
+    searched = dspy.BootstrapFewShotWithRandomSearch(**few, num_candidate_programs=1, num_threads=1).compile(
+        program.keqa, trainset=train
+    )
+    for compiled in (bootstrapped, searched):
+        assert compiled.picking.reference.entries == program.reference.entries
+        program.engine.calls.clear()
+        program.engine.prompts.clear()
+        compiled("Who is it?")
+        assert judged(program.engine) == {"0 one": [1, 2, 8, 9], "50 two": [6, 7, 9, 10]}
+    assert len(bootstrapped.decomposition.decompose.demos) == 1

@@ -1,0 +1,421 @@
+"""Draws that gates share: made once for a resolved quiz, whoever asks, and charged to each that reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import dspy
+import pytest
+from dspy.lm15 import ServerError
+
+from keqa.errors import ConfigurationError
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.session import Session
+from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.stages.examination import Assessment, Draw
+from keqa.storage.journal import Journal
+
+QUIZ = "Capital of Norway?"
+
+
+class Norway:
+    """Draws Oslo, or Bergen each third time; the judge holds the two for different."""
+
+    def __init__(self, second: str | Exception | None = None) -> None:
+        self.second, self.drawn, self.lock = second, 0, threading.Lock()
+
+    def __call__(self, name, inputs, config):
+        if name == "AnswerQuiz":
+            with self.lock:
+                self.drawn += 1
+                drawn = self.drawn
+            if self.second is not None and drawn == 2:
+                if isinstance(self.second, Exception):
+                    raise self.second
+                return self.second
+            return {"answer": "Bergen" if drawn % 3 == 0 else "Oslo"}
+        if name == "AnswerWithKnowledge":
+            return {"answer": "Trondheim"}
+        if name == "StateConfidence":
+            return {"confidence": "95"}
+        if name == "DecomposeQuestion":
+            return {"quizzes": '["Capital of Norway?", "Mayor of #1?"]'}
+        return {"Summarize": {"explanation": "", "answer": "X"}, "JudgeUtility": {"helpful": True}}.get(
+            name, {"same": False}
+        )
+
+
+@pytest.fixture
+def norway(scripted, retriever):
+    def make(reply=None, **settings):
+        lm, engine = scripted(reply or Norway())
+        program = KEQA(retriever("A passage."), **{"decompose": False, "workers": 4, **settings})
+        program.set_lm(lm)
+        return program, engine
+
+    return make
+
+
+GATES = [
+    VoteGate(),
+    VoteGate(Fraction(3, 5), name="lenient"),
+    CertaintyGate(),
+    LexicalSimilarityGate(),
+    NeverRetrieveGate(),
+    OracleGate({QUIZ: ["Oslo"]}),
+    ConfidenceGate(),
+]
+
+
+def test_all_gates_read_the_same_draws(norway):
+    program, engine = norway()
+    draws = SharedDraws()
+    quizzes = [draws.sharing(program, gate)(QUIZ).record.quizzes[0] for gate in GATES]
+    assert engine.count["AnswerQuiz"] == 5
+    assert len({tuple(sample.text for sample in quiz.samples) for quiz in quizzes}) == 1
+    assert {(quiz.complete, quiz.consistency_exact) for quiz in quizzes} == {(True, "4/5")}
+    # 4 of 5 agree: six of ten pairs, and a certainty of .28.
+    assert [quiz.known for quiz in quizzes] == [True, True, False, False, True, True, True]
+    assert [quiz.gate for quiz in quizzes] == [gate.name for gate in GATES]
+
+
+def test_a_program_that_shares_is_a_copy(norway):
+    program, _ = norway()
+    gate = program.examination.gate
+    twin = SharedDraws().sharing(program)
+    assert type(twin.examination) is not type(program.examination)
+    assert twin.examination.gate is gate is program.examination.gate
+    assert dict(twin.named_predictors()).keys() == dict(program.named_predictors()).keys()
+    assert twin.examination.quiz.lm is program.examination.quiz.lm
+
+
+def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
+    program, engine = norway()
+    draws = SharedDraws()
+    first, second = (draws.sharing(program, gate)(QUIZ).record.cost for gate in (VoteGate(), NeverRetrieveGate()))
+    assert (first.by_role["task"].calls, first.by_role["task"].cached) == (5, 0)
+    assert (second.by_role["task"].calls, second.by_role["task"].cached) == (0, 5)
+    assert first.by_role["consistency"].calls == second.by_role["consistency"].cached == 1
+    assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
+
+
+def test_draws_that_were_read_are_charged_to_the_steps_that_made_them(norway):
+    program, _ = norway()
+    draws = SharedDraws()
+    first, second = (draws.sharing(program, gate)(QUIZ).record.cost for gate in (VoteGate(), NeverRetrieveGate()))
+    made = {name: (step.calls, step.samples) for name, step in first.by_step.items()}
+    assert made == {"examination.quiz": (5, 5), "examination.same": (1, 1)}
+    assert {name: (step.calls, step.samples) for name, step in second.by_step.items()} == {
+        "examination.quiz": (0, 5),
+        "examination.same": (0, 1),
+    }
+
+
+def test_each_gate_is_charged_the_tokens_of_the_draws_it_reads(norway):
+    program, _ = norway()
+    shared = SharedDraws()
+    first, second = (
+        shared.sharing(program, gate)(QUIZ).record.cost.by_role["consistency"] for gate in (VoteGate(), CertaintyGate())
+    )
+    assert (first.prompt_tokens, first.completion_tokens) != (0, 0)
+    assert (second.prompt_tokens, second.completion_tokens) == (first.prompt_tokens, first.completion_tokens)
+    assert (first.calls > 0, second.calls) == (True, 0)
+
+
+def test_gates_that_need_no_draws_make_and_pay_none(norway):
+    program, engine = norway()
+    draws = SharedDraws()
+    for gate in (AlwaysRetrieveGate(), RandomGate(Fraction(1))):
+        record = draws.sharing(program, gate)(QUIZ).record
+        assert (record.answer, record.quizzes[0].samples) == ("Trondheim", [])
+    assert engine.count["AnswerQuiz"] == 0
+
+
+def test_an_answer_that_falls_back_reads_them_late(norway):
+    program, engine = norway(on_nothing_helpful="largest_cluster")
+    program._retriever.value.passages.clear()
+    draws = SharedDraws()
+    record = draws.sharing(program, AlwaysRetrieveGate())(QUIZ).record
+    assert (record.answer, record.quizzes[0].source) == ("Oslo", "largest_cluster")
+    assert draws.sharing(program, VoteGate())(QUIZ).record.answer == "Oslo"
+    assert engine.count["AnswerQuiz"] == 5
+
+
+def test_gates_that_agree_share_the_quizzes_that_follow(norway):
+    program, engine = norway(decompose=True)
+    draws = SharedDraws()
+    agree = [draws.sharing(program, gate) for gate in (VoteGate(), NeverRetrieveGate())]
+    known = [twin("Who governs it?").record.quizzes for twin in agree]
+    assert [[quiz.resolved for quiz in quizzes] for quizzes in known] == [[QUIZ, "Mayor of Oslo?"]] * 2
+    assert engine.count["AnswerQuiz"] == 10
+    # One that does not agree on the first asks another second.
+    other = draws.sharing(program, AlwaysRetrieveGate())("Who governs it?").record.quizzes
+    assert other[1].resolved == "Mayor of Trondheim?"
+    assert engine.count["AnswerQuiz"] == 10
+
+
+def test_questions_in_flight_at_once_wait_for_one_set(norway):
+    program, engine = norway()
+    engine.latency = 0.05
+    draws = SharedDraws()
+    programs = [draws.sharing(program, VoteGate()) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        records = list(pool.map(lambda one: one(QUIZ).record, programs))
+    assert engine.count["AnswerQuiz"] == 5
+    assert sorted(record.cost.by_role["task"].calls for record in records) == [0, 0, 0, 0, 0, 5]
+
+
+async def test_in_a_callers_own_loop(norway):
+    program, engine = norway()
+    draws = SharedDraws()
+    first = await draws.sharing(program, VoteGate()).acall(QUIZ)
+    second = await draws.sharing(program, CertaintyGate()).acall(QUIZ)
+    assert (first.record.quizzes[0].known, second.record.quizzes[0].known) == (True, False)
+    assert engine.count["AnswerQuiz"] == 5
+
+
+class OneAnswer:
+    """An examination whose only draw takes a moment, and fails as often as it is told."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures, self.made = failures, 0
+
+    def key(self, found):
+        return found.quiz
+
+    def steps(self, session):
+        return {}
+
+    async def draw_all(self, session, found):
+        self.made += 1
+        await asyncio.sleep(0.01)
+        if self.made <= self.failures:
+            raise ConfigurationError("wrong key")
+        found.draws, found.clusters = [Draw("Oslo", cluster=0)], [[0]]
+
+
+def asked():
+    return Session(Bound(1), blocking=False), Assessment(QUIZ, 1, "short", [], 1)
+
+
+async def test_where_the_maker_fails_the_others_try_for_themselves():
+    draws, examination = SharedDraws(), OneAnswer(failures=1)
+    three = [asked() for _ in range(3)]
+    ends = await asyncio.gather(*[draws.fill(*one, examination) for one in three], return_exceptions=True)
+    assert [type(end) for end in ends] == [ConfigurationError, type(None), type(None)]
+    assert [found.answer for _, found in three] == [None, "Oslo", "Oslo"]
+    assert examination.made == 2
+
+
+async def test_one_that_stops_waiting_stops_no_other():
+    draws, examination = SharedDraws(), OneAnswer()
+    three = [asked() for _ in range(3)]
+    tasks = [asyncio.ensure_future(draws.fill(*one, examination)) for one in three]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.wait(tasks)
+    assert [task.cancelled() for task in tasks] == [False, True, False]
+    assert [found.answer for _, found in three] == ["Oslo", None, "Oslo"]
+
+
+def test_a_wrong_key_is_told_and_forgotten(norway):
+    right = []
+
+    def reply(name, inputs, config):
+        if not right:
+            raise dspy.lm15.AuthError("wrong key")
+        return {"answer": "Oslo"}
+
+    program, _ = norway(reply)
+    shared = SharedDraws().sharing(program, VoteGate())
+    with pytest.raises(ConfigurationError, match="wrong key"):
+        shared(QUIZ)
+    right.append(True)
+    assert shared(QUIZ).answer == "Oslo"
+
+
+def test_what_went_wrong_is_told_to_each_and_kept_here_only(norway, tmp_path):
+    program, engine = norway(Norway("no marker in sight"), workers=1)
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        draws = SharedDraws(store=journal)
+        records = [draws.sharing(program, gate)(QUIZ).record for gate in (VoteGate(), NeverRetrieveGate())]
+        assert len(journal) == 0
+    for record in records:
+        # Each gate is told the number that the quiz has in its own question.
+        (lost, *_) = record.degradations
+        assert (lost.stage, lost.cause, lost.quiz) == ("examine", "AdapterParseError", 1)
+        assert [sample.error for sample in record.quizzes[0].samples].count("AdapterParseError") == 1
+    assert engine.count["AnswerQuiz"] == 5
+    # With the draw that failed the vote could have been enough; without examination's verdict nothing hangs on it.
+    assert [record.touched for record in records] == [True, False]
+
+
+def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway, tmp_path):
+    program, engine = norway(Norway(ServerError("down")), workers=1)
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        record = SharedDraws(store=journal).sharing(program)(QUIZ).record
+        assert len(journal) == 1
+    assert [sample.error for sample in record.quizzes[0].samples] == [None] * 5
+    assert [(note.action, note.touches) for note in record.degradations] == [("asked again", False)]
+    assert engine.count["AnswerQuiz"] == 6
+
+
+def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norway):
+    program, engine = norway(Norway("no marker in sight"), workers=1)
+    draws = SharedDraws()
+    first = draws.sharing(program)(QUIZ).record
+    assert (first.touched, engine.count["AnswerQuiz"]) == (True, 5)
+    draws.forget_failed()
+    second = draws.sharing(program)(QUIZ).record
+    assert (second.touched, engine.count["AnswerQuiz"]) == (False, 10)
+    draws.forget_failed()
+    assert draws.sharing(program)(QUIZ).record.quizzes[0].samples == second.quizzes[0].samples
+    assert engine.count["AnswerQuiz"] == 10
+
+
+def test_a_stored_set_with_replies_that_could_not_be_used_is_not_read(norway, tmp_path):
+    program, engine = norway(workers=1)
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        SharedDraws(store=journal).sharing(program)(QUIZ)
+        (key,) = journal._entries
+        kept = journal.get(key)
+        # As earlier versions stored it.
+        journal.put(key, {**kept, "draws": [{**kept["draws"][0], "text": None, "error": "AdapterParseError"}] * 5})
+        record = SharedDraws(store=journal).sharing(program)(QUIZ).record
+    assert engine.count["AnswerQuiz"] == 10
+    assert not record.touched
+
+
+def test_what_is_told_of_a_mended_failure_holds_no_key_and_no_address_where_it_is_stored(norway, tmp_path):
+    drawn = []
+
+    def reply(name, inputs, config):
+        if name == "AnswerQuiz":
+            drawn.append(name)
+            if len(drawn) == 2:
+                raise ServerError("sk-of-mine-1234 may not ask this of https://box.example/v1")
+        return {"answer": "https://oslo.example/town"}
+
+    program, _ = norway(reply, workers=1)
+    # It is not asked here, since the draws are equal.
+    program.examination.same.lm = dspy.LM("openai/judge", api_key="sk-of-mine-1234")
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        draws = SharedDraws(store=journal)
+        draws.sharing(program)(QUIZ)
+        record = draws.sharing(program)(QUIZ).record
+    (note,) = record.degradations
+    assert note.message.endswith("] <secret> may not ask this of <address>")
+    assert "sk-of-mine" not in (tmp_path / "draws.jsonl").read_text()
+    # What was drawn stays as it is.
+    assert record.answer == "https://oslo.example/town"
+
+
+def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):
+    replies, down = Norway(), [True]
+
+    def reply(name, inputs, config):
+        if name == "JudgeConsistency" and down:
+            raise ServerError("down")
+        return replies(name, inputs, config)
+
+    program, _ = norway(reply)
+    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+        SharedDraws(store=journal).sharing(program)(QUIZ)
+        assert len(journal) == 0
+        down.clear()
+        SharedDraws(store=journal).sharing(program)(QUIZ)
+        assert len(journal) == 1
+
+
+def test_a_smaller_number_of_tries_reads_the_first_of_the_largest(norway):
+    program, engine = norway()
+    draws, found = SharedDraws(largest=5), {}
+    for tries in (3, 5, 2):
+        program.examination.tries = tries
+        found[tries] = draws.sharing(program, NeverRetrieveGate())(QUIZ).record.quizzes[0]
+    assert engine.count["AnswerQuiz"] == 5
+    texts = [sample.text for sample in found[5].samples]
+    assert {tries: [sample.text for sample in quiz.samples] for tries, quiz in found.items()} == {
+        tries: texts[:tries] for tries in found
+    }
+    # Which of the five is Bergen depends on the threads.
+    other = texts.index("Bergen")
+    together = [[place for place in range(5) if place != other], [other]]
+    for tries, quiz in found.items():
+        kept = [[place for place in members if place < tries] for members in sorted(together)]
+        assert [cluster.members for cluster in quiz.clusters] == [members for members in kept if members]
+        assert quiz.complete
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3, 4, 5])
+def test_the_first_draws_decide_as_they_would_by_themselves(norway, tries):
+    def told(program):
+        quiz = program(QUIZ).record.quizzes[0]
+        return quiz.known, quiz.consistency_exact, quiz.certainty, quiz.clusters, quiz.answer
+
+    for gate in (VoteGate(), CertaintyGate(), ProbabilityGate(), ConfidenceGate()):
+        program, engine = norway(workers=1, tries=tries)
+        engine.probability = 0.7
+        alone = SharedDraws(probabilities=True).sharing(program, gate)
+        program, engine = norway(workers=1, tries=tries)
+        engine.probability = 0.7
+        first = SharedDraws(probabilities=True, largest=5).sharing(program, gate)
+        assert told(first) == told(alone)
+        assert engine.count["AnswerQuiz"] == 5
+
+
+def test_a_store_keeps_them_beyond_the_process(norway, tmp_path):
+    program, engine = norway()
+    engine.probability = 0.25
+    records = []
+    for gate in (VoteGate(), ProbabilityGate()):
+        with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
+            records.append(SharedDraws(probabilities=True, store=journal).sharing(program, gate)(QUIZ).record)
+    first, second = (record.quizzes[0] for record in records)
+    assert engine.count["AnswerQuiz"] == 5
+    assert (first.samples, first.clusters) == (second.samples, second.clusters)
+    assert [sample.probability for sample in second.samples] == pytest.approx([0.25] * 5)
+    assert (first.known, second.known, second.certainty) == (True, False, pytest.approx(0.25))
+
+
+@pytest.mark.parametrize("change", ["quiz", "seed", "tries", "demonstrations", "choices", "probabilities"])
+def test_other_draws_are_not_shared(norway, change):
+    program, engine = norway()
+    engine.probability = 0.5
+    draws = SharedDraws()
+    draws.sharing(program, VoteGate())(QUIZ)
+    asked, other = {"question": QUIZ}, draws
+    if change == "quiz":
+        asked["question"] = "Capital of Sweden?"
+    elif change == "choices":
+        asked |= {"answer_type": "choice", "choices": ["Oslo", "Bergen"]}
+    elif change == "demonstrations":
+        program.examination.quiz.demos = [dspy.Example(quiz="q", answer="a")]
+    elif change == "probabilities":
+        other = SharedDraws(probabilities=True)
+        other._made = draws._made
+    else:
+        setattr(program.examination, change, 6)
+    other.sharing(program, VoteGate())(**asked)
+    assert engine.count["AnswerQuiz"] > 5
+
+
+def test_a_gate_by_probability_wants_draws_that_have_them(norway):
+    program, _ = norway()
+    with pytest.raises(ConfigurationError, match=r"needs SharedDraws\(probabilities=True\)"):
+        SharedDraws().sharing(program, ProbabilityGate())
+
+
+def test_a_compiled_way_of_stating_confidence_is_kept(norway):
+    program, engine = norway(gate=ConfidenceGate())
+    program.examination.confidence.state.demos = [
+        dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
+    ]
+    SharedDraws().sharing(program)(QUIZ)
+    (asked,) = [prompt for (name, *_), prompt in zip(engine.calls, engine.prompts, strict=True) if "Conf" in name]
+    assert "12" in asked

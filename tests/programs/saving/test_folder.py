@@ -1,0 +1,468 @@
+"""Saving and loading: what is in the folder, what is refused, and what a fresh process makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dspy
+import numpy as np
+import pytest
+from servers.openai_server import OpenAIServer
+
+import keqa
+from keqa.errors import ConfigurationError, InputError
+from keqa.programs import KEQA
+from keqa.programs.gates import ConfidenceGate
+from keqa.programs.reference.embedding import HashingEmbedder
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.saving.folder import about
+from keqa.retrievers import Passage, build_index, open_index
+
+QUESTION = "To whom is the mayor of Carmouth married?"
+SECRET = "sk-very-secret-0123456789"
+
+ENTRIES = [
+    Entry(f"q{place}", f"To whom is person {place} married?", f"Person {place}: married Ann {place}.", place % 3 > 0)
+    for place in range(12)
+]
+
+
+class Embedder(HashingEmbedder):
+    """An embedder of one's own."""
+
+    name = "own/embedder"
+
+
+@pytest.fixture
+def index(tmp_path):
+    passages = [
+        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
+        Passage("2", "Carmouth", "A harbour of Heidi."),
+    ]
+    build_index(passages, tmp_path / "own")
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def program() -> KEQA:
+    """A program with something found for every part."""
+    made = KEQA(None, reference=UtilityReference(k=6).fit(ENTRIES), tries=4, threshold="3/4", top_k=3)
+    decompose = made.decomposition.decompose
+    decompose.demos = [dspy.Example(question="Who is Bö 安?", quizzes=["Who is Bö?"], augmented=True)]
+    decompose.signature = decompose.signature.with_instructions("Take the question apart.")
+    return made
+
+
+@pytest.fixture
+def saved(program, tmp_path) -> Path:
+    keqa.save(program, tmp_path / "program", command="keqa compile train.jsonl", tuning=[{"alpha": "3/4", "f1": 0.5}])
+    return tmp_path / "program"
+
+
+def change(folder: Path, **parts: Any) -> None:
+    """Rewrite parts of program.json."""
+    path = folder / "program.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | parts))
+
+
+def test_what_was_saved_comes_back(program, saved):
+    loaded = keqa.load(saved, None)
+    assert loaded.dump_state() == program.dump_state() | {
+        name: state | {"demos": [dict(demo) for demo in state["demos"]]}
+        for name, state in program.dump_state().items()
+        if "demos" in state
+    }
+    reference = loaded.picking.reference
+    assert (reference.entries, reference.settings()) == (program.picking.reference.entries, reference.settings())
+    asked = ("To whom is person 3 married?", "Person 3: married Ann 3.")
+    assert reference(*asked) == program.picking.reference(*asked)
+    assert loaded.decomposition.decompose.signature.instructions == "Take the question apart."
+    assert loaded.decomposition.decompose.demos[0]["question"] == "Who is Bö 安?"
+    assert (loaded.examination.tries, str(loaded.examination.gate.threshold), loaded.top_k) == (4, "3/4", 3)
+
+
+def test_the_folder_tells_its_story(saved):
+    assert sorted(path.name for path in saved.iterdir()) == ["program.json", "reference.jsonl"]
+    state = json.loads((saved / "program.json").read_text())
+    assert (state["format"], state["version"], state["keqa"]) == ("keqa-program", 1, keqa.__version__)
+    assert state["settings"]["threshold"] == "3/4"
+    assert state["reference"] == {"embedder": "hashing", "k": 6, "least": 2, "variant": "similar"}
+    assert state["predictors"]["decomposition.decompose"]["signature"]["instructions"] == "Take the question apart."
+    prompt = state["signatures"]["picking.judge"]
+    assert prompt["signature"] == "JudgeUtility"
+    assert prompt["instructions"].startswith("Judge whether the passage helps")
+    assert prompt["fields"][-1] == {"name": "helpful", "kind": "output", "type": "bool"}
+    lines = (saved / "reference.jsonl").read_text().splitlines()
+    assert len(lines) == 12
+    assert json.loads(lines[0]) == {
+        "root": "q0",
+        "quiz": "To whom is person 0 married?",
+        "passage": "Person 0: married Ann 0.",
+        "helpful": False,
+    }
+    told = about(saved)
+    assert told["command"] == "keqa compile train.jsonl"
+    assert told["tuning"] == [{"alpha": "3/4", "f1": 0.5}]
+    assert told["created"].startswith("20")
+    assert told["method"] == state["method"] == "keqa"
+
+
+def test_half_a_surrogate_pair_is_saved_as_it_is(program, tmp_path):
+    program.summarizing.summarize.demos = [{"question": "half \ud800", "answer": "Ann"}]
+    keqa.save(program, tmp_path / "program")
+    assert keqa.load(tmp_path / "program", None).summarizing.summarize.demos[0]["question"] == "half \ud800"
+
+
+def test_settings_may_be_replaced(saved):
+    loaded = keqa.load(saved, None, top_k=7, threshold="1/2", examine=False)
+    assert (loaded.top_k, str(loaded.examination.gate.threshold), loaded.examine) == (7, "1/2", False)
+    assert loaded.examination.tries == 4
+    with pytest.raises(ConfigurationError, match="colour"):
+        keqa.load(saved, None, colour="red")
+
+
+def test_a_program_without_a_reference(tmp_path):
+    keqa.save(KEQA(None), tmp_path / "plain")
+    assert [path.name for path in (tmp_path / "plain").iterdir()] == ["program.json"]
+    assert keqa.load(tmp_path / "plain", None).picking.reference is None
+
+
+def confident() -> KEQA:
+    """A program that was shown how to state its confidence."""
+    made = KEQA(None, gate=ConfidenceGate())
+    made.examination.confidence.state.demos = [
+        dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
+    ]
+    return made
+
+
+def test_a_gate_brings_its_predictor_along(tmp_path):
+    keqa.save(confident(), tmp_path / "confident")
+    loaded = keqa.load(tmp_path / "confident", None)
+    assert loaded.examination.gate == ConfidenceGate()
+    assert loaded.examination.confidence.state.demos[0]["confidence"] == "12"
+    # With another gate it has no place.
+    assert keqa.load(tmp_path / "confident", None, threshold="1/2").examination.confidence is None
+
+
+def test_a_gate_may_ask_for_what_was_never_compiled(saved):
+    loaded = keqa.load(saved, None, gate=ConfidenceGate())
+    assert loaded.examination.confidence.state.demos == []
+    assert loaded.decomposition.decompose.demos[0]["question"] == "Who is Bö 安?"
+
+
+def test_a_changed_prompt_of_a_gate_is_refused(tmp_path):
+    keqa.save(confident(), tmp_path / "confident")
+    state = json.loads((tmp_path / "confident" / "program.json").read_text())
+    state["signatures"]["examination.confidence.state"]["instructions"] = "Guess."
+    change(tmp_path / "confident", signatures=state["signatures"])
+    with pytest.raises(ConfigurationError, match=r"instructions of examination\.confidence\.state"):
+        keqa.load(tmp_path / "confident", None)
+
+
+def test_an_empty_reference_is_kept(tmp_path):
+    keqa.save(KEQA(None, reference=UtilityReference(variant="random")), tmp_path / "empty")
+    reference = keqa.load(tmp_path / "empty", None).picking.reference
+    assert (reference.entries, reference.variant) == ((), "random")
+
+
+def test_embeddings_of_a_model_are_saved(program, tmp_path):
+    embedder = Embedder()
+    program.picking.reference = UtilityReference(embedder).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    vectors = np.load(tmp_path / "program" / "reference.npy", allow_pickle=False)
+    assert vectors.shape == (12, 2048)
+    reference = keqa.load(tmp_path / "program", None, embedder=Embedder()).picking.reference
+    assert np.array_equal(reference.vectors(), vectors)
+    # By another name, the same.
+    assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
+    with pytest.raises(ConfigurationError, match="the vectors are not those"):
+        keqa.load(tmp_path / "program", None, embedder=Embedder(512))
+
+
+def test_the_length_of_hashed_vectors_comes_back(program, tmp_path):
+    program.picking.reference = UtilityReference(HashingEmbedder(16)).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    reference = keqa.load(tmp_path / "program", None).picking.reference
+    assert (reference.embedder.name, reference.embedder.dimension) == ("hashing-16", 16)
+    asked = ("To whom is person 3 married?", "Person 3: married Ann 3.")
+    assert reference(*asked) == program.picking.reference(*asked)
+
+
+def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved):
+    with pytest.raises(ConfigurationError, match="'hashing', not this one"):
+        keqa.load(saved, None, embedder=HashingEmbedder(16))
+
+
+class Lying(HashingEmbedder):
+    """A model in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return str(self.folder)
+
+
+def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, monkeypatch):
+    program.picking.reference = UtilityReference(Lying(tmp_path / "here" / "minilm")).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    assert json.loads((tmp_path / "program" / "program.json").read_text())["reference"]["embedder"] == "minilm"
+    assert str(tmp_path).encode() not in b"".join(path.read_bytes() for path in (tmp_path / "program").iterdir())
+    elsewhere = Lying(tmp_path / "there" / "minilm")
+    loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere)
+    assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
+    opened = []
+    monkeypatch.setattr("keqa.programs.reference.embedding.open_model", lambda name: opened.append(name) or elsewhere)
+    with pytest.raises(ConfigurationError, match=r"names the embedding model 'minilm' .*keqa\.load\(…, embedder=NAME"):
+        keqa.load(tmp_path / "program", None)
+    assert opened == []
+    loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere.name)
+    assert opened == [elsewhere.name]
+    assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
+
+
+# A fresh process, other language models.
+
+ASK = """
+import json, sys, keqa
+folder, index, *bases = sys.argv[1:]
+lms = keqa.build_roles("openai/other", "openai/judge", "openai/picker", api_base=bases[0],
+                       consistency_api_base=bases[1], utility_api_base=bases[1])
+program = keqa.load(folder, keqa.open_index(index), lms)
+prediction = program("To whom is the mayor of Carmouth married?")
+print(json.dumps([prediction.answer, prediction.record.cost.calls, [q.answer for q in prediction.record.quizzes]]))
+"""
+
+
+def prompts(server: OpenAIServer) -> list[str]:
+    """What a server was asked, in an order that does not depend on threads."""
+    return sorted(json.dumps(call.body["messages"]) for call in server.calls)
+
+
+def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, index, tmp_path):
+    keqa.save(program, tmp_path / "program")
+    here = keqa.load(
+        tmp_path / "program", open_index(index), keqa.build_roles("openai/scripted", api_base=server.api_base)
+    )
+    prediction = here(QUESTION)
+    asked = prompts(server)
+    assert sum(": married Ann " in prompt for prompt in asked) == 2
+    server.calls.clear()
+    with OpenAIServer(reply=server.reply) as judges:
+        done = subprocess.run(
+            [sys.executable, "-c", ASK, tmp_path / "program", index, server.api_base, judges.api_base],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        expected = [prediction.answer, prediction.record.cost.calls, [q.answer for q in prediction.record.quizzes]]
+        assert json.loads(done.stdout) == expected
+        assert {call.body["model"] for call in server.calls} == {"other"}
+        assert {call.body["model"] for call in judges.calls} == {"judge", "picker"}
+        assert sum(call.body["model"] == "picker" for call in judges.calls) == 2
+        assert sorted(prompts(server) + prompts(judges)) == asked
+
+
+def test_it_works_on_with_optimizers_and_another_save(saved, tmp_path, server, index):
+    loaded = keqa.load(saved, open_index(index), keqa.build_roles("openai/x", api_base=server.api_base))
+    train = [dspy.Example(question=QUESTION, answer="Flora Isvik").with_inputs("question")]
+    again = dspy.BootstrapFewShot(
+        metric=lambda example, prediction, trace=None: prediction.answer == example.answer,
+        max_bootstrapped_demos=1,
+        max_labeled_demos=0,
+    ).compile(loaded, trainset=train)
+    keqa.save(again, tmp_path / "again")
+    twice = keqa.load(tmp_path / "again", None)
+    assert twice.summarizing.summarize.demos[0]["answer"] == "Flora Isvik"
+    assert twice.picking.reference.entries == loaded.picking.reference.entries
+
+
+# Secrets.
+
+
+def test_no_key_endpoint_or_header_is_in_any_file(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "environment-key-98765")
+    lms = keqa.build_roles(
+        "openai/gpt-secretive",
+        api_base="http://10.1.2.3:8000/v1",
+        api_key=SECRET,
+        extra_headers={"Authorization": "Bearer header-token-4711", "X-Team": "team-blue-42"},
+    )
+    program.bind_lms(lms)
+    program.set_lm(lms.task)
+    command = f"keqa compile --api-base http://10.1.2.3:8000/v1 --key {SECRET}"
+    history = {"tried": [f"refused: environment-key-98765 at https://u:p@host.example/v1?x=1, {SECRET}"]}
+    keqa.save(program, tmp_path / "program", command=command, history=history, where=Path("runs"))
+    for path in (tmp_path / "program").iterdir():
+        content = path.read_bytes()
+        for secret in (SECRET, "10.1.2.3", "host.example", "header-token", "team-blue", "environment-key", "gpt-secre"):
+            assert secret.encode() not in content, (path, secret)
+    told = about(tmp_path / "program")
+    assert told["command"] == "keqa compile --api-base <address> --key <secret>"
+    assert told["history"] == {"tried": ["refused: <secret> at <address> <secret>"]}
+    assert told["where"] == "runs"
+    assert program.picking.judge.lm is lms.task
+
+
+def test_passages_keep_their_addresses(program, tmp_path):
+    entry = Entry("a", "Where?", "See https://example.org/page", True)
+    program.picking.reference.fit([entry])
+    keqa.save(program, tmp_path / "program")
+    assert keqa.load(tmp_path / "program", None).picking.reference.entries == (entry,)
+
+
+# What is refused.
+
+
+def test_a_newer_format_is_refused(saved):
+    change(saved, version=2, keqa="9.0")
+    with pytest.raises(ConfigurationError, match=r"format version 2, this version of KEQA reads 1.*keqa 9\.0"):
+        keqa.load(saved, None)
+    with pytest.raises(ConfigurationError, match="format version 2"):
+        about(saved)
+
+
+def drifted(signatures: dict[str, Any], kind: str) -> None:
+    judge = signatures["picking.judge"]
+    if kind == "instructions":
+        judge["instructions"] += " Be strict."
+    elif kind == "type":
+        judge["fields"][-1]["type"] = "str"
+    elif kind == "order":
+        judge["fields"].reverse()
+    elif kind == "gone":
+        signatures["picking.oracle"] = judge
+    else:
+        del signatures["picking.judge"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("instructions", r"the instructions of picking\.judge \(JudgeUtility\) have changed"),
+        ("type", r"the fields of picking\.judge \(JudgeUtility\) have changed"),
+        ("order", r"the fields of picking\.judge \(JudgeUtility\) have changed"),
+        ("gone", r"picking\.oracle is gone"),
+        ("new", r"picking\.judge is new"),
+    ],
+)
+def test_a_drifted_signature_is_refused(saved, kind, told):
+    signatures = json.loads((saved / "program.json").read_text())["signatures"]
+    drifted(signatures, kind)
+    change(saved, signatures=signatures)
+    with pytest.raises(ConfigurationError, match=rf"compiled for other prompts: {told}\. Compile the program again"):
+        keqa.load(saved, None)
+
+
+@pytest.mark.parametrize("there", [None, "a file", "an empty folder", "something else", "a list"])
+def test_where_no_program_is(tmp_path, there):
+    place = tmp_path / "place"
+    if there == "a file":
+        place.write_text("x")
+    elif there:
+        place.mkdir()
+    if there in ("something else", "a list"):
+        (place / "program.json").write_text('{"format": "keqa-index"}' if there == "something else" else "[]")
+    with pytest.raises(InputError, match="compiled program"):
+        keqa.load(place, None)
+
+
+@pytest.mark.parametrize("part", ["settings", "files", "signatures", "predictors", "about", "created", "reference"])
+@pytest.mark.parametrize("value", [7, [], {"x": 1}, {"x": {}}])
+def test_a_damaged_program_is_refused(saved, part, value):
+    if part == "about" and isinstance(value, dict):
+        return
+    change(saved, **{part: value})
+    with pytest.raises(ConfigurationError):
+        keqa.load(saved, None)
+
+
+def test_a_program_that_is_cut_off_is_refused(saved):
+    text = (saved / "program.json").read_text()
+    (saved / "program.json").write_text(text[: len(text) // 2])
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        keqa.load(saved, None)
+
+
+def test_a_reference_that_was_changed_or_lost_is_refused(saved):
+    path = saved / "reference.jsonl"
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(ConfigurationError, match=r"reference\.jsonl is not the file that was saved"):
+        keqa.load(saved, None)
+    path.unlink()
+    with pytest.raises(ConfigurationError, match=r"reference\.jsonl is missing"):
+        keqa.load(saved, None)
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path, program):
+    with pytest.raises(ConfigurationError, match="with a UtilityReference or with none"):
+        keqa.save(KEQA(None, reference=lambda quiz, passage: []), tmp_path / "program")
+    program.answering.answer = dspy.Predict("question -> answer")
+    with pytest.raises(ConfigurationError, match=r"cannot be saved: the fields of answering\.answer"):
+        keqa.save(program, tmp_path / "program")
+    assert not (tmp_path / "program").exists()
+
+
+# Writing.
+
+
+def test_an_older_program_is_replaced(program, saved):
+    program.top_k = 9
+    program.picking.reference = None
+    keqa.save(program, saved)
+    assert keqa.load(saved, None).top_k == 9
+    assert [path.name for path in saved.iterdir()] == ["program.json"]
+    assert [path.name for path in saved.parent.iterdir()] == ["program"]
+
+
+def test_other_files_are_never_lost(program, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match=r"holds other files \(thesis\.txt\)"):
+        keqa.save(program, tmp_path / "notes")
+    with pytest.raises(InputError, match="is a file"):
+        keqa.save(program, tmp_path / "notes" / "thesis.txt")
+    assert (tmp_path / "notes" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("step", ["write", "rename", "second rename"])
+def test_a_save_that_fails_leaves_the_older_program(program, saved, monkeypatch, step):
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+    renamed = []
+    real = Path.rename
+
+    def fail(*args: Any) -> None:
+        raise OSError("disk full")
+
+    def rename(self: Path, target: Path) -> Path:
+        renamed.append(target)
+        if len(renamed) == {"rename": 1, "second rename": 2}[step]:
+            raise OSError("disk full")
+        return real(self, target)
+
+    if step == "write":
+        monkeypatch.setattr(os, "fsync", fail)
+    else:
+        monkeypatch.setattr(Path, "rename", rename)
+    program.top_k = 9
+    with pytest.raises(InputError, match="cannot be written: disk full"):
+        keqa.save(program, saved)
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+    assert [path.name for path in saved.parent.iterdir()] == ["program"]
+
+
+def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "testbed").mkdir()
+    assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
+    keqa.save(program, "testbed")
+    assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"

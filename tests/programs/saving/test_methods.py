@@ -1,0 +1,187 @@
+"""Compiled programs of other methods than KEQA: what the folder names, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from servers.openai_server import OpenAIServer, markers
+
+import keqa
+from keqa.errors import ConfigurationError, InputError
+from keqa.programs import KEQA
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct, Rowen
+from keqa.programs.registry import METHODS, arguments_of, load_class
+from keqa.programs.saving.folder import about
+from keqa.programs.saving.methods import compilable, name_of
+from keqa.retrievers import Passage, build_index, open_index
+
+DEMO = {"question": "Who?", "answer_type": "short", "choices": [], "reasoning": "So.", "answer": "Ann"}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A compiled chain of thought."""
+    program = ClosedBook(reason=True, max_question_chars=90)
+    program.answer.demos = [DEMO]
+    program.answer.signature = program.answer.signature.with_instructions("Think aloud.")
+    keqa.save(program, tmp_path / "program", command="keqa compile --method cot")
+    return tmp_path / "program"
+
+
+def rewritten(folder, **parts):
+    path = folder / "program.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | parts))
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if compilable(method)])
+def test_every_method_comes_back_as_it_was(name, tmp_path):
+    cls = load_class(METHODS[name].target)
+    searches = {"retriever": None} if "retriever" in arguments_of(cls) else {}
+    program = cls(**searches, **METHODS[name].fixed, workers=3)
+    for predictor in program.predictors():
+        predictor.signature = predictor.signature.with_instructions("Other words.")
+    keqa.save(program, tmp_path / "program")
+    assert about(tmp_path / "program")["method"] == name == name_of(program)
+    loaded = keqa.load(tmp_path / "program", None, method=name)
+    assert type(loaded) is cls
+    assert loaded.dump_state() == program.dump_state()
+    assert loaded.bound.workers == 3
+
+
+def test_settings_demonstrations_and_instructions_come_back(saved):
+    loaded = keqa.load(saved, None)
+    assert (type(loaded), loaded.reason, loaded.max_question_chars) == (ClosedBook, True, 90)
+    assert loaded.answer.demos == [DEMO]
+    assert loaded.answer.signature.instructions == "Think aloud."
+    assert json.loads((saved / "program.json").read_text())["reference"] is None
+
+
+def test_settings_that_are_given_take_the_place_of_saved_ones(tmp_path):
+    keqa.save(Rowen(None, min_consistency="1/3", top_k=4), tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", None, top_k=2)
+    assert (loaded.top_k, loaded.min_consistency) == (2, Fraction(1, 3))
+
+
+ASK = """
+import json, sys
+import keqa
+
+folder, index, base = sys.argv[1:]
+searched, lms = keqa.open_index(index), keqa.build_roles("openai/scripted", api_base=base, temperature=0.0)
+answers = {}
+for name in ("rag", "cot", "ircot", "react"):
+    prediction = keqa.load(f"{folder}/{name}", searched, lms, method=name)("Who governs Carmouth?")
+    answers[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
+print(json.dumps(answers))
+"""
+
+
+def reply(messages, n, body):
+    """Of each method's prompts one reply; what is concluded tells how many demonstrations were shown."""
+    system, shown = messages[0]["content"], (len(messages) - 2) // 2
+    if "next_tool_name" in system:
+        finish = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": "{}"}
+        return [markers(**finish)] * n
+    if "`thought`" in system:
+        return [markers(thought="So the answer is Heidi.")] * n
+    return [markers(reasoning=f"{shown} shown", answer="Heidi")] * n
+
+
+def test_a_fresh_process_answers_alike(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    build_index([Passage("1", "Carmouth", "Heidi governs Carmouth.")], tmp_path / "index")
+    searched = open_index(tmp_path / "index")
+    programs = {"rag": AlwaysRetrieve(searched), "cot": ClosedBook(reason=True), "ircot": IRCoT(searched)}
+    programs["react"] = ReAct(searched)
+    turn = {"next_thought": "Look.", "next_tool_name": "search", "next_tool_args": {"query": "Who?"}}
+    further = {"passages": ["Ann is she."], "evidence": [], "triples": [], "thoughts": [], "thought": "It is Ann."}
+    answers = {}
+    with OpenAIServer(reply=reply) as server:
+        lms = keqa.build_roles("openai/scripted", api_base=server.api_base, temperature=0.0)
+        for name, program in programs.items():
+            for predictor in program.predictors():
+                fields = {**DEMO, **further, **turn, "trajectory": "[[ ## thought_0 ## ]]\nLook."}
+                predictor.demos = [{field: fields[field] for field in predictor.signature.fields}]
+            program.bind_lms(lms)
+            prediction = program("Who governs Carmouth?")
+            answers[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
+            keqa.save(program, tmp_path / "programs" / name)
+        asked = [call.body["messages"] for call in server.calls]
+        server.calls.clear()
+        ended = subprocess.run(
+            [sys.executable, "-c", ASK, tmp_path / "programs", tmp_path / "index", server.api_base],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert json.loads(ended.stdout) == answers
+        assert [call.body["messages"] for call in server.calls] == asked
+    assert answers["cot"] == ["Heidi", "1 shown", 1]
+    assert answers["react"][2] == answers["ircot"][2] == 2
+
+
+def test_one_class_is_two_methods():
+    assert name_of(AlwaysRetrieve(None)) == "rag"
+    assert name_of(AlwaysRetrieve(None, reason=True)) == "rag-cot"
+
+
+def test_another_method_than_the_expected_one_is_refused(saved):
+    with pytest.raises(InputError, match="holds a compiled cot, not rag: give a program that was compiled for that"):
+        keqa.load(saved, None, method="rag")
+
+
+def test_a_folder_that_names_no_method_is_keqas(tmp_path):
+    keqa.save(KEQA(None, top_k=3), tmp_path / "program")
+    path = tmp_path / "program" / "program.json"
+    state = json.loads(path.read_text())
+    del state["method"]
+    path.write_text(json.dumps(state))
+    assert about(tmp_path / "program")["method"] == "keqa"
+    assert keqa.load(tmp_path / "program", None, method="keqa").top_k == 3
+
+
+@pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])
+def test_a_method_that_is_not_known_is_refused(saved, name):
+    rewritten(saved, method=name)
+    with pytest.raises(ConfigurationError, match=f"unknown method '{name}'"):
+        keqa.load(saved, None)
+
+
+@pytest.mark.parametrize("method", [7, ["cot"], {"name": "cot"}])
+def test_a_method_that_is_no_name_is_damaged(saved, method):
+    rewritten(saved, method=method)
+    with pytest.raises(ConfigurationError, match="is damaged: method cannot be used"):
+        keqa.load(saved, None)
+
+
+def test_settings_that_a_method_has_not_are_refused(saved):
+    with pytest.raises(ConfigurationError, match="cot has no top_k; it has max_question_chars, reason, workers"):
+        keqa.load(saved, None, top_k=3)
+    with pytest.raises(ConfigurationError, match="compiled for other prompts: the fields of answer"):
+        keqa.load(saved, None, reason=False)
+    rewritten(saved, settings={"reason": True, "depth": 3})
+    with pytest.raises(ConfigurationError, match=r"unknown settings \['depth'\]"):
+        keqa.load(saved, None)
+
+
+def test_a_drifted_prompt_of_a_method_is_refused(saved):
+    signatures = json.loads((saved / "program.json").read_text())["signatures"]
+    signatures["answer"]["instructions"] += " Be quick."
+    rewritten(saved, signatures=signatures)
+    with pytest.raises(ConfigurationError, match=r"the instructions of answer \(ReasonFromMemory\) have changed"):
+        keqa.load(saved, None)
+
+
+class Own(IRCoT):
+    """A method of one's own."""
+
+
+def test_a_class_of_ones_own_cannot_be_saved(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"only a KEQA can be saved, or one of keqa\.programs\.baselines"):
+        keqa.save(Own(None), tmp_path / "program")
+    assert not (tmp_path / "program").exists()

@@ -1,0 +1,551 @@
+"""Program folders from strangers: nothing in one sends a key elsewhere, fetches a model, leaves the folder or hangs."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import os
+import shutil
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dspy
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from servers.openai_server import OpenAIServer, markers
+
+import keqa
+from keqa.errors import ConfigurationError, KeqaError
+from keqa.programs import KEQA
+from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.saving.folder import about
+from keqa.programs.stages.decomposition import Decomposition
+from keqa.retrievers import Passage, build_index
+
+HUB = "stranger/embedder"
+PART = "examination.quiz"
+ENTRIES = [Entry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
+
+
+class Fetched(HashingEmbedder):
+    """A model of the hub."""
+
+    name = HUB
+
+
+@pytest.fixture
+def program() -> KEQA:
+    made = KEQA(None, reference=UtilityReference(k=4).fit(ENTRIES), tries=3)
+    made.examination.quiz.demos = [
+        dspy.Example(quiz="Who is Bö?", answer_type="short", choices=[], answer="Ann", augmented=True)
+    ]
+    return made
+
+
+@pytest.fixture
+def folder(program, tmp_path) -> Path:
+    keqa.save(program, tmp_path / "program")
+    return tmp_path / "program"
+
+
+@pytest.fixture(autouse=True)
+def opened(monkeypatch) -> list[str]:
+    """The names of models that were opened; none is fetched."""
+    names: list[str] = []
+
+    def open_model(name: str) -> Any:
+        names.append(name)
+        return Fetched()
+
+    monkeypatch.setattr("keqa.programs.reference.embedding.open_model", open_model)
+    return names
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "program.json").read_text())
+
+
+def write(folder: Path, state: Any) -> None:
+    (folder / "program.json").write_text(json.dumps(state))
+
+
+def change(folder: Path, **parts: Any) -> None:
+    write(folder, state_of(folder) | parts)
+
+
+def refused(folder: Path, match: str) -> None:
+    """It is refused at once, naming the folder."""
+    started = time.monotonic()
+    with pytest.raises(ConfigurationError, match=match) as error:
+        keqa.load(folder, None)
+    assert str(folder) in str(error.value)
+    assert len(str(error.value)) < 2000
+    assert time.monotonic() - started < 20
+
+
+# The state of predictors.
+
+STRANGE = {
+    "config": {"api_base": "http://stranger.example/v1"},
+    "api_base": "http://stranger.example/v1",
+    "lm": {"model": "openai/stranger", "api_base": "http://stranger.example/v1"},
+    "traces": [1],
+    "train": [{"question": "q"}],
+    "mock_response": "send money",
+    "n": 128,
+    "callbacks": [],
+    "stage": "x",
+    "history": [],
+    "forward": None,
+    "__class__": "x",
+    "extended_signature": {},
+}
+
+
+@pytest.mark.parametrize("key", STRANGE)
+def test_a_predictor_holds_a_prompt_and_nothing_else(folder, key):
+    predictors = state_of(folder)["predictors"]
+    predictors[PART][key] = STRANGE[key]
+    change(folder, predictors=predictors)
+    refused(folder, rf"the predictor examination\.quiz may not hold '{key}'")
+
+
+@pytest.mark.parametrize("key", STRANGE)
+def test_nor_does_a_state_that_dspy_loads(program, tmp_path, key):
+    state = json.loads(json.dumps(program.dump_state()))
+    state[PART][key] = STRANGE[key]
+    for unsafe in (False, True):
+        with pytest.raises(ConfigurationError, match=rf"examination\.quiz may not hold '{key}'"):
+            KEQA(None, reference=UtilityReference()).load_state(state, allow_unsafe_lm_state=unsafe)
+    program.save(tmp_path / "state.json")
+    saved = json.loads((tmp_path / "state.json").read_text())
+    saved[PART][key] = STRANGE[key]
+    (tmp_path / "state.json").write_text(json.dumps(saved))
+    fresh = KEQA(None, reference=UtilityReference())
+    with pytest.raises(ConfigurationError, match=rf"examination\.quiz may not hold '{key}'"):
+        fresh.load(tmp_path / "state.json")
+    assert fresh.examination.quiz.config == {}
+
+
+def test_nor_does_the_state_of_a_stage(tmp_path):
+    stage = Decomposition()
+    stage.decompose.lm = bound = dspy.LM("openai/own", api_key="key")
+    stage.save(tmp_path / "stage.json")
+    state = json.loads((tmp_path / "stage.json").read_text())
+    assert state["decompose"]["lm"] is None
+    stage.load(tmp_path / "stage.json")
+    assert stage.decompose.lm is bound
+    state["decompose"]["config"] = {"api_base": "http://stranger.example/v1"}
+    (tmp_path / "stage.json").write_text(json.dumps(state))
+    with pytest.raises(ConfigurationError, match="decompose may not hold 'config'"):
+        stage.load(tmp_path / "stage.json")
+
+
+def test_what_dspy_saved_is_loaded(program, tmp_path):
+    program.save(tmp_path / "state.json")
+    fresh = KEQA(None, reference=UtilityReference())
+    fresh.load(tmp_path / "state.json")
+    assert fresh.examination.quiz.demos[0]["answer"] == "Ann"
+    assert fresh.picking.reference.entries == tuple(ENTRIES)
+    fresh.load_state(program.dump_state(json_mode=False))
+    assert fresh.examination.quiz.demos[0]["answer"] == "Ann"
+
+
+def test_a_part_that_a_program_does_not_have_is_refused(program):
+    with pytest.raises(ConfigurationError, match="a KEQA has no part 'other'"):
+        KEQA(None).load_state({**KEQA(None).dump_state(), "other": {}})
+
+
+def test_no_request_and_no_key_goes_where_a_folder_says(folder, keqa_command, server, tmp_path):
+    build_index([Passage("1", "Ann", "Ann is Bö.")], tmp_path / "own")
+    with OpenAIServer(reply=lambda messages, n, body: [markers(answer="stranger")] * n) as stranger:
+        predictors = state_of(folder)["predictors"]
+        for part in predictors.values():
+            part["config"] = {"api_base": stranger.api_base}
+        change(folder, predictors=predictors)
+        asked = ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
+        ended = keqa_command("ask", "Who is Bö?", "--program", folder, *asked)
+        assert (ended.code, stranger.count, server.count) == (2, 0, 0)
+        assert "may not hold 'config'" in " ".join(ended.err.split())
+
+
+DEMO = {"quiz": "q", "answer_type": "short", "choices": [], "answer": "a"}
+
+
+@pytest.mark.parametrize(
+    ("demos", "match"),
+    [
+        ("text", "no list of at most 1,000"),
+        ({"0": DEMO}, "no list of at most 1,000"),
+        ([DEMO] * 1001, "no list of at most 1,000"),
+        (["text"], "not described by named values"),
+        ([DEMO | {"config": {}}], "may not hold 'config'"),
+        ([DEMO | {"lm": {"model": "x"}}], "may not hold 'lm'"),
+        ([DEMO | {"answer": "x" * 5_000_000}], "more than 4,000,000 characters"),
+        ([DEMO | {"choices": ["x"] * 200_000}], "100,000 values"),
+        ([DEMO | {"choices": [[[[[[[[[["x"]]]]]]]]]]}], "nested deeper than 8 levels"),
+    ],
+)
+def test_what_demonstrations_are_refused(folder, demos, match):
+    predictors = state_of(folder)["predictors"]
+    predictors[PART]["demos"] = demos
+    change(folder, predictors=predictors)
+    refused(folder, match)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        None,
+        {"instructions": 7, "fields": []},
+        {"instructions": "x", "fields": []},
+        {"instructions": "x", "fields": [{"prefix": "p", "description": 7}] * 4},
+        {"instructions": "x", "fields": [{"prefix": "p", "description": "d", "type": "x"}] * 4},
+        {"instructions": "x", "fields": [{"prefix": "p", "description": "d"}] * 4, "lm": {}},
+    ],
+)
+def test_what_prompts_are_refused(folder, signature):
+    predictors = state_of(folder)["predictors"]
+    predictors[PART]["signature"] = signature
+    change(folder, predictors=predictors)
+    refused(folder, r"examination\.quiz")
+
+
+@pytest.mark.parametrize("fields", [[1], {"answer": {"api_base": "x"}}, {"other": {}}, {"answer": 7}])
+def test_what_decisions_are_refused(folder, fields):
+    predictors = state_of(folder)["predictors"]
+    predictors[PART]["fields"] = fields
+    change(folder, predictors=predictors)
+    refused(folder, r"the fields of examination\.quiz")
+
+
+def test_a_predictor_without_a_prompt_is_refused(folder):
+    predictors = state_of(folder)["predictors"]
+    change(folder, predictors=predictors | {"other": predictors[PART]})
+    refused(folder, "no prompt for the predictor 'other'")
+
+
+def test_what_optimizers_note_in_demonstrations_is_not_saved(program, tmp_path):
+    program.examination.quiz.demos = [dspy.Example(**DEMO, id="7", dspy_split="train"), DEMO | {"id": "8"}]
+    keqa.save(program, tmp_path / "program")
+    assert [dict(demo) for demo in keqa.load(tmp_path / "program", None).examination.quiz.demos] == [DEMO, DEMO]
+
+
+# Models that only a folder names.
+
+
+def test_a_model_of_the_hub_is_opened_only_where_the_user_names_it(program, tmp_path, opened, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    program.picking.reference = UtilityReference(Fetched(), k=4).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    refused(tmp_path / "program", rf"names the embedding model '{HUB}' for the utility reference.*--embedder NAME")
+    assert opened == []
+    loaded = keqa.load(tmp_path / "program", None, embedder=HUB)
+    assert opened == [HUB]
+    assert loaded.picking.reference.entries == tuple(ENTRIES)
+    assert keqa.load(tmp_path / "program", None, embedder=Fetched()).picking.reference.embedder.name == HUB
+
+
+@pytest.mark.parametrize("name", [HUB, "../elsewhere", "/srv/model", "local/other", "hashing-x", "Hashing", ""])
+def test_whatever_name_it_has(folder, name, opened):
+    reference = state_of(folder)["reference"]
+    change(folder, reference=reference | {"embedder": name})
+    refused(folder, "names the embedding model")
+    change(folder, reference=reference, settings=state_of(folder)["settings"] | {"similarity": name})
+    refused(folder, "names the embedding model .* for the comparison of sentences")
+    assert opened == []
+
+
+def test_nor_is_one_that_a_state_of_dspy_names(program, opened):
+    state = program.dump_state()
+    state["picking.reference"]["embedder"] = HUB
+    with pytest.raises(ConfigurationError, match="is not opened unless you name it"):
+        KEQA(None, reference=UtilityReference()).load_state(state)
+    assert opened == []
+    KEQA(None, reference=UtilityReference(open_embedder(HUB))).load_state(state)
+    assert opened == [HUB]
+
+
+def test_a_similarity_is_named_by_the_user_as_well(tmp_path, opened):
+    keqa.save(KEQA(None, similarity=HUB), tmp_path / "keqa")
+    keqa.save(KSLLM(None, similarity=HUB), tmp_path / "ks-llm")
+    del opened[:]
+    for name in ("keqa", "ks-llm"):
+        refused(tmp_path / name, rf"names the embedding model '{HUB}' for the comparison of sentences")
+        assert opened == []
+        again = {"embedder": f"/models/{HUB}"}, {"similarity": HUB}, {"similarity": None}
+        for named in again:
+            assert keqa.load(tmp_path / name, None, **named)
+        with pytest.raises(ConfigurationError, match="for the comparison of sentences"):
+            keqa.load(tmp_path / name, None, embedder="another/model")
+        assert opened[0] == f"/models/{HUB}"
+        del opened[:]
+
+
+def test_no_folder_of_this_machine_is_saved(tmp_path):
+    keqa.save(KEQA(None, similarity=str(tmp_path / "minilm")), tmp_path / "program")
+    assert state_of(tmp_path / "program")["settings"]["similarity"] == "minilm"
+
+
+def test_the_command_line_names_it_too(program, tmp_path, keqa_command, server, opened):
+    build_index([Passage("1", "Ann", "Ann is Bö.")], tmp_path / "own")
+    program.picking.reference = UtilityReference(Fetched(), k=4).fit(ENTRIES)
+    keqa.save(program, tmp_path / "program")
+    (tmp_path / "q.jsonl").write_text('{"question": "Who is Bö?", "answer": "Ann"}\n')
+    asked = ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
+    asked += ["--program", tmp_path / "program"]
+    for command in (["ask", "Who?"], ["evaluate", "keqa", "-q", tmp_path / "q.jsonl", "--out", tmp_path / "runs"]):
+        ended = keqa_command(*command, *asked)
+        assert (ended.code, "--embedder NAME" in " ".join(ended.err.split())) == (2, True)
+        assert opened == []
+        ended = keqa_command(*command, *asked, "--embedder", HUB)
+        assert (ended.code, opened) == (0, [HUB]), ended.err
+        del opened[:]
+    ended = keqa_command("ask", "Who?", "--embedder", HUB)
+    assert (ended.code, "--embedder needs --program" in ended.err) == (2, True)
+
+
+# Files.
+
+
+@pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "..", "sub/x", "reference.pkl"])
+def test_no_other_file_is_named(folder, name):
+    (folder.parent / "secret.txt").write_text("key")
+    change(folder, files=state_of(folder)["files"] | {name: hashlib.sha256(b"key").hexdigest()})
+    refused(folder, "names the file")
+
+
+@pytest.mark.parametrize("name", ["program.json", "reference.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "link", "device", "folder"])
+def test_every_file_is_a_plain_file_of_the_folder(folder, name, kind):
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    elif kind == "folder":
+        (folder / name).mkdir()
+    else:
+        (folder.parent / "elsewhere").write_bytes(content)
+        (folder / name).symlink_to("/dev/zero" if kind == "device" else folder.parent / "elsewhere")
+    refused(folder, "a regular file is expected there")
+
+
+@pytest.mark.parametrize("name", ["program.json", "reference.jsonl"])
+def test_a_file_of_any_size_is_refused_at_once(folder, name):
+    with (folder / name).open("wb") as stream:
+        stream.truncate(1 << 42)
+    refused(folder, "the most that is read")
+
+
+@pytest.mark.parametrize("content", ["[" * 500_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000])
+def test_deep_json_is_refused(folder, content):
+    (folder / "program.json").write_text(content)
+    refused(folder, "nested too deeply|cannot be read")
+    with pytest.raises(KeqaError):
+        about(folder)
+
+
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 10_000])
+def test_a_number_that_is_none_is_refused(folder, literal):
+    text = json.dumps(state_of(folder)).replace('"temperature": 1.0', f'"temperature": {literal}')
+    (folder / "program.json").write_text(text)
+    refused(folder, "cannot be read")
+
+
+def test_a_key_that_is_there_twice_is_refused(folder):
+    text = (folder / "program.json").read_text()
+    (folder / "program.json").write_text(text.replace('"settings": {', '"settings": {"tries": 1, "tries": 2,', 1))
+    refused(folder, "the key 'tries' is there twice")
+
+
+def test_a_part_that_is_not_known_is_refused(folder):
+    change(folder, lm={"api_base": "http://stranger.example"})
+    refused(folder, "may not hold 'lm'")
+
+
+# Settings and the reference.
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": "1e-999999999"},
+        {"threshold": "1" * 5000},
+        {"threshold": None, "gate": {"kind": "VoteGate", "threshold": "1e-999999999"}},
+        {"threshold": None, "gate": {"kind": "RandomGate", "threshold": "1e-999999999"}},
+        {"threshold": None, "gate": {"kind": ["VoteGate"]}},
+        {"threshold": None, "gate": "VoteGate"},
+        {"threshold": None, "gate": 7},
+        {"api_base": "http://stranger.example"},
+        {"lms": {}},
+        {"retriever": "x"},
+        {"reference": "x"},
+    ],
+)
+def test_what_settings_are_refused(folder, wrong):
+    change(folder, settings=state_of(folder)["settings"] | wrong)
+    refused(folder, r"program\.json")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {name: value}
+        for name in ("tries", "top_k", "evidence_sentences", "workers", "max_quizzes", "max_question_chars")
+        for value in (10**12, 0, -1, 1.5, "3", True, [3])
+    ]
+    + [{"temperature": "hot"}, {"top_p": 7}, {"seed": 10**40}, {"decompose": "maybe"}, {"select": "x"}, {"pick": 2}],
+)
+def test_no_setting_is_without_bounds(folder, wrong):
+    change(folder, settings=state_of(folder)["settings"] | wrong)
+    refused(folder, next(iter(wrong)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"embedder": "hashing-1000000000000"},
+        {"embedder": "hashing-" + "9" * 5000},
+        {"embedder": "hashing-0"},
+        {"embedder": 7},
+        {"k": 10**12},
+        {"k": True},
+        {"least": -1},
+        {"variant": ["similar"]},
+        {"api_base": "x"},
+    ],
+)
+def test_what_references_are_refused(folder, wrong):
+    change(folder, reference=state_of(folder)["reference"] | wrong)
+    refused(folder, r"program")
+
+
+def with_file(folder: Path, name: str, content: bytes) -> None:
+    """A file with its digest, as a stranger would write it."""
+    (folder / name).write_bytes(content)
+    change(folder, files=state_of(folder)["files"] | {name: hashlib.sha256(content).hexdigest()})
+
+
+ENTRY = {"root": "a", "quiz": "q", "passage": "p", "helpful": True}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "7",
+        "[]",
+        json.dumps(ENTRY | {"more": 1}),
+        json.dumps(ENTRY | {"helpful": "yes"}),
+        json.dumps(ENTRY | {"root": ["a"]}),
+        json.dumps(ENTRY | {"quiz": None}),
+        '{"root": NaN}',
+        "[" * 100_000,
+    ],
+)
+def test_what_entries_are_refused(folder, line):
+    with_file(folder, "reference.jsonl", f"{json.dumps(ENTRY)}\n{line}\n".encode())
+    refused(folder, r"reference\.jsonl, line 2,")
+
+
+def npy(header: str, rest: bytes = b"") -> bytes:
+    raw = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + rest
+
+
+def saved_array(rows: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, rows, allow_pickle=True)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6, 100000000000)}\n"),
+        npy("{'descr': '|O', 'fortran_order': False, 'shape': (6, 2048)}\n", b"cos\nsystem\n"),
+        saved_array(np.array([{}] * 6)),
+        saved_array(np.full((6, 2048), np.nan, np.float32)),
+        saved_array(np.zeros((6, 2048), np.float64)),
+        saved_array(np.zeros((6, 2, 1024), np.float32)),
+        b"",
+    ],
+)
+def test_what_vectors_are_refused(folder, content):
+    with_file(folder, "reference.npy", content)
+    refused(folder, r"reference\.npy")
+
+
+# Anything else.
+
+PLAIN = [None, True, 0, -1, 1.5, 10**30, 1e300, "", "x", "1e-999999999", "\ud800", "\x1b]0;x\x07"]
+ODD = st.sampled_from([*PLAIN, [], {}, [[]], [None], {"a": 1}]) | st.text(max_size=8)
+
+
+def paths(value: Any, here: tuple = ()) -> list[tuple]:
+    """Every place in a JSON value."""
+    found = [here] if here else []
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return found + [path for key, part in inner for path in paths(part, (*here, key))]
+
+
+def mutate(state: Any, path: tuple, data: Any) -> None:
+    """Delete, replace or insert at a place."""
+    holder: Any = state
+    for key in path[:-1]:
+        holder = holder[key]
+    kind = data.draw(st.sampled_from(["delete", "replace", "insert", "copy"]))
+    if kind == "delete":
+        del holder[path[-1]]
+    elif kind == "replace":
+        holder[path[-1]] = data.draw(ODD)
+    elif kind == "copy":
+        holder[path[-1]] = copy.deepcopy(state[data.draw(st.sampled_from(sorted(state)))])
+    elif isinstance(holder, dict):
+        holder[data.draw(st.sampled_from(["config", "lm", "n", "x", "demos", "kind"]))] = data.draw(ODD)
+    else:
+        holder.insert(0, data.draw(ODD))
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory) -> Path:
+    """A valid program; every example writes another one over it."""
+    made = KEQA(None, reference=UtilityReference(k=4).fit(ENTRIES), tries=3)
+    made.examination.quiz.demos = [dict(DEMO)]
+    place = tmp_path_factory.mktemp("shelf") / "program"
+    keqa.save(made, place)
+    shutil.copy(place / "program.json", place.parent / "valid.json")
+    return place
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_whatever_is_changed_it_is_a_program_or_a_typed_error(shelf, opened, monkeypatch, data):
+    def unreachable(*args: Any) -> None:
+        raise AssertionError("a program folder made a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", unreachable)
+    state = json.loads((shelf.parent / "valid.json").read_text())
+    places = paths(state)
+    for _ in range(data.draw(st.integers(1, 3))):
+        # An earlier change may have taken the place of a later one away.
+        with suppress(LookupError, TypeError, AttributeError):
+            mutate(state, data.draw(st.sampled_from(places)), data)
+    (shelf / "program.json").write_text(json.dumps(state))
+    started = time.monotonic()
+    try:
+        loaded = keqa.load(shelf, None)
+    except KeqaError:
+        loaded = None
+    assert time.monotonic() - started < 20
+    assert opened == []
+    for predictor in [] if loaded is None else loaded.predictors():
+        assert (predictor.config, predictor.lm, predictor.traces, predictor.train) == ({}, None, [], [])

@@ -1,0 +1,228 @@
+"""Algorithm 1: clustering, the verdict, waves that stop early, and draws that are draws."""
+
+from __future__ import annotations
+
+import asyncio
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa.metrics.answers import is_abstention
+from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.examination import Assessment, Draw, Examination, draw_identity
+
+WORDS = ["oslo", "bergen", "narvik", "tromso", "unknown", None]
+
+
+class Scripted(Examination):
+    """Draws and judgements from a table instead of a language model."""
+
+    def __init__(self, draws: list[str | None], judge: dict[tuple[str, str], bool], gate: Any) -> None:
+        super().__init__(tries=len(draws), gate=gate)
+        self.table, self.judge, self.waves, self.judged = draws, judge, [], 0
+
+    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+        start = len(found.draws)
+        self.waves.append(count)
+        found.draws += [Draw(text, None if text else "LMServerError") for text in self.table[start : start + count]]
+        await self._place(session, found, start)
+
+    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+        self.judged += 1
+        return text == first or self.judge.get((text, first), False)
+
+
+def algorithm_1(
+    draws: list[str | None], judge: dict[tuple[str, str], bool], alpha: Fraction
+) -> tuple[bool, str | None, int, list[list[str]]]:
+    """The paper's, line by line, on all draws: verdict, A_c, the number of comparisons, and CS."""
+    clusters: list[list[str]] = []
+    compared = 0
+    for text in draws:
+        if text is None or is_abstention(text):
+            continue
+        for members in clusters:
+            compared += 1
+            if text == members[0] or judge.get((text, members[0]), False):
+                members.append(text)
+                break
+        else:
+            clusters.append([text])
+    largest = max(clusters, key=len, default=[])
+    return Fraction(len(largest), len(draws)) >= alpha, largest[0] if largest else None, compared, clusters
+
+
+def examine(stage: Examination) -> tuple[Assessment, Session]:
+    session = Session(Bound(1), blocking=True)
+    return asyncio.run(stage.run(session, "Where?")), session
+
+
+judges = st.dictionaries(st.tuples(st.sampled_from(WORDS[:4]), st.sampled_from(WORDS[:4])), st.booleans())
+alphas = st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20)
+
+
+@settings(max_examples=600, deadline=None)
+@given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), judge=judges, alpha=alphas)
+def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, alpha):
+    stage = Scripted(draws, judge, VoteGate(alpha))
+    found, session = examine(stage)
+    known, answer, compared, clusters = algorithm_1(draws, judge, alpha)
+    assert found.known is known
+    if known:
+        assert found.answer == answer
+    assert len(found.draws) <= len(draws)
+    assert stage.judged <= compared
+    asyncio.run(stage.complete(session, found))
+    assert (found.known, found.answer, len(found.draws)) == (known, answer, len(draws))
+    assert [[draws[position] for position in members] for members in found.clusters] == clusters
+    assert all(members == sorted(members) for members in found.clusters)
+
+
+@settings(max_examples=200, deadline=None)
+@given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), judge=judges)
+def test_a_gate_that_never_retrieves_still_finds_the_largest_cluster(draws, judge):
+    found, _ = examine(Scripted(draws, judge, NeverRetrieveGate()))
+    assert found.known is True
+    assert found.answer == algorithm_1(draws, judge, Fraction(1))[1]
+
+
+@pytest.mark.parametrize(
+    ("draws", "waves", "known"),
+    [
+        (["oslo"] * 5, [4], True),
+        (["oslo", "bergen", "narvik", "tromso", "oslo"], [4], False),
+        (["oslo", "oslo", "bergen", "oslo", "oslo"], [4, 1], True),
+        (["oslo", "oslo", "bergen", "oslo", "bergen"], [4, 1], False),
+        (["unknown"] * 5, [4], False),
+        ([None] * 5, [4], False),
+        (["oslo", "oslo", "oslo", None, "oslo"], [4, 1], True),
+    ],
+)
+def test_waves_for_the_papers_setting(draws, waves, known):
+    stage = Scripted(draws, {}, VoteGate(Fraction(4, 5)))
+    found, _ = examine(stage)
+    assert (stage.waves, found.known) == (waves, known)
+
+
+def test_27_of_30_reach_nine_tenths():
+    stage = Scripted(["oslo"] * 27 + ["bergen", "narvik", "tromso"], {}, VoteGate(Fraction("0.9")))
+    assert examine(stage)[0].known is True
+
+
+def test_27_votes_suffice_where_the_last_ones_bring_them():
+    stage = Scripted(["bergen", "narvik", "tromso"] + ["oslo"] * 27, {}, VoteGate(Fraction("0.9")))
+    found, _ = examine(stage)
+    assert (found.known, found.votes.consistency) == (True, Fraction(9, 10))
+
+
+def test_samples_are_compared_with_the_first_member_only():
+    judge = {("bergen", "oslo"): True, ("narvik", "bergen"): True}
+    found, _ = examine(Scripted(["oslo", "bergen", "narvik"], judge, CertaintyGate(Fraction(1, 2))))
+    assert found.clusters == [[0, 1], [2]]
+
+
+def test_a_tie_goes_to_the_cluster_that_came_first():
+    found, _ = examine(Scripted(["oslo", "bergen", "bergen", "oslo"], {}, VoteGate(Fraction(1, 2))))
+    assert (found.known, found.answer) == (True, "oslo")
+
+
+def test_five_abstentions_are_unknown():
+    found, _ = examine(Scripted(["unknown", "I don't know.", "", "unknown", "unknown"], {}, VoteGate()))
+    assert (found.known, found.answer, found.clusters) == (False, None, [])
+
+
+def test_a_certainty_gate_draws_all_at_once():
+    stage = Scripted(["oslo"] * 5, {}, CertaintyGate())
+    found, _ = examine(stage)
+    assert (stage.waves, found.known, found.certainty) == ([5], True, 1.0)
+
+
+def test_always_retrieving_draws_nothing_until_an_answer_falls_back():
+    stage = Scripted(["oslo", "bergen", "oslo"], {}, AlwaysRetrieveGate())
+    found, session = examine(stage)
+    assert (found.known, found.draws) == (False, [])
+    asyncio.run(stage.complete(session, found))
+    assert (found.known, found.answer) == (False, "oslo")
+
+
+# With a language model.
+
+
+def test_the_judge_is_asked_only_about_answers_that_differ(scripted):
+    drawn = iter(["Oslo", "oslo.", "The Oslo", "Oslo city", "Oslo"])
+    lm, engine = scripted(
+        lambda name, inputs, config: {"answer": next(drawn)} if name == "AnswerQuiz" else {"same": True}
+    )
+    stage = Examination(bound=Bound(1))
+    stage.set_lm(lm)
+    found = stage("Capital of Norway?")
+    assert found.known is True
+    assert engine.asked("JudgeConsistency") == [
+        {"quiz": "Capital of Norway?", "first_answer": "Oslo city", "second_answer": "Oslo"}
+    ]
+
+
+def test_draws_are_warm_and_differ_in_seed_while_judges_are_cold(scripted):
+    lm, engine = scripted(
+        lambda name, inputs, config: {"answer": f"a{config.seed}"} if name == "AnswerQuiz" else {"same": False}
+    )
+    stage = Examination(top_p=0.9)
+    stage.set_lm(lm)
+    stage("Capital of Norway?")
+    draws = [config for name, _, config in engine.calls if name == "AnswerQuiz"]
+    assert {(config.temperature, config.top_p) for config in draws} == {(1.0, 0.9)}
+    assert len({config.seed for config in draws}) == len(draws) == 4
+    assert {config.temperature for name, _, config in engine.calls if name == "JudgeConsistency"} == {0.0}
+
+
+def test_a_failing_judge_separates_and_is_recorded(scripted):
+    drawn = iter(["Oslo", "Christiania", "Oslo", "Oslo", "Oslo"])
+    lm, _ = scripted(lambda name, inputs, config: {"answer": next(drawn)} if name == "AnswerQuiz" else "garbage")
+    stage = Examination(bound=Bound(1))
+    stage.set_lm(lm)
+    session = Session(stage.bound, blocking=True)
+    found = asyncio.run(stage.run(session, "Capital of Norway?", number=3))
+    assert [len(members) for members in found.clusters] == [4, 1]
+    # DSPy's own adapter asks for JSON as well, and both replies count.
+    told = [(d.stage, d.quiz, d.cause, d.touches) for d in session.degradations]
+    assert told == [("judge_consistency", 3, "AdapterParseError", touches) for touches in (False, False, True)]
+
+
+def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(scripted, memory_cache):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": str(config.seed)}, cache=True)
+
+    def examined(tries: int, seed: int = 0) -> list[str | None]:
+        stage = Examination(tries, CertaintyGate(over="types"), seed=seed)
+        stage.set_lm(lm)
+        stage._place = _alone  # type: ignore[method-assign]
+        return [draw.text for draw in stage("Capital of Norway?").draws]
+
+    five = examined(5)
+    assert len(set(five)) == 5
+    assert engine.count["AnswerQuiz"] == 5
+    assert examined(5) == five
+    assert engine.count["AnswerQuiz"] == 5
+    assert examined(7)[:5] == five
+    assert engine.count["AnswerQuiz"] == 7
+    assert not set(examined(5, seed=1)) & set(five)
+
+
+async def _alone(session: Session, found: Assessment, start: int) -> None:
+    found.clusters += [[position] for position in range(start, len(found.draws))]
+
+
+def test_a_draw_is_told_by_program_seed_quiz_kind_and_number():
+    base = draw_identity(0, "q", "short", [], 0)
+    others = [
+        draw_identity(1, "q", "short", [], 0),
+        draw_identity(0, "p", "short", [], 0),
+        draw_identity(0, "q", "choice", ["a"], 0),
+        draw_identity(0, "q", "short", [], 1),
+    ]
+    assert len({base, *others}) == 5
+    assert base == draw_identity(0, "q", "short", [], 0)

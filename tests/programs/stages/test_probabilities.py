@@ -1,0 +1,115 @@
+"""From the tokens of a reply to the probability of its answer, and LMs that give none."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import dspy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.openai_server import OpenAIServer, markers
+
+from keqa.errors import ConfigurationError
+from keqa.lms.factory import build_lm
+from keqa.programs import KEQA
+from keqa.programs.gates import ProbabilityGate, as_fraction
+from keqa.programs.stages.probabilities import answer_probability, probabilities_of
+
+
+def logs(*pairs):
+    return [(text, math.log(probability)) for text, probability in pairs]
+
+
+def test_only_the_answers_tokens_count():
+    reply = logs(("[[ ##", 0.1), (" answer ## ]]", 0.1), ("\n", 0.1), ("Os", 0.9), ("lo", 0.4), ("\n\n", 0.1))
+    reply += logs(("[[ ## completed ## ]]", 0.1))
+    assert answer_probability(reply) == pytest.approx(math.sqrt(0.9 * 0.4))
+
+
+def test_a_token_that_holds_a_part_of_the_answer_is_the_answers():
+    assert answer_probability(logs(("[[ ## answer ## ]]\nOs", 0.5), ("lo\n\n[[", 0.5), (" ##", 0.1))) == pytest.approx(
+        0.5
+    )
+
+
+def test_markers_without_their_spaces():
+    assert answer_probability(logs(("[[##answer##]]", 0.1), ("Oslo", 0.7), ("[[##", 0.1))) == pytest.approx(0.7)
+
+
+def test_the_section_asked_for():
+    reply = logs(("[[ ## reasoning ## ]]", 1), ("so", 0.2), ("[[ ## answer ## ]]", 1), ("Oslo", 0.8))
+    assert answer_probability(reply, "reasoning") == pytest.approx(0.2)
+    assert answer_probability(reply, "answer") == pytest.approx(0.8)
+
+
+def test_a_reply_in_another_format_counts_whole():
+    assert answer_probability(logs(("{", 0.5), ("Oslo", 0.5))) == pytest.approx(0.5)
+
+
+def test_an_answer_without_tokens_has_no_probability():
+    assert answer_probability(logs(("[[ ## answer ## ]]", 0.5), ("\n\n", 0.5), ("[[ ## completed ## ]]", 0.5))) is None
+    assert answer_probability([]) is None
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8))
+def test_the_mean_lies_between_its_tokens(probabilities):
+    tokens = logs(*[(f"w{position} ", probability) for position, probability in enumerate(probabilities)])
+    found = answer_probability(tokens)
+    assert min(probabilities) - 1e-9 <= found <= max(probabilities) + 1e-9
+
+
+def openai(*probabilities):
+    """One completion's log probabilities in OpenAI's layout, as objects."""
+    content = [SimpleNamespace(token=f"w{i} ", logprob=math.log(p)) for i, p in enumerate(probabilities)]
+    return SimpleNamespace(content=content)
+
+
+def test_mappings_and_objects_are_read_alike():
+    mapping = {"content": [{"token": "Oslo", "logprob": math.log(0.3)}]}
+    several = dspy.Prediction.from_completions({"answer": ["a", "b"], "logprobs": [openai(0.5), mapping]})
+    assert probabilities_of(several, 2, "m") == pytest.approx([0.5, 0.3])
+
+
+@pytest.mark.parametrize("given", [{}, {"logprobs": [None]}, {"logprobs": [{"content": []}]}, {"logprobs": [openai()]}])
+def test_an_lm_that_gives_none(given):
+    prediction = dspy.Prediction.from_completions({"answer": ["a"], **given})
+    with pytest.raises(ConfigurationError, match=r"openai/x gives no token probabilities"):
+        probabilities_of(prediction, 1, "openai/x")
+
+
+def test_a_program_on_an_lm_that_gives_none(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
+    program = KEQA(None, decompose=False, gate=ProbabilityGate())
+    program.set_lm(lm)
+    with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities"):
+        program("Capital of Norway?")
+
+
+@pytest.mark.parametrize("likely", [0.8, 0.4])
+def test_a_program_on_an_lm_that_gives_them(scripted, likely):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": "Oslo" if config.seed % 2 else "oslo."})
+    engine.probability = likely
+    program = KEQA(None, decompose=False, gate=ProbabilityGate())
+    program.set_lm(lm)
+    (quiz,) = program("Capital of Norway?").record.quizzes
+    assert {config.logprobs for _, _, config in engine.calls} == {0}
+    assert (quiz.known, quiz.gate, quiz.complete) == (likely == 0.8, "token probability", True)
+    assert quiz.certainty == pytest.approx(likely)
+    assert [sample.probability for sample in quiz.samples] == pytest.approx([likely] * 5)
+
+
+def test_one_request_for_all_draws_has_the_probabilities_of_each():
+    texts = ["Oslo", "Bergen"]
+    likely = {"\nOslo": 0.9, "\nBergen": 0.5}
+    with OpenAIServer(
+        reply=lambda messages, n, body: [markers(answer=text) for text in texts] if n > 1 else [markers(same=False)],
+        probability=lambda token: likely.get(token, 0.01),
+    ) as server:
+        program = KEQA(None, decompose=False, tries=2, gate=ProbabilityGate(as_fraction("0.7")))
+        program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
+        (quiz,) = program("Capital of Norway?").record.quizzes
+    assert [(call.n, call.body.get("logprobs")) for call in server.calls] == [(2, True), (1, None)]
+    assert [sample.probability for sample in quiz.samples] == pytest.approx([0.9, 0.5])
+    assert (quiz.certainty, quiz.known) == (pytest.approx(0.7), True)

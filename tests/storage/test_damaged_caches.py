@@ -1,0 +1,181 @@
+"""Caches and journals that a stranger wrote, or that are damaged: passed over or refused, and nothing in them runs."""
+
+import json
+import os
+import sqlite3
+
+import dspy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from servers.openai_server import OpenAIServer, markers
+
+from keqa.errors import InputError
+from keqa.evaluation.cached_call import is_sound
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.evaluate import evaluate
+from keqa.lms import build_roles
+from keqa.programs.baselines import ClosedBook
+from keqa.programs.gates import VoteGate
+from keqa.programs.keqa import KEQA
+from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.retrievers.caching import _is_sound as hits_are_sound
+from keqa.storage.journal import Journal
+from keqa.storage.sqlite_store import KeyedFile
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+DAMAGED = [
+    "5",
+    "null",
+    "[]",
+    "{}",
+    "not JSON",
+    "[" * 100_000,
+    '{"usage": NaN}',
+    '{"usage": {}}',
+    '{"usage": {}, "record": 5}',
+    '{"usage": {"prompt_tokens": -5}, "record": {}}',
+    '{"usage": {}, "record": {"_dspy_format": 1, "outputs": [5]}}',
+    '{"usage": {}, "reply": {}, "kind": "ModelResponse"}',
+    '{"usage": {}, "reply": {"choices": [{"message": {"content": 5}}]}, "kind": "ModelResponse"}',
+    '{"usage": {}, "reply": {"model": "x", "messages": [], "api_base": "http://x"}, "kind": "completion"}',
+    '{"usage": {}, "reply": {}, "kind": "os"}',
+]
+
+
+@pytest.fixture
+def answering():
+    with OpenAIServer(reply=lambda messages, n, body: [markers(answer="x")] * n) as server:
+        yield server
+
+
+def overwritten(path, table, value):
+    with sqlite3.connect(path) as file:
+        count = file.execute(f"UPDATE {table} SET value = ?", (value,)).rowcount
+    file.close()
+    return count
+
+
+@pytest.mark.parametrize("value", [*DAMAGED, b"\xff\x00"])
+def test_a_damaged_answer_is_asked_for_again(answering, tmp_path, value):
+    server = answering
+    program = ClosedBook(lms=build_roles("openai/scripted", api_base=server.api_base, num_retries=0))
+    questions = [{"id": "1", "question": "Where?", "answer": "x"}]
+    for label in ("first", "second", "third"):
+        with CallCache(tmp_path / "calls.sqlite") as cache:
+            tally = evaluate(program, questions, out=tmp_path / f"{label}.jsonl", cache=cache)
+            assert (tally.failed, cache.hits) == (0, label == "third")
+        if label == "first":
+            assert overwritten(tmp_path / "calls.sqlite", "calls", value) == 1
+    assert server.count == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *DAMAGED,
+        '{"draws": 5}',
+        '{"draws": [{"colour": 1}], "clusters": [], "probabilities": [], "requests": {}, "notes": []}',
+        '{"draws": [{"cluster": 7}], "clusters": [[0]], "probabilities": [], "requests": {}, "notes": []}',
+        '{"draws": [], "clusters": [[9]], "probabilities": [], "requests": {}, "notes": []}',
+    ],
+)
+def test_damaged_draws_are_made_again(scripted, tmp_path, value):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": "Oslo"})
+    for label in ("first", "second"):
+        with CallCache(tmp_path / "calls.sqlite") as cache, dspy.context(lm=lm):
+            program = SharedDraws(store=cache.draws()).sharing(KEQA(None, tries=2, decompose=False), VoteGate())
+            assert program("Where?").answer == "Oslo"
+        if label == "first":
+            made = len(engine.calls)
+            assert overwritten(tmp_path / "calls.sqlite", "calls", value) == 1
+    assert len(engine.calls) == 2 * made
+
+
+@settings(deadline=5000)
+@given(JSON, st.fixed_dictionaries({"usage": JSON}, optional={"record": JSON, "reply": JSON, "kind": JSON}))
+def test_no_value_of_a_cache_raises(value, kept):
+    for one in (value, kept, {"usage": {}, "record": value}, {"usage": {}, "reply": value, "kind": "ModelResponse"}):
+        assert is_sound("key", one) in (True, False)
+        assert hits_are_sound("key", one) in (True, False)
+    assert not hits_are_sound("key", {"hits": [value], "seconds": 1})
+
+
+def test_a_database_of_something_else_is_refused_and_stays_as_it_is(tmp_path):
+    path = tmp_path / "history.sqlite"
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE places (id INTEGER, url TEXT)")
+    file.close()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="a database of something else"):
+        KeyedFile(path, "calls", "a cache of calls")
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["history.sqlite"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TABLE calls (key TEXT PRIMARY KEY, value TEXT, more TEXT)",
+        "CREATE TABLE calls (key, value); CREATE TRIGGER t AFTER INSERT ON calls BEGIN DELETE FROM calls; END",
+        "CREATE TABLE kept (key TEXT, value TEXT); CREATE VIEW calls AS SELECT * FROM kept",
+        "CREATE TABLE calls (key TEXT, value TEXT GENERATED ALWAYS AS (upper(key)), other TEXT)",
+    ],
+)
+def test_a_database_that_runs_something_is_refused(tmp_path, made):
+    with sqlite3.connect(tmp_path / "calls.sqlite") as file:
+        file.executescript(made)
+    file.close()
+    with pytest.raises(InputError, match="something else"):
+        KeyedFile(tmp_path / "calls.sqlite", "calls", "a cache of calls")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_neither_a_cache_nor_a_journal(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="no regular file"):
+        KeyedFile(tmp_path / "pipe", "calls", "a cache of calls")
+    with pytest.raises(InputError, match="no regular file"):
+        Journal.open(tmp_path / "pipe", {})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"key": 5, "value": {}}',
+        '{"key": "a", "value": []}',
+        '{"key": "a", "value": {"x": NaN}}',
+        '{"key": "a", "value": {}, "more": 1}',
+        '{"key": "a", "key": "b", "value": {}}',
+        '{"key": "a", "value": ' + "[" * 100_000,
+        "[]",
+    ],
+)
+def test_a_damaged_line_of_a_journal_is_named(tmp_path, line):
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path, {}) as journal:
+        journal.put("first", {})
+    with path.open("a") as stream:
+        stream.write(f"{line}\n" + json.dumps({"key": "last", "value": {}}) + "\n")
+    with pytest.raises(InputError, match=r"journal\.jsonl, line 3: the journal is damaged"):
+        Journal.open(path, {})
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"keqa_journal": 1, "fingerprint": [["a", 1]]}',
+        '{"keqa_journal": true, "fingerprint": {}}',
+        '{"keqa_journal": 1, "fingerprint": {"a": Infinity}}',
+        '{"keqa_journal": 1, "fingerprint": ' + "[" * 100_000,
+        "5",
+    ],
+)
+def test_a_header_of_something_else_is_no_journal(tmp_path, header):
+    (tmp_path / "journal.jsonl").write_text(header + "\n")
+    with pytest.raises(InputError, match="no journal of a compilation"):
+        Journal.open(tmp_path / "journal.jsonl", {})

@@ -1,0 +1,282 @@
+"""What comes from outside acts on no terminal, whichever command shows it and wherever it comes from."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.openai_server import HTTPFault, OpenAIServer, markers
+
+from keqa.cli.console import results
+from keqa.retrievers import Passage, build_index
+from keqa.storage.terminal import GuardedStream, json_text, visible, visible_line
+
+EVIL = (
+    "\x1b]0;owned\x07\x1b]52;c;ZXZpbA==\x1b\\\x1b[2J\x9b31m\x90q\x9c\x08\x7f\rX\u202eevil\u2066\u200f\u061c\u200b\U000e0041"
+    "\u00ad\ufeff\ufff9\u2029 [link=http://evil]here[/link] end"
+)
+SURROGATE = "half \ud83d of a pair"
+KEY = "sk-proj-0123456789abcdefXYZ"
+QUESTION = "Who planted the oak?"
+
+
+def acting(text: str) -> set[str]:
+    """Characters that act on a terminal or hide in it."""
+    return {
+        char for char in text if char not in "\n\t" and unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    }
+
+
+@pytest.fixture
+def hostile_index(tmp_path, monkeypatch):
+    """An index as a stranger makes it: nothing in it was cleaned."""
+    monkeypatch.setattr("keqa.retrievers.intake.cleaned", lambda passage: passage)
+    passages = [
+        Passage(f"a{EVIL}", f"Oak {EVIL}", f"The oldest oak was planted by monks. {EVIL}"),
+        Passage("b", "Rain", "Rain."),
+    ]
+    folder = tmp_path / "stranger"
+    build_index(passages, folder, name="stranger")
+    monkeypatch.undo()
+    manifest = folder / "manifest.json"
+    values = json.loads(manifest.read_text())
+    values["name"] = f"stranger {EVIL}"
+    manifest.write_text(json.dumps(values))
+    return folder
+
+
+def keqa(*arguments, tmp_path, **environment):
+    """The command line in a process of its own, and what it wrote."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
+    own = {
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "DSPY_CACHEDIR": str(tmp_path / "dspy"),
+        "COLUMNS": "100",
+        "OPENAI_API_KEY": KEY,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "keqa", *map(str, arguments)],
+        capture_output=True,
+        timeout=120,
+        env=kept | own | environment,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+
+
+def spoken(messages, n, body):
+    """A language model whose every answer acts on the terminal."""
+    said = messages[-1]["content"]
+    if "[[ ## passage ## ]]" in said:
+        return [markers(helpful=True)] * n
+    if "Respond with the corresponding output fields" in said and "quizzes" in said.rpartition("Respond with")[2]:
+        return [markers(quizzes=json.dumps([QUESTION]))] * n
+    return [markers(answer=f"monks {EVIL} {SURROGATE} {KEY}", explanation=f"They say {EVIL}")] * n
+
+
+def refused(messages, n, body):
+    raise HTTPFault(400, f"no such thing {EVIL} with the key {KEY} or sk-proj-****fXYZ")
+
+
+@pytest.mark.parametrize("colour", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}])
+def test_search_shows_a_hostile_index_harmlessly(hostile_index, tmp_path, colour):
+    code, out, err = keqa("search", "oak", "-i", hostile_index, tmp_path=tmp_path, **colour)
+    assert code == 0, err
+    assert ("\x1b[" in out) is ("FORCE_COLOR" in colour)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert not acting(plain)
+    assert "owned" in plain
+    assert "\N{SYMBOL FOR ESCAPE}" in plain
+    assert "\\u202e" in plain
+    assert "[link=" in re.sub(r"\s", "", plain)
+    assert "]0;owned\x07" not in err
+
+
+@pytest.mark.parametrize("command", ["search", "info"])
+def test_json_of_a_hostile_index_parses_to_the_same_text(hostile_index, tmp_path, command):
+    asked = {"search": ["search", "oak", "-i", hostile_index], "info": ["index", "info", hostile_index, "-q", "oak"]}
+    code, out, err = keqa(*asked[command], "--json", tmp_path=tmp_path)
+    assert code == 0, err
+    assert not acting(out + err)
+    told = json.loads(out)
+    assert told["hits"][0]["title"] == f"Oak {EVIL}"
+    if command == "info":
+        assert told["indexes"][0]["name"] == f"stranger {EVIL}"
+
+
+def test_index_info_shows_a_hostile_manifest_harmlessly(hostile_index, tmp_path):
+    code, out, err = keqa("index", "info", hostile_index, "-q", "oak", tmp_path=tmp_path)
+    assert code == 0, err
+    assert not acting(out + err)
+    assert "stranger \N{SYMBOL FOR ESCAPE}]0;owned" in out
+
+
+def test_a_hostile_language_model_is_shown_harmlessly(hostile_index, tmp_path):
+    with OpenAIServer(reply=spoken) as server:
+        served = ["--index", hostile_index, "--lm", "openai/scripted", "--api-base", server.api_base, "--no-examine"]
+        code, out, err = keqa("ask", QUESTION, *served, tmp_path=tmp_path)
+        assert code == 0, err
+        assert not acting(out + err)
+        assert "Answer: monks \N{SYMBOL FOR ESCAPE}]0;owned" in out
+        assert KEY not in out + err
+        code, out, err = keqa("ask", QUESTION, *served, "--json", tmp_path=tmp_path)
+    assert code == 0, err
+    assert not acting(out + err)
+    record = json.loads(out)
+    assert "half \ud83d of" in record["answer"]
+    assert KEY not in out
+    assert record["quizzes"][0]["passages"][0]["title"] == f"Oak {EVIL}"
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_what_a_server_says_when_it_refuses_is_shown_harmlessly_and_without_the_key(tmp_path, status):
+    def refuse(messages, n, body):
+        raise HTTPFault(status, f"Incorrect key {KEY} (sk-p*****fXYZ) {EVIL}", "invalid_api_key")
+
+    with OpenAIServer(reply=refuse) as server:
+        served = ["--lm", "openai/scripted", "--api-base", server.api_base]
+        for form in ([], ["--json"]):
+            code, out, err = keqa("ask", QUESTION, *served, *form, tmp_path=tmp_path)
+            assert code in (1, 2)
+            assert not acting(out + err)
+            assert "Incorrect key" in err
+            assert KEY not in out + err
+            assert "fXYZ" not in out + err
+
+
+def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(tmp_path):
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text(json.dumps({"id": f"q{EVIL}", "question": f"Who {EVIL}?", "answers": ["monks"]}) + "\n")
+    with OpenAIServer(reply=refused) as server:
+        served = ["--lm", "openai/scripted", "--api-base", server.api_base, "--questions", questions, "-o", tmp_path]
+        _, out, err = keqa("evaluate", "closed-book", *served, tmp_path=tmp_path)
+    assert not acting(out + err)
+    run = tmp_path / "closed-book.jsonl"
+    assert KEY not in run.read_text()
+    assert "fXYZ" not in run.read_text()
+    header, line = run.read_text().rstrip("\n").split("\n")
+    values = json.loads(header)
+    values["header"]["label"] = f"mine {EVIL}"
+    run.write_text(json.dumps(values) + "\n" + line + "\n")
+    code, out, err = keqa("compare", run, "-o", tmp_path / "out", tmp_path=tmp_path)
+    assert code == 0, err
+    assert not acting(out + err)
+    assert "mine \N{SYMBOL FOR ESCAPE}" in out
+    tables = [path.read_text() for path in (tmp_path / "out" / "report").iterdir() if path.suffix != ".png"]
+    assert not any(acting(table) for table in tables)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", QUESTION, "--top-k", EVIL),
+        (EVIL,),
+        ("search", "x", "--index", f"/nowhere/{EVIL}"),
+        ("search", "x", f"--{EVIL}"),
+        ("reproduce", f"{EVIL}.yaml"),
+    ],
+)
+def test_an_argument_that_an_error_repeats_is_shown_harmlessly(tmp_path, arguments):
+    code, out, err = keqa(*arguments, tmp_path=tmp_path)
+    assert code == 2
+    assert err
+    assert not acting(out + err)
+
+
+def test_a_traceback_and_a_warning_show_nothing_hostile_and_no_key(tmp_path):
+    script = (
+        "import logging, sys, keqa.__main__\n"
+        "def fail():\n"
+        f"    logging.getLogger('x').warning({EVIL!r})\n"
+        f"    raise TypeError({EVIL + KEY!r})\n"
+        "keqa.__main__._run = fail\n"
+        "keqa.__main__.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, env={**os.environ, "OPENAI_API_KEY": KEY}, check=False
+    )
+    err = done.stderr.decode("utf-8")
+    assert err.count("owned") >= 2
+    assert "Traceback" in err
+    assert KEY not in err
+    assert not acting(err)
+
+
+class Screen(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_whatever_rich_is_given_only_rich_acts_on_the_terminal(monkeypatch):
+    from rich.progress import Progress, TextColumn
+    from rich.table import Table
+    from rich.text import Text
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", Screen())
+    console = results()
+    table = Table(EVIL, title=EVIL, caption=EVIL)
+    table.add_row(EVIL)
+    table.add_row(Text.assemble(("a ", "bold"), (EVIL, "red"), (KEY, "green")))
+    for shown in (EVIL, Text(EVIL), table, Text.from_markup("[link=http://evil]here[/link]")):
+        console.print(shown, style="red")
+    with Progress(TextColumn("{task.description}"), console=console, auto_refresh=False) as bar:
+        bar.add_task(EVIL.replace("[/link]", ""), total=1)
+        bar.refresh()
+    with console.status("asking"):
+        print(EVIL)
+    written = sys.stdout.getvalue()
+    assert KEY not in written
+    assert "http://evil" in written
+    # Colours, the cursor hidden and shown, up a line and to its begin, and lines erased: what a bar of rich needs.
+    assert not acting(re.sub(r"\x1b\[(?:[0-9;]*m|\?25[lh]|1A|2K)|\r(?=\x1b|$)", "", written))
+
+
+@given(st.text(st.characters() | st.sampled_from("\x1b\x9b\r\u202e\u200d\ud800\U000e0041")))
+def test_whatever_the_text_what_is_shown_does_nothing(text):
+    left = acting(visible(text)) - {"\u200c", "\u200d"}
+    # Marks that are written before digits are seen.
+    assert not {char for char in left if unicodedata.category(char) != "Cf" or char in EVIL}
+    assert "\n" not in visible_line(text)
+    assert json.loads(json_text(text)) == text
+    assert not acting(json_text(text)) - left
+
+
+def test_joiners_stay_where_a_script_needs_them():
+    assert (
+        visible("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645")
+        == "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    )
+    assert visible("\U0001f468\u200d\U0001f469") == "\U0001f468\u200d\U0001f469"
+    assert visible("pass\u200dword") == "pass\\u200dword"
+
+
+def test_styling_passes_to_a_terminal_only(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    said = "\r\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;owned\x07"
+    for stream, told in (
+        (Screen(), "\r\x1b[1;31mred\x1b[0m ␛[2J␛]0;owned␇"),
+        (io.StringIO(), "\r␛[1;31mred␛[0m ␛[2J␛]0;owned␇"),
+    ):
+        GuardedStream(stream).write(said)
+        assert stream.getvalue() == told
+        assert not hasattr(GuardedStream(stream), "buffer")
+
+
+def test_json_is_plain_where_the_terminal_knows_no_more():
+    assert json_text("Łódź", encoding="ascii") == '"\\u0141\\u00f3d\\u017a"'
+    assert json_text("Łódź") == '"Łódź"'
