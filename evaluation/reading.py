@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ValidationError
 
 from keqa.errors import InputError
-from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine
+from keqa.evaluation.records import READABLE, Run, RunHeader, RunLine
 from keqa.programs.records import QuizRecord
 from keqa.storage.untrusted import MissingFileError, open_regular, parse_json
 
@@ -45,9 +45,10 @@ def read_header(path: Path | str) -> RunHeader:
             raise ValueError
     except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no run file: its first line holds no header") from error
-    if version != FORMAT:
+    if version not in READABLE:
         raise InputError(
-            f"{path} has format {version!r}, this version of KEQA reads {FORMAT}; use the version that wrote it"
+            f"{path} has format {version!r}, this version of KEQA reads {', '.join(map(str, READABLE))}; use the version "
+            "that wrote it"
         )
     try:
         header = RunHeader.model_validate(written, strict=True)

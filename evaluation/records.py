@@ -24,6 +24,7 @@ from keqa.programs.records import Failure, QuestionRecord
 
 __all__ = [
     "FORMAT",
+    "READABLE",
     "Run",
     "RunHeader",
     "RunLine",
@@ -32,8 +33,11 @@ __all__ = [
     "run_line",
 ]
 
-FORMAT = 1
-"""Version of the layout of a run file."""
+FORMAT = 2
+"""Version of the layout of a run file: 2 since language models are described with all their settings."""
+
+READABLE = (1, FORMAT)
+"""Versions that can be read; a file of an earlier one cannot be resumed."""
 
 _SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations", "left_out")
 

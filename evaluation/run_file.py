@@ -128,10 +128,15 @@ class RunFile:
     def _compare(self, before: RunHeader) -> None:
         if before.fingerprint == self.header.fingerprint:
             return
-        told = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
+        if before.format != self.header.format:
+            raise InputError(
+                f"{self.path} was written by an earlier version of KEQA, which described less of what answers depend on. "
+                "It can be read and compared, and is resumed by that version only: name another folder or label"
+            )
+        changed = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
         raise InputError(
-            f"{self.path} was begun with another configuration ({told}). Go on with that one, name another folder or "
-            "label, or delete the file to begin anew"
+            f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder or "
+            "label, or delete the file to start over"
         )
 
     def __contains__(self, name: str) -> bool:

@@ -10,9 +10,9 @@ import dspy
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.described import digest
 from keqa.optimize.failures import passing_cause
-from keqa.optimize.identity import lms_asked
+from keqa.optimize.journal_keys import lms_asked
+from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.utility_reference import leaving_out

@@ -23,7 +23,7 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
-from keqa.optimize.fingerprints import compilation_fingerprint, sources_of
+from keqa.optimize.journal_keys import compilation_fingerprint, sources_of
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference

@@ -12,7 +12,6 @@ from keqa.metrics.significance import paired_bootstrap
 from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.bootstrap import bootstrap
 from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.described import digest
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
 from keqa.optimize.failures import Failures
@@ -24,6 +23,7 @@ from keqa.optimize.search_values import turns
 from keqa.optimize.tracing import Progress
 from keqa.optimize.trials import Trial, Validation
 from keqa.optimize.tuning import tune
+from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.embedding import HASHING

@@ -11,7 +11,7 @@ from typing import Any
 
 import dspy
 
-from keqa.optimize.described import digest
+from keqa.programs.fingerprint import digest
 from keqa.programs.runtime.concurrency import Bound
 from keqa.programs.runtime.cost import Event
 from keqa.programs.runtime.errors import CallError

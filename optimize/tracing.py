@@ -19,7 +19,8 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.asking import Step, Told, ask
 from keqa.optimize.demos.provenance import Origins
 from keqa.optimize.failures import Failures
-from keqa.optimize.identity import identity, key_of
+from keqa.optimize.journal_keys import question_key
+from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord
 from keqa.programs.runtime.batch import answer_many
@@ -131,14 +132,14 @@ class _Asking:
 
     def __init__(self, program: Program, journal: Journal, origins: Origins, *, steps: bool) -> None:
         self.program, self.journal, self.origins, self.steps = program, journal, origins, steps
-        self.state = identity(program)
+        self.state = program_fingerprint(program)
         self.known: dict[_Asked, tuple[Program, str, str]] = {}
 
     def expect(self, example: Answered) -> str:
         """Make ready for a question, and tell its key."""
         whom = self.origins.without(self.program, example.id)
-        state = self.state if whom is self.program else identity(whom)
-        key = key_of(state, example.question, example.answer_type, example.choices)
+        state = self.state if whom is self.program else program_fingerprint(whom)
+        key = question_key(state, example.question, example.answer_type, example.choices)
         self.known[asked_as(example)] = (whom, example.id, key)
         return key
 

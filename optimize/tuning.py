@@ -18,11 +18,11 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.provenance import Origins
 from keqa.optimize.failures import Failures
-from keqa.optimize.identity import identity
 from keqa.optimize.search_space import Grid, Point, Settings
 from keqa.optimize.search_values import Knobs
 from keqa.optimize.shared_session import SharedSession
 from keqa.optimize.tracing import Progress, asked_as, silent
+from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
@@ -133,7 +133,7 @@ class _Search:
         self.known = {asked_as(example): example.id for example in valset}
         reference = program.picking.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
-        self.program, self.states = program, {"": identity(program)}
+        self.program, self.states = program, {"": program_fingerprint(program)}
         self.failures, self.origins = failures, origins
         self.valset, self.journal, self.metric, self.cost = valset, journal, metric, cost
         self.in_flight, self.progress = in_flight, progress
@@ -194,5 +194,5 @@ class _Search:
     def _state(self, root: str) -> str:
         """What the program is without the demonstrations that come from a question."""
         if root not in self.states:
-            self.states[root] = identity(self.origins.without(self.program, root))
+            self.states[root] = program_fingerprint(self.origins.without(self.program, root))
         return self.states[root]

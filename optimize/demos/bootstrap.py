@@ -16,11 +16,10 @@ from keqa.optimize.demos.candidate import Candidate, choose
 from keqa.optimize.demos.from_records import JUDGES, candidates
 from keqa.optimize.demos.from_traces import calls, judges
 from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.described import digest
 from keqa.optimize.failures import Failures
-from keqa.optimize.identity import identity
 from keqa.optimize.tracing import Progress, Trace, run_traces, silent
 from keqa.optimize.trials import Trial, Validation
+from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.runtime.concurrency import run_blocking
@@ -175,7 +174,7 @@ class _ClosedBook:
 
     def __init__(self, program: KEQA, journal: Journal, metric: Correctness, failures: Failures) -> None:
         self.program, self.journal, self.metric = program, journal, metric
-        self.state = identity(program)
+        self.state = program_fingerprint(program)
         self.watch = failures.watch("answering closed book")
 
     def __call__(self, trace: Trace, one: Settled) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.described import digest
+from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 
 __all__ = ["Origins", "without_demos"]

@@ -16,9 +16,9 @@ from keqa.lms.factory import Roles
 from keqa.optimize.asking import ask
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.described import digest
 from keqa.optimize.failures import Failures, StoppedError, Watch
-from keqa.optimize.identity import identity, key_of, lms_of
+from keqa.optimize.journal_keys import lms_of, question_key
+from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord
 from keqa.programs.runtime.concurrency import Shared
@@ -153,7 +153,7 @@ class Student(dspy.Module):
         """What the journal keeps of a question, asked where it keeps nothing."""
         journal, watch = self._journal.value, self._watch.value
         whom = self._origins.value.without(self.program, root)
-        key = key_of(identity(whom), question, answer_type, choices)
+        key = question_key(program_fingerprint(whom), question, answer_type, choices)
         if self._drawn:
             key += f":{self._drawn}"
         kept = journal.get(key)

@@ -15,12 +15,13 @@ from keqa.errors import InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.fingerprints import example_key, reference_fingerprint
-from keqa.optimize.identity import identity
+from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference.entries import Labelled, Spent, UtilityEntries, UtilityEntry
 from keqa.optimize.reference.labelling import Labeller
 from keqa.optimize.reference.targets import Reason, Rule
+from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
+from keqa.programs.prompts import whole_prompt
 from keqa.programs.runtime.concurrency import Branch, run_blocking
 from keqa.programs.runtime.session import Session
 from keqa.storage.journal import Journal
@@ -178,4 +179,51 @@ def _key(labeller: Labeller, example: Example) -> str:
     """A training question in the journal; what it is shown is a part of its name where that is less than others are."""
     shown = labeller.shown(example)
     key = example_key(example)
-    return key if shown is labeller.program else f"{key} {identity(shown)}"
+    return key if shown is labeller.program else f"{key} {program_fingerprint(shown)}"
+
+
+def reference_fingerprint(
+    program: KEQA,
+    *,
+    top_k: int | None = None,
+    rule: Rule = "auto",
+    correctness: Correctness = f1,
+    reason: Reason = "auto",
+    quiz_level: bool = True,
+) -> dict[str, Any]:
+    """Tell what the labels depend on, for `keqa.storage.journal.Journal.open`; no key or endpoint is in it.
+
+    The training questions are not in it: the journal keeps each under its content, so a train split may grow.
+
+    Args:
+        program: As for `build_reference`, like the others.
+        top_k: See there.
+        rule: See there.
+        correctness: See there.
+        reason: See there.
+        quiz_level: See there.
+
+    Raises:
+        ConfigurationError: Settings that cannot work.
+    """
+    labeller = Labeller(program, top_k=top_k, rule=rule, correctness=correctness, reason=reason, quiz_level=quiz_level)
+    predictors = [
+        program.examination.quiz,
+        program.answering.answer,
+        labeller.reason_from_memory,
+        labeller.reason_with_knowledge,
+    ]
+    lm = program.answering.answer.lm or dspy.settings.lm
+    return {
+        "task": "utility reference",
+        "top_k": labeller.top_k,
+        "rule": rule,
+        "correctness": function_fingerprint(correctness),
+        "reason": reason,
+        "quiz_level": quiz_level,
+        "decompose": program.decompose,
+        "extract_sentences": program.extract_sentences,
+        "model": lm_spec(lm),
+        "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
+        "retriever": retriever_spec(labeller.retriever),
+    }

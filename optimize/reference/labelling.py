@@ -14,7 +14,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.demos.provenance import Origins, without_demos
-from keqa.optimize.identity import lms_asked
+from keqa.optimize.journal_keys import lms_asked
 from keqa.optimize.reference.entries import Labelled, Spent, UtilityEntry
 from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.keqa import KEQA

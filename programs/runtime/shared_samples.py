@@ -25,6 +25,7 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from keqa.errors import ConfigurationError
+from keqa.programs.fingerprint import lm_spec
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
@@ -241,6 +242,10 @@ class SharedExamination(Examination):
         """So many draws are made at least; see `SharedDraws`."""
         return self._draws.value.largest
 
+    def spec(self) -> dict[str, Any]:
+        """What a verdict depends on: which draws it reads as well."""
+        return {**super().spec(), "draws": {"probabilities": self.probabilities, "largest": self.largest}}
+
     def steps(self, session: Session) -> dict[str, str]:
         """By role, the name of the predictor that drawing and clustering ask."""
         return {role: session.step_of(getattr(self, name)) for name, role in self.roles.items()}
@@ -292,5 +297,4 @@ def _clean(notes: list[dict[str, Any]], examination: Examination) -> list[dict[s
 
 def _prompt(predictor: dspy.Predict) -> Mapping[str, Any]:
     """What a prompt is made of, and who reads it."""
-    model = getattr(predictor.lm or dspy.settings.lm, "model", None)
-    return {"model": model, **whole_prompt(predictor)}
+    return {"lm": lm_spec(predictor.lm or dspy.settings.lm), **whole_prompt(predictor)}

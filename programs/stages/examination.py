@@ -141,6 +141,10 @@ class Examination(Stage):
         message = f"{len(lost)} of {len(found.draws)} draws failed, with which it could have come out otherwise"
         session.note("examine", cause, message, action, found.number)
 
+    def spec(self) -> dict[str, Any]:
+        """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""
+        return {"examination": type(self).__name__}
+
     async def recall(
         self, session: Session, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 
+from keqa.errors import InputError
 from keqa.evaluation.configuration import demonstrations_of, describe
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.facets import facets_of
-from keqa.programs.baselines import KSLLM, AlwaysRetrieve
+from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
@@ -110,3 +114,34 @@ def test_demonstrations_are_counted_by_predictor(variant, judge):
         "summarizing.summarize": 3,
     }
     assert demonstrations_of(AlwaysRetrieve(None)) == {"answer": 0}
+
+
+def test_another_setting_of_the_language_model_is_another_run(scripted, tmp_path):
+    def closed_book(effort):
+        lm, engine = scripted(lambda name, inputs, config: {"answer": "Oslo"}, reasoning_effort=effort)
+        lm.model = "scripted/one"
+        program = ClosedBook()
+        program.set_lm(lm)
+        return program, engine
+
+    question = [{"id": "q", "question": "Capital of Norway?", "answers": ["Oslo"]}]
+    evaluate(closed_book("low")[0], question, out=tmp_path / "run.jsonl")
+    other, engine = closed_book("high")
+    with pytest.raises(InputError, match=r'models\.task\.reasoning_effort was "low", now "high"'):
+        evaluate(other, question, out=tmp_path / "run.jsonl")
+    assert engine.calls == []
+
+
+def test_a_run_file_of_the_version_before_is_read_and_not_resumed(scripted, tmp_path):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
+    program = ClosedBook()
+    program.set_lm(lm)
+    question = [{"id": "q", "question": "Capital of Norway?", "answers": ["Oslo"]}]
+    path = tmp_path / "run.jsonl"
+    evaluate(program, question, out=path)
+    first, rest = path.read_text().split("\n", 1)
+    header = json.loads(first)["header"] | {"format": 1, "fingerprint": "before"}
+    path.write_text(json.dumps({"header": header}) + "\n" + rest)
+    assert [line.answer for line in read_run(path).lines] == ["Oslo"]
+    with pytest.raises(InputError, match="written by an earlier version of KEQA"):
+        evaluate(program, question, out=path)

@@ -9,9 +9,9 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
 from keqa.optimize.failures import Failed, Failures, StoppedError
-from keqa.optimize.identity import identity
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.tracing import run_traces
+from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
 
@@ -49,7 +49,7 @@ def test_another_program_is_asked_anew(setting, journal):
 
 def test_what_makes_a_program_another(setting):
     program = setting().program
-    seen = {identity(program)}
+    seen = {program_fingerprint(program)}
     for change in (
         lambda p: setattr(p.answering.answer, "demos", [{"question": "q"}]),
         lambda p: setattr(p.examination, "tries", 7),
@@ -60,9 +60,9 @@ def test_what_makes_a_program_another(setting):
     ):
         other = program.deepcopy()
         change(other)
-        seen.add(identity(other))
+        seen.add(program_fingerprint(other))
     assert len(seen) == 7
-    assert identity(program.deepcopy()) in seen
+    assert program_fingerprint(program.deepcopy()) in seen
 
 
 def entry(root: str, quiz: str = "q", passage: str = "p") -> UtilityEntry:

@@ -19,8 +19,8 @@ from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.fingerprints import example_key, reference_fingerprint
-from keqa.optimize.reference.build import Progress, UtilityEntry, build_reference
+from keqa.optimize.journal_keys import example_key
+from keqa.optimize.reference.build import Progress, UtilityEntry, build_reference, reference_fingerprint
 from keqa.programs import KEQA
 from keqa.storage.journal import Journal
 

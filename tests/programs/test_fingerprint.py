@@ -9,10 +9,11 @@ import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import dspy
 import pytest
 
 from keqa.metrics.answers import f1
-from keqa.optimize.described import function_of, gate_of, model_of, retriever_of
+from keqa.programs.fingerprint import function_fingerprint, gate_fingerprint, lm_spec, retriever_spec
 from keqa.programs.gates import VoteGate
 from keqa.programs.stages.extraction import KeySentences
 from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
@@ -30,7 +31,7 @@ from keqa.retrievers.dense.vectors import VectorSettings
 
 
 def test_a_function_of_the_package_is_told_by_its_name():
-    assert function_of(f1) == "keqa.metrics.answers.f1"
+    assert function_fingerprint(f1) == "keqa.metrics.answers.f1"
 
 
 def test_functions_of_one_name_are_told_by_what_they_do():
@@ -39,31 +40,62 @@ def test_functions_of_one_name_are_told_by_what_they_do():
 
     halves = [lambda *asked: f1(*asked) / 2, lambda *asked: f1(*asked) / 4, times(2), times(3)]
     halves += [functools.partial(f1, answer_type="short"), functools.partial(f1, answer_type="choice")]
-    assert len({function_of(one) for one in halves}) == 6
-    assert function_of(times(2)) == function_of(times(2))
-    assert " at 0x" not in function_of(lambda: halves)
+    assert len({function_fingerprint(one) for one in halves}) == 6
+    assert function_fingerprint(times(2)) == function_fingerprint(times(2))
+    assert " at 0x" not in function_fingerprint(lambda: halves)
 
 
 def test_a_model_in_this_process_is_told_by_its_weights(tmp_path):
     weights = tmp_path / "model.safetensors"
     lm = SimpleNamespace(model="mine", kwargs={}, engine=SimpleNamespace(path=str(tmp_path)))
     weights.write_bytes(b"first")
-    first = model_of(lm)
+    first = lm_spec(lm)
     weights.write_bytes(b"later")
-    assert model_of(lm) != first
-    assert model_of(SimpleNamespace(model="openai/x", kwargs={"api_key": "k"}, engine="litellm")) == {
-        "model": "openai/x",
-        "temperature": None,
-        "top_p": None,
-        "max_tokens": None,
-    }
+    assert lm_spec(lm) != first
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"reasoning_effort": "high"},
+        {"max_tokens": 5},
+        {"stop": ["\n"]},
+        {"seed": 3},
+        {"top_p": 0.5},
+        {"temperature": 0.3},
+        {"presence_penalty": 1.0},
+    ],
+)
+def test_language_models_that_differ_in_any_setting_differ(setting):
+    plain = dspy.LM("openai/x", temperature=0.0, max_tokens=100)
+    other = dspy.LM("openai/x", **{"temperature": 0.0, "max_tokens": 100, **setting})
+    assert lm_spec(plain) == {"model": "openai/x", "max_tokens": 100, "temperature": 0.0}
+    assert lm_spec(other) == {"model": "openai/x", "max_tokens": 100, "temperature": 0.0, **setting}
+
+
+def test_keys_and_addresses_and_the_way_of_sending_are_not_described():
+    lm = dspy.LM(
+        "openai/x",
+        api_key="sk-0123456789",
+        api_base="http://10.0.0.1:8000/v1",
+        extra_headers={"Authorization": "Bearer sk-0123456789"},
+        timeout=3,
+        num_retries=7,
+        user="asked at http://10.0.0.1:8000/v1 with sk-0123456789",
+    )
+    assert lm_spec(lm)["user"] == "asked at <address> with <secret>"
+    assert set(lm_spec(lm)) <= {"model", "max_tokens", "temperature", "user"}
+
+
+def test_no_language_model_has_a_description_too():
+    assert lm_spec(None) == {"model": None}
 
 
 @pytest.mark.parametrize("wrapped", [lambda found: found, lambda found: KeySentences(found, 2)])
 def test_a_retriever_is_told_by_its_corpus_whatever_stands_before_it(tmp_path, wrapped):
     for name in ("one", "two"):
         build_index([Passage("1", name, f"A passage on {name}.")], tmp_path / name)
-    told = [retriever_of(wrapped(open_index(tmp_path / name))) for name in ("one", "two", "one")]
+    told = [retriever_spec(wrapped(open_index(tmp_path / name))) for name in ("one", "two", "one")]
     assert told[0] == told[2] != told[1]
 
 
@@ -78,15 +110,15 @@ def test_key_sentences_are_told_by_how_many_and_by_what(tmp_path):
         KeySentences(index, 2, EmbeddingSimilarity("hashing")),
         KeySentences(index, 2, EmbeddingSimilarity("hashing-64")),
     ]
-    assert len({str(retriever_of(one)) for one in told}) == 6
-    assert retriever_of(told[1])["similarity"] == "keqa.programs.stages.selection.lexical_similarity"
+    assert len({str(retriever_spec(one)) for one in told}) == 6
+    assert retriever_spec(told[1])["cut"]["similarity"] == "keqa.programs.stages.selection.lexical_similarity"
 
 
 def test_a_cache_makes_no_difference(tmp_path):
     build_index([Passage("1", "", "one")], tmp_path / "index")
     index = open_index(tmp_path / "index")
     with CachingRetriever(index, tmp_path / "retrievals.sqlite") as cached:
-        assert retriever_of(cached) == retriever_of(index)
+        assert retriever_spec(cached) == retriever_spec(index)
 
 
 def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path):
@@ -98,12 +130,12 @@ def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path)
             encoder = EncoderSettings("m", "m", "", prefix, ": ", "cosine", 4)
             self.manifest = DenseManifest(1, "d", encoder, VectorSettings("flat"), 1, 0, "hash", (), "", "data-1")
 
-    described = [retriever_of(Dense(prefix)) for prefix in ("query: ", "ask: ", "query: ")]
+    described = [retriever_spec(Dense(prefix)) for prefix in ("query: ", "ask: ", "query: ")]
     assert described[0] == described[2] != described[1]
-    hybrids = [retriever_of(HybridRetriever([index, Dense(prefix)])) for prefix in ("query: ", "ask: ", "query: ")]
+    hybrids = [retriever_spec(HybridRetriever([index, Dense(prefix)])) for prefix in ("query: ", "ask: ", "query: ")]
     assert hybrids[0] == hybrids[2] != hybrids[1]
-    assert retriever_of(HybridRetriever([index, Dense("ask: ")], constant=1)) != hybrids[1]
-    assert hybrids[0]["parts"][0] == retriever_of(index)
+    assert retriever_spec(HybridRetriever([index, Dense("ask: ")], constant=1)) != hybrids[1]
+    assert hybrids[0]["parts"][0] == retriever_spec(index)
 
 
 def test_a_gate_of_ones_own_is_told_by_its_values_and_by_what_it_does():
@@ -122,9 +154,9 @@ def test_a_gate_of_ones_own_is_told_by_its_values_and_by_what_it_does():
         return Own
 
     made = [gate(1)(2), gate(1)(3), gate(1, 6)(2), gate(2)(2)]
-    assert len({gate_of(one) for one in made}) == 4
-    assert gate_of(gate(1)(2)) == gate_of(made[0])
-    assert gate_of(VoteGate()) == repr(VoteGate())
+    assert len({gate_fingerprint(one) for one in made}) == 4
+    assert gate_fingerprint(gate(1)(2)) == gate_fingerprint(made[0])
+    assert gate_fingerprint(VoteGate()) == repr(VoteGate())
 
 
 def test_a_gate_with_slots_is_told_by_their_values():
@@ -132,7 +164,7 @@ def test_a_gate_with_slots_is_told_by_their_values():
     class Slotted:
         threshold: int = 1
 
-    assert gate_of(Slotted(1)) == gate_of(Slotted()) != gate_of(Slotted(2))
+    assert gate_fingerprint(Slotted(1)) == gate_fingerprint(Slotted()) != gate_fingerprint(Slotted(2))
 
 
 def test_a_class_in_a_fresh_process_is_told_alike(tmp_path):
@@ -145,7 +177,7 @@ def test_a_class_in_a_fresh_process_is_told_alike(tmp_path):
 
 
 OWN = """
-from keqa.optimize.described import gate_of
+from keqa.programs.fingerprint import gate_fingerprint
 
 class Own:
     name, kinds, inner = "own", {"a", "b", "c"}, object()
@@ -153,5 +185,5 @@ class Own:
     def decide(self, votes):
         return votes in {"x", "y", "z"}
 
-print(gate_of(Own()))
+print(gate_fingerprint(Own()))
 """

@@ -1,0 +1,143 @@
+"""What a call to a language model costs in CPU before anything is computed: KEQA beside the libraries it stands on.
+
+    python benchmarks/overhead.py [--calls 300] [--questions 24] [--rounds 3]
+
+A chat server of its own process answers at once, so what is measured is the client: the openai library, LiteLLM, a bare
+DSPy predictor, the closed book and KEQA, each over many questions at once as `answer_many` asks them. CPU seconds of
+this process divided by requests, the median of several rounds that take turns, since the machine is never quiet. What
+counts are the ratios over bare DSPy (target: at most 1.5 for the closed book and KEQA).
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import dspy
+import openai
+from latency import Passages, Replies
+from rich.console import Console
+from rich.table import Table
+
+from keqa.lms import build_lm
+from keqa.lms.adapter import adapter
+from keqa.lms.served import quiet_litellm
+from keqa.programs import KEQA
+from keqa.programs.baselines import ClosedBook
+from keqa.signatures import AnswerQuiz
+
+QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
+
+
+def serve(pipe: Connection) -> None:
+    """Answer until the other end says stop; replies how many requests came when asked."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "servers"))
+    import openai_server
+
+    with openai_server.OpenAIServer(reply=Replies(openai_server, QUIZZES)) as server:
+        pipe.send(server.api_base)
+        while pipe.recv() != "stop":
+            pipe.send(server.count)
+
+
+class Client:
+    """The ways to make calls, and how many requests each of them makes."""
+
+    def __init__(self, api_base: str, calls: int, questions: int) -> None:
+        """Set up every way once; nothing is cached."""
+        self.calls, self.questions, self.api_base = calls, questions, api_base
+        self.lm = build_lm("openai/scripted", api_base=api_base, api_key="any", cache=False, num_retries=0)
+        self.openai = openai.OpenAI(base_url=api_base, api_key="any", max_retries=0)
+        self.litellm = quiet_litellm()
+        self.predict = dspy.Predict(AnswerQuiz)
+        self.predict.lm = self.lm
+        self.messages = adapter().format(AnswerQuiz, [], self._inputs(0))
+        self.closed_book = ClosedBook()
+        self.closed_book.set_lm(self.lm)
+        self.keqa = KEQA(Passages(PASSAGES))
+        self.keqa.set_lm(self.lm)
+
+    @staticmethod
+    def _inputs(number: int) -> dict[str, Any]:
+        return {"quiz": f"How deep is lake {number}?", "answer_type": "short", "choices": []}
+
+    def ways(self) -> dict[str, Callable[[], Any]]:
+        """Each way by its name."""
+        return {
+            "openai client": self._openai,
+            "LiteLLM": self._litellm,
+            "DSPy": self._dspy,
+            "closed book": lambda: self._program(self.closed_book, self.calls),
+            "KEQA": lambda: self._program(self.keqa, self.questions),
+        }
+
+    def _openai(self) -> None:
+        for _ in range(self.calls):
+            self.openai.chat.completions.create(model="scripted", messages=self.messages, temperature=0.0)
+
+    def _litellm(self) -> None:
+        for _ in range(self.calls):
+            self.litellm.completion(
+                "openai/scripted", messages=self.messages, api_base=self.api_base, api_key="any", temperature=0.0
+            )
+
+    def _dspy(self) -> None:
+        with dspy.context(adapter=adapter()):
+            for number in range(self.calls):
+                self.predict(**self._inputs(number))
+
+    def _program(self, program: Any, questions: int) -> None:
+        asked = [f"Which of the lakes is the deepest, {number}?" for number in range(questions)]
+        failed = [outcome.error for outcome in program.answer_many(asked) if outcome.error]
+        assert not failed, failed[0]
+
+
+def main() -> int:
+    """Measure and print; exit code 1 where a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=300, help="calls of each way but KEQA in a round")
+    parser.add_argument("--questions", type=int, default=24, help="questions of KEQA in a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    pipe, other = multiprocessing.get_context("spawn").Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(other,), daemon=True)
+    server.start()
+    client = Client(pipe.recv(), options.calls, options.questions)
+
+    def arrived() -> int:
+        pipe.send("count")
+        return int(pipe.recv())
+
+    cpu: dict[str, list[float]] = {name: [] for name in client.ways()}
+    rate: dict[str, list[float]] = {name: [] for name in client.ways()}
+    for turn in range(options.rounds + 1):
+        for name, run in client.ways().items():
+            before, clock, burnt = arrived(), time.perf_counter(), time.process_time()
+            run()
+            burnt, clock = time.process_time() - burnt, time.perf_counter() - clock
+            made = arrived() - before
+            if turn:  # The first turn imports and connects.
+                cpu[name].append(burnt / made)
+                rate[name].append(made / clock)
+    pipe.send("stop")
+    server.join()
+    bare = statistics.median(cpu["DSPy"])
+    over = {name: statistics.median(found) / bare for name, found in cpu.items()}
+    table = Table("way", "CPU ms a call", "over bare DSPy", "calls a second")
+    for name in cpu:
+        milliseconds, calls = 1000 * statistics.median(cpu[name]), statistics.median(rate[name])
+        table.add_row(name, f"{milliseconds:.2f}", f"{over[name]:.2f}", f"{calls:.0f}")
+    Console().print(table)
+    return 0 if max(over["closed book"], over["KEQA"]) <= TARGET else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,287 @@
+"""What an answer depends on, described in one place: language model, retriever, program and functions.
+
+Samples that gates share, caches, run files, journals of compilation and saved programs all use these descriptions, so
+that two things that may answer differently are never taken for each other. A description is plain JSON without keys and
+addresses; `digest` turns it into a short name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from types import CodeType
+from typing import Any
+
+import dspy
+
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
+from keqa.programs.prompts import whole_prompt
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.settings import OWN, settings_of
+from keqa.programs.stages.selection import Similarity
+from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.stage import Stage
+from keqa.storage.redaction import without_folders, without_secrets
+
+__all__ = [
+    "digest",
+    "function_fingerprint",
+    "gate_fingerprint",
+    "lm_spec",
+    "models_by_role",
+    "program_fingerprint",
+    "program_spec",
+    "retriever_spec",
+    "similarity_fingerprint",
+]
+
+_OURS = "keqa."
+_PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
+# How a request is sent, not what is asked; each draw has an identity of its own beside these settings.
+_TRANSPORT = re.compile(
+    r"api_base|base_url|api_version|(extra_)?headers|(request_|stream_)?timeout|(num|max)_retries|rollout_id|cache"
+    r"|litellm_.*|additional_drop_params|metadata|.*client|.*callbacks?|.*logger.*"
+)
+_SECRET = re.compile(r"(.*_)?(key|token|secret|password|credentials?|authorization)(_.*)?|azure_ad_.*")
+# They bring the same answers sooner or later.
+_NO_MATTER = frozenset({"workers"})
+_MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
+
+
+def digest(described: Any) -> str:
+    """A short name for what is described as JSON: 20 hexadecimal digits."""
+    text = json.dumps(described, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def lm_spec(lm: Any) -> dict[str, Any]:
+    """Describe a language model by its name and every setting that its replies may depend on.
+
+    Args:
+        lm: A language model; None where none is set.
+
+    Returns:
+        ``model``, ``model_type`` where it is not ``chat``, ``weights`` for a model in this process, and each setting
+        that is given: temperature, max_tokens, stop, seed, reasoning_effort and whatever else a provider takes.
+        Secrets, addresses and what only tells how a request is sent are left out.
+    """
+    found: dict[str, Any] = {"model": getattr(lm, "model", None)}
+    kind = getattr(lm, "model_type", "chat")
+    if kind != "chat":
+        found["model_type"] = kind
+    path = getattr(getattr(lm, "engine", None), "path", None)
+    if isinstance(path, str):
+        from keqa.lms.local.weights import fingerprint
+
+        found["weights"] = fingerprint(path)
+    settings = getattr(lm, "kwargs", None) or {}
+    kept = (name for name in sorted(settings) if not (_TRANSPORT.fullmatch(name) or _SECRET.fullmatch(name)))
+    found |= {name: _value(settings[name]) for name in kept if settings[name] is not None}
+    cleaned: dict[str, Any] = without_secrets(found, [lm])
+    return cleaned
+
+
+def retriever_spec(retriever: Any) -> dict[str, Any] | None:
+    """Describe a retriever by its class, the corpus that its manifest names, and the retrievers that it stands before.
+
+    Args:
+        retriever: A retriever; None where a program has none. A cache describes as what it caches.
+    """
+    from keqa.retrievers.caching import CachingRetriever
+
+    if retriever is None:
+        return None
+    if isinstance(retriever, CachingRetriever):
+        return retriever_spec(retriever.retriever)
+    behind = getattr(retriever, "retriever", None)
+    if behind is not None:
+        # Tables name the index behind; what stands before it cuts its passages.
+        similarity = getattr(retriever, "_similarity", None)
+        cut = {"by": type(retriever).__name__, "keep": getattr(retriever, "keep", None)}
+        cut["similarity"] = None if similarity is None else similarity_fingerprint(similarity)
+        return {**(retriever_spec(behind) or {}), "cut": cut}
+    kind = type(retriever)
+    found: dict[str, Any] = {"kind": kind.__name__}
+    if not _name(kind).startswith(_OURS):
+        found["search"] = function_fingerprint(kind.search) if hasattr(kind, "search") else _name(kind)
+    manifest = getattr(retriever, "manifest", None)
+    if manifest is not None:
+        found |= {name: _portable(getattr(manifest, name)) for name in _MANIFEST if hasattr(manifest, name)}
+    parts = getattr(retriever, "retrievers", None)
+    if parts is not None:
+        found |= {**getattr(retriever, "settings", {}), "parts": [retriever_spec(part) for part in parts]}
+    return found
+
+
+def program_spec(program: Program) -> dict[str, Any]:
+    """Describe a program by its class, settings, prompts and utility reference, its LMs and retriever left out.
+
+    Args:
+        program: Any method.
+
+    Returns:
+        ``program``, ``settings``, ``prompts`` (a digest of instructions, fields and demonstrations), and where it has a
+        utility reference ``reference``.
+    """
+    described: dict[str, Any] = {
+        "program": type(program).__name__,
+        "settings": _settings(program),
+        "prompts": digest({name: _shown(predictor) for name, predictor in program.named_predictors()}),
+    }
+    reference = program.picking.reference if isinstance(program, KEQA) else None
+    if isinstance(reference, UtilityReference):
+        described["reference"] = {**reference.settings(), "entries": _entries(reference)}
+        if isinstance(program, KEQA) and program.extract_sentences is not None:
+            described["demonstrations"] = "passages cut to key sentences"
+    return described
+
+
+def program_fingerprint(program: Program) -> str:
+    """A short name for all that `program_spec` describes."""
+    return digest(program_spec(program))
+
+
+def models_by_role(program: Program) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each role of a program with the description of the language model that serves it."""
+    for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
+        for name, role in stage.roles.items():
+            yield role, lm_spec(getattr(stage, name).lm or dspy.settings.lm)
+
+
+def gate_fingerprint(gate: Any) -> str:
+    """A gate by its class and values; one that does not come with the package by the code of its class as well."""
+    kind = type(gate)
+    if _name(kind).startswith(_OURS):
+        return repr(gate)
+    slots = [name for one in kind.__mro__ for name in getattr(one, "__slots__", ()) if hasattr(gate, name)]
+    values = {name: getattr(gate, name) for name in slots} | getattr(gate, "__dict__", {})
+    # What Python writes into a class, such as the methods of a dataclass, adds nothing to the values.
+    named = {name: part for one in reversed(kind.__mro__[:-1]) for name, part in vars(one).items() if name[:2] != "__"}
+    parts = {name: getattr(part, "fget", None) or getattr(part, "__func__", part) for name, part in named.items()}
+    code = {
+        name: function_fingerprint(part) if hasattr(part, "__code__") else _value(part) for name, part in parts.items()
+    }
+    return f"{_name(kind)} {digest([_value(values), code])}"
+
+
+def function_fingerprint(function: Callable[..., Any]) -> str:
+    """A function by its name; one that does not come with the package by its source and what it holds as well.
+
+    A function of a notebook keeps its name when it is changed. What a function calls is described by name alone.
+    """
+    if isinstance(function, functools.partial):
+        held = [_value(function.args), _value(function.keywords)]
+        return f"{function_fingerprint(function.func)} {digest(held)}"
+    plain = hasattr(function, "__qualname__")
+    name = _name(function if plain else type(function))
+    if name.startswith(_OURS) and "<" not in name:
+        return name
+    own = function if plain else type(function).__call__
+    cells = [_value(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    defaults = _value([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
+    state = None if plain else _value(getattr(function, "__dict__", None))
+    return f"{name} {digest([_source(own), cells, defaults, state])}"
+
+
+def similarity_fingerprint(similarity: Similarity) -> str:
+    """What compares sentences: the name of an embedder, or a function."""
+    return similarity.name if isinstance(similarity, EmbeddingSimilarity) else function_fingerprint(similarity)
+
+
+def _settings(program: Program) -> dict[str, Any]:
+    if not isinstance(program, KEQA):
+        from keqa.programs.baselines.settings import settings_of as settings_of_baseline
+
+        found = settings_of_baseline(program)
+    else:
+        found = settings_of(program)
+        gate = program.examination.gate
+        found["gate"] = found["gate"] if isinstance(found["gate"], dict) else gate.name
+        if not _name(type(gate)).startswith(_OURS):
+            found["gate_code"] = gate_fingerprint(gate)
+        found |= program.examination.spec()
+        if found["similarity"] == OWN:
+            found["similarity"] = similarity_fingerprint(program.selection.similarity)
+    return {name: _portable(value) for name, value in found.items() if name not in _NO_MATTER}
+
+
+def _shown(predictor: dspy.Predict) -> dict[str, Any]:
+    """What a prompt shows; optimizers note more in a demonstration than that."""
+    whole = whole_prompt(predictor)
+    fields = predictor.signature.fields
+    whole["demos"] = [{name: demo[name] for name in fields if name in demo} for demo in whole["demos"]]
+    return whole
+
+
+_last_entries: list[tuple[Any, str]] = []
+
+
+def _entries(reference: UtilityReference) -> str:
+    """The signature of the entries; that of a large reference is not computed for every question."""
+    for entries, signature in _last_entries:
+        if entries is reference.entries:
+            return signature
+    _last_entries[:] = [(reference.entries, reference.signature_of_entries())]
+    return _last_entries[0][1]
+
+
+def _name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _portable(value: Any) -> Any:
+    """A setting as JSON; of a folder its name stays, for where it lies is of this machine only."""
+    if isinstance(value, str):
+        return without_folders(value)
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _portable(dataclasses.asdict(value))
+    if isinstance(value, Mapping):
+        return {str(name): _portable(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(inner) for inner in value]
+    return value if value is None or isinstance(value, bool | int | float) else _value(value)
+
+
+def _source(function: Any) -> Any:
+    """What a function does: its source, or its code where several may stand on one line or the source is not kept."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_name == "<lambda>":
+        return code and _code(code)
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return _code(code)
+
+
+def _code(code: CodeType) -> list[Any]:
+    constants = [_code(one) if isinstance(one, CodeType) else _value(one) for one in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), constants]
+
+
+def _value(value: Any) -> Any:
+    """A value as JSON that is the same in every process: no object's address is in it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {str(name): _value(inner) for name, inner in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, list | tuple):
+        return [_value(inner) for inner in value]
+    if isinstance(value, type):
+        return _name(value)
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        # What this one holds in turn is left out: functions may hold each other.
+        return [_name(value), _source(value)]
+    own = any("__repr__" in vars(kind) for kind in type(value).__mro__[:-1])
+    return _PLACE.sub("", repr(value)) if own else _name(type(value))
