@@ -1,0 +1,63 @@
+"""Each room imports the rooms below it and no other, and the pictures of the rooms are true."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("draw_architecture", ROOT / "docs" / "draw_architecture.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+script = load_script()
+
+
+def test_no_import_points_up():
+    below = {room: set(script.ROOMS[: place + 1]) for place, room in enumerate(script.ROOMS)}
+    upward = []
+    for path in script.modules():
+        for line, name in script.imports(path):
+            room = script.room_of_module(name)
+            if room is not None and room not in below[script.room_of_file(path)]:
+                upward.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert upward == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import keqa.programs.keqa", ["keqa.programs.keqa"]),
+        ("def run():\n    from keqa.app import x", ["keqa.app"]),
+        ("from keqa import evaluation, errors", ["keqa.evaluation", "keqa.errors"]),
+        ("from keqa.lms.factory import build_lm", ["keqa.lms.factory"]),
+        ("import os\nfrom pathlib import Path", []),
+    ],
+)
+def test_every_form_of_import_is_read(tmp_path, code, found):
+    path = tmp_path / "module.py"
+    path.write_text(code)
+    assert [name for _, name in script.imports(path)] == found
+
+
+def test_what_lies_below_all_rooms_may_be_imported_by_all():
+    assert script.room_of_module("keqa.errors") is None
+    assert [script.room_of_module(name) for name in ("keqa", "keqa.cli.ask", "keqa.storage.journal")] == [
+        "app",
+        "app",
+        "storage",
+    ]
+
+
+def test_the_pictures_are_those_of_the_code():
+    done = subprocess.run([sys.executable, ROOT / "docs" / "draw_architecture.py", "--check"], check=False)
+    assert done.returncode == 0, "run python docs/draw_architecture.py"
