@@ -133,7 +133,9 @@ def drawn(page: str) -> str:
 def main() -> int:
     """Draw, or check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 where the page is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit with 1 where the page is out of date"
+    )
     check = parser.parse_args().check
     page = PAGE.read_text(encoding="utf-8")
     now = drawn(page)

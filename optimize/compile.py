@@ -11,6 +11,7 @@ Every question that is finished is on disk at once, so a run that was killed goe
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,14 +24,15 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
-from keqa.optimize.journal_keys import compilation_fingerprint, sources_of
+from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report, changed_predictors, changed_settings
 from keqa.optimize.search_values import Knobs
-from keqa.optimize.split import Questions, split
+from keqa.optimize.split import Questions, Split, split
 from keqa.optimize.tracing import Progress, silent
+from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
@@ -201,3 +203,29 @@ def _ready(program: Program, options: Options) -> Options:
             "embedder finds like passages in the utility reference, and none is built: leave it out"
         )
     return options
+
+
+def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
+    """Digests of what a program is compiled from: the same compilation has the same ones.
+
+    Args:
+        program: As it is before.
+        parts: The questions.
+        options: How it is compiled.
+        metric: Correctness of an answer.
+    """
+    how: dict[str, Any] = {
+        one.name: getattr(options, one.name)
+        for one in dataclasses.fields(options)
+        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm")
+    }
+    how["grid"] = repr(options.grid)
+    how["embedder"] = getattr(options.embedder, "name", options.embedder)
+    how["reflection_lm"] = lm_spec(options.reflection_lm)
+    return {
+        "training questions": digest([example_key(example) for example in parts.train]),
+        "validation questions": digest([example_key(example) for example in parts.val]),
+        "language models, index and metric": digest(compilation_fingerprint(program, metric)),
+        "the method and its settings": program_fingerprint(program),
+        "how it is compiled": digest(how),
+    }

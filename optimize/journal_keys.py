@@ -9,13 +9,11 @@ import dspy
 
 from keqa.data.example import Example
 from keqa.metrics.utility import Correctness
-from keqa.optimize.options import Options
-from keqa.optimize.split import Split
-from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
+from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, retriever_spec
 from keqa.programs.program import Program
 from keqa.programs.stages.stage import RoleLMs
 
-__all__ = ["compilation_fingerprint", "example_key", "lms_asked", "lms_of", "question_key", "sources_of"]
+__all__ = ["compilation_fingerprint", "example_key", "lms_asked", "lms_of", "question_key"]
 
 _ROLES = ("task", "consistency", "utility")
 
@@ -34,32 +32,6 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
         "metric": function_fingerprint(metric),
         "models": {role: lm_spec(lm) for role, lm in roles.items()},
         "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
-    }
-
-
-def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
-    """Digests of what a program is compiled from: the same compilation has the same ones.
-
-    Args:
-        program: As it is before.
-        parts: The questions.
-        options: How it is compiled.
-        metric: Correctness of an answer.
-    """
-    how: dict[str, Any] = {
-        one.name: getattr(options, one.name)
-        for one in dataclasses.fields(options)
-        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm")
-    }
-    how["grid"] = repr(options.grid)
-    how["embedder"] = getattr(options.embedder, "name", options.embedder)
-    how["reflection_lm"] = lm_spec(options.reflection_lm)
-    return {
-        "training questions": digest([example_key(example) for example in parts.train]),
-        "validation questions": digest([example_key(example) for example in parts.val]),
-        "language models, index and metric": digest(compilation_fingerprint(program, metric)),
-        "the method and its settings": program_fingerprint(program),
-        "how it is compiled": digest(how),
     }
 
 

@@ -87,7 +87,7 @@ class Report:
         problems: What was left out, and why.
         chosen: The names of the trials that a step went on with; the others were left out.
         failed: Questions without an answer, by step; each scored 0.
-        sources: What the program was compiled from; see `keqa.optimize.fingerprints.sources_of`.
+        sources: What the program was compiled from; see `keqa.optimize.compile.sources_of`.
     """
 
     optimizer: str

