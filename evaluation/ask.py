@@ -12,8 +12,9 @@ from keqa.evaluation.records import RunLine
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
+from keqa.programs.record_redaction import record_without_secrets
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.storage.redaction import record_without_secrets, without_secrets
+from keqa.storage.redaction import without_secrets
 
 __all__ = ["ask", "scores_of"]
 

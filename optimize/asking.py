@@ -14,9 +14,10 @@ from keqa.optimize.failures import passing_cause
 from keqa.optimize.journal_keys import lms_asked
 from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program, UnansweredError
+from keqa.programs.record_redaction import record_without_secrets
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.utility_reference import leaving_out
-from keqa.storage.redaction import record_without_secrets, without_secrets
+from keqa.storage.redaction import without_secrets
 
 __all__ = ["Step", "Told", "ask"]
 

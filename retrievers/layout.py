@@ -27,6 +27,7 @@ from typing import Any
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.left_out import shown
 from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
+from keqa.storage.folders import sync_folder
 from keqa.storage.private import new_file, private_folder
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
@@ -168,17 +169,6 @@ def write_atomically(path: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder survive a power cut, where the system can."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.retrievers.layout import sync_folder
 from keqa.storage.private import new_file, private_folder
 
-__all__ = ["check_writable", "publish"]
+__all__ = ["check_writable", "publish", "sync_folder"]
 
 
 def check_writable(folder: Path, option: str) -> None:
@@ -89,3 +89,14 @@ def _claim(folder: Path, owned: AbstractSet[str]) -> None:
     others = sorted({entry.name for entry in folder.iterdir()} - owned)
     if others:
         raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the entries of a folder survive a power cut, where the system can."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from keqa.storage.keys import SECRET, hide_keys, known_keys
 
-if TYPE_CHECKING:
-    from keqa.programs.records import QuestionRecord
-
 __all__ = [
     "HOST",
     "REPLACED",
-    "record_without_keys",
-    "record_without_secrets",
+    "key_remover",
     "without_folders",
     "without_keys",
     "without_secrets",
@@ -42,8 +38,6 @@ HOST = re.compile(
 # Not after a word, a colon or a slash: "and/or" and addresses are no paths.
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
 _USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
-# What an index, the user or this program wrote, and no server that was given a key.
-_OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
 
 
 def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
@@ -78,46 +72,13 @@ def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
         text: A message, such as that of a server's error, before it is shortened where that can be.
         lms: As for `without_secrets`.
     """
-    return hide_keys(_USER.sub(SECRET, text), known_keys(lms))
+    return key_remover(lms)(text)
 
 
-def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
-    """A record in which no reply and no message repeats a key; addresses stay.
-
-    Args:
-        record: The story of a question.
-        lms: As for `without_secrets`.
-    """
+def key_remover(lms: Sequence[Any] = ()) -> Callable[[str], str]:
+    """`without_keys` for many texts, for which the keys are looked up once."""
     keys = known_keys(lms)
-
-    def cleaned(part: Any) -> Any:
-        if isinstance(part, str):
-            return hide_keys(_USER.sub(SECRET, part), keys)
-        if isinstance(part, dict):
-            return {name: inner if name in _OWN_WORDS else cleaned(inner) for name, inner in part.items()}
-        return [cleaned(inner) for inner in part] if isinstance(part, list) else part
-
-    before = record.model_dump()
-    after = cleaned(before)
-    return record if after == before else type(record).model_validate(after)
-
-
-def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
-    """A record without what a server may have brought into it: keys anywhere, and addresses in its messages.
-
-    Args:
-        record: The story of a question.
-        lms: As for `without_secrets`.
-    """
-    record = record_without_keys(record, lms)
-    changed: dict[str, Any] = {}
-    if record.failure is not None:
-        changed["failure"] = record.failure.model_copy(update={"message": without_secrets(record.failure.message, lms)})
-    if record.degradations:
-        changed["degradations"] = [
-            note.model_copy(update={"message": without_secrets(note.message, lms)}) for note in record.degradations
-        ]
-    return record.model_copy(update=changed) if changed else record
+    return lambda text: hide_keys(_USER.sub(SECRET, text), keys)
 
 
 def without_folders(text: str) -> str:

@@ -171,7 +171,7 @@ def ask(
         asked = _program(program, retriever, roles, given, embedder)
         check_roles(roles)
         record, error = _answer(asked, text, kind, choice or [])
-    from keqa.storage.redaction import record_without_keys
+    from keqa.programs.record_redaction import record_without_keys
 
     _show(record_without_keys(record, [roles.task, roles.consistency, roles.utility]), as_json)
     if error is not None:

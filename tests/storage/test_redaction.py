@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keqa.programs.record_redaction import record_without_keys
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
-from keqa.storage.redaction import record_without_keys, without_keys, without_secrets
+from keqa.storage.redaction import without_keys, without_secrets
 
 
 @pytest.mark.parametrize(
