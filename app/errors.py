@@ -10,8 +10,8 @@ __all__ = [
     "MissingExtraError",
     "RetrievalError",
     "StageError",
-    "StoppedError",
     "StorageError",
+    "TooManyFailuresError",
 ]
 
 
@@ -61,7 +61,7 @@ class MissingExtraError(KeqaError):
         return (type(self), (self.extra, self.what, self.also))
 
 
-class StoppedError(KeqaError):
+class TooManyFailuresError(KeqaError):
     """Too many questions failed for a reason that may pass, so no more are asked; what was finished is kept."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from keqa.errors import InputError
 
-__all__ = ["AnswerType", "Asked", "clean"]
+__all__ = ["AnswerType", "Question", "clean"]
 
 AnswerType = Literal["short", "yes/no", "choice"]
 """What kind of answer a question wants."""
@@ -31,7 +31,7 @@ _BAD = {"Cc", "Cs"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question that passed the checks.
 
     Attributes:
@@ -45,7 +45,7 @@ class Asked:
     choices: list[str]
 
     @classmethod
-    def check(cls, question: object, answer_type: object, choices: object, max_chars: int) -> Asked:
+    def check(cls, question: object, answer_type: object, choices: object, max_chars: int) -> Question:
         """Check and clean what was asked.
 
         Raises:

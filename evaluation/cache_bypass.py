@@ -11,13 +11,13 @@ import dspy
 
 from keqa.programs.runtime.forgetting import listen_to
 
-__all__ = ["anew", "dspys_own", "is_asked_anew", "standing_in"]
+__all__ = ["bypass_cache", "dspys_own", "install_cache", "is_cache_bypassed"]
 
 _anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
 
 
 @contextmanager
-def anew() -> Iterator[None]:
+def bypass_cache() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
     Replies that cannot be used are in no cache (`keqa.programs.runtime.forgetting`); one that could be used and yet failed its
@@ -30,13 +30,13 @@ def anew() -> Iterator[None]:
         _anew.reset(token)
 
 
-def is_asked_anew() -> bool:
-    """Whether this is within `anew`."""
+def is_cache_bypassed() -> bool:
+    """Whether this is within `bypass_cache`."""
     return _anew.get()
 
 
 @contextmanager
-def standing_in(cache: Any) -> Iterator[None]:
+def install_cache(cache: Any) -> Iterator[None]:
     """Within this context a cache is DSPy's, for all threads of the process."""
     before = vars(dspy).get("cache")
     dspy.cache = cache
@@ -52,20 +52,20 @@ def standing_in(cache: Any) -> Iterator[None]:
 
 @contextmanager
 def dspys_own() -> Iterator[None]:
-    """Within this context DSPy's own cache answers, except `anew`."""
+    """Within this context DSPy's own cache answers, except `bypass_cache`."""
     listen_to(dspy.cache)
-    with standing_in(_Own(dspy.cache)):
+    with install_cache(_Own(dspy.cache)):
         yield
 
 
 class _Own:
-    """DSPy's cache, which has no answer within `anew` and keeps what is got there."""
+    """DSPy's cache, which has no answer within `bypass_cache` and keeps what is got there."""
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
 
     def get(self, *request: Any, **options: Any) -> Any:
-        return None if is_asked_anew() else self._cache.get(*request, **options)
+        return None if is_cache_bypassed() else self._cache.get(*request, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)

@@ -16,10 +16,10 @@ from typing import Any
 
 import dspy
 
-from keqa.evaluation.cache_bypass import is_asked_anew, standing_in
+from keqa.evaluation.cache_bypass import install_cache, is_cache_bypassed
 from keqa.evaluation.cached_call import as_dspy_reads, as_kept, is_sound, key_of, settled
 from keqa.programs.runtime.forgetting import tell_kept
-from keqa.storage.sqlite_store import KeyedFile
+from keqa.storage.sqlite_store import SqliteStore
 
 __all__ = ["CallCache"]
 
@@ -45,14 +45,14 @@ class CallCache:
         Raises:
             InputError: The file is something else, or cannot be used.
         """
-        self._file = KeyedFile(path, "calls", "a cache of calls", is_sound)
+        self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
         self.hits = self.misses = 0
 
     @contextmanager
     def installed(self) -> Iterator[CallCache]:
         """Within this context it is DSPy's cache, for all threads of the process."""
-        with standing_in(self):
+        with install_cache(self):
             yield self
 
     # DSPy's side. A hit tells of no usage, so that it is counted as a call answered by a cache; its tokens are told to
@@ -64,7 +64,7 @@ class CallCache:
         Raises:
             StorageError: The file cannot be read.
         """
-        if self.path is None or is_asked_anew() or not settled(request):
+        if self.path is None or is_cache_bypassed() or not settled(request):
             return None
         key = key_of(request, ignored_args_for_cache_key)
         kept = self._file.get(key)
@@ -97,7 +97,7 @@ class CallCache:
                 self._file.put(key, kept)
                 tell_kept(partial(self._file.drop, key))
 
-    def draws(self) -> KeyedFile:
+    def draws(self) -> SqliteStore:
         """The same file as a place where gates keep the draws that they share: a `keqa.programs.runtime.shared_samples.DrawStore`."""
         return self._file
 

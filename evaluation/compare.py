@@ -104,7 +104,7 @@ def compare(
         InputError: Two methods have one label, a random gate names no run to match, or a run file is that of another
             run.
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
-        StoppedError: Too many questions in succession failed; see `stop_after_outages`.
+        TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`.
     """
     places = _places(specs, folder)
     own, parts = parts, _shared(specs, questions, parts, cache, retry_failed)

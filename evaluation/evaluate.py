@@ -14,15 +14,15 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.errors import InputError, StoppedError
+from keqa.errors import InputError, TooManyFailuresError
 from keqa.evaluation.ask import ask
-from keqa.evaluation.cache_bypass import anew, dspys_own
+from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.records import RunHeader, RunLine, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally
 from keqa.programs.program import Program
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 
 if TYPE_CHECKING:
     from keqa.evaluation.call_cache import CallCache
@@ -97,7 +97,7 @@ def evaluate(
         InputError: A question cannot be used, two have one id, or the file is that of another run.
         ConfigurationError: A key, model or setting is wrong, which no question would escape. What was answered by then
             is kept.
-        StoppedError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
+        TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
     """
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
@@ -174,7 +174,7 @@ class _Outage:
 
     def count(self, line: RunLine) -> None:
         """Count a question that has ended."""
-        if line.error is None or not may_pass(line.error.cause):
+        if line.error is None or not is_transient(line.error.cause):
             self._run = 0
             return
         self._run += 1
@@ -185,10 +185,10 @@ class _Outage:
         """Say how to resume.
 
         Raises:
-            StoppedError: There were too many failures, and not all was asked.
+            TooManyFailuresError: There were too many failures, and not all was asked.
         """
         if self._over and tally.done < tally.questions:
-            raise StoppedError(
+            raise TooManyFailuresError(
                 f"stopped, for {self._most} questions in succession failed for a reason that may pass ({self._cause}). "
                 f"{tally.done} of {tally.questions} questions were asked, and what was answered is kept: once the "
                 "cause is gone, run the same command with --retry-failed"
@@ -216,7 +216,7 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
 
 
 def _asked(program: Program, example: Example, kind: str, again: bool) -> RunLine:
-    with anew() if again else nullcontext():
+    with bypass_cache() if again else nullcontext():
         return ask(program, example, kind)
 
 

@@ -13,11 +13,11 @@ from keqa.data.quiz_references import parse, plain, resolve
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["Told", "golds_of", "golds_within", "telling"]
+__all__ = ["OracleLog", "golds_of", "golds_within", "telling"]
 
 
 @dataclass
-class Told:
+class OracleLog:
     """What the oracle was told during one question.
 
     Attributes:
@@ -29,13 +29,13 @@ class Told:
     answers: dict[str, list[str]] | None = field(default=None)
 
 
-_told: ContextVar[Told | None] = ContextVar("keqa_golds_told", default=None)
+_told: ContextVar[OracleLog | None] = ContextVar("keqa_golds_told", default=None)
 
 
 @contextmanager
-def telling(example: Example) -> Iterator[Told]:
+def telling(example: Example) -> Iterator[OracleLog]:
     """Within this context a question is in work: quizzes are its own, and what is told of them is noted."""
-    told = Told(example)
+    told = OracleLog(example)
     token = _told.set(told)
     try:
         yield told

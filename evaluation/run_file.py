@@ -13,7 +13,7 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
 from keqa.evaluation.reading import LONGEST_LINE, iter_lines, places, read_header
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.storage.appending import append, held
+from keqa.storage.appending import append, open_locked
 from keqa.storage.folders import sync_folder
 from keqa.storage.private import new_file, private_folder
 
@@ -251,4 +251,4 @@ def forget_unasked(path: Path) -> None:
 
 
 def _held(path: Path) -> FileIO:
-    return held(path, "another run", "name another label")
+    return open_locked(path, "another run", "name another label")

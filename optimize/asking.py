@@ -19,14 +19,14 @@ from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.utility_reference import leaving_out
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["Step", "Told", "ask"]
+__all__ = ["AskResult", "Step", "ask"]
 
 Step = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """A call: the name of the predictor in the program, its inputs and its outputs."""
 
 
 @dataclass(frozen=True)
-class Told:
+class AskResult:
     """How asking a question ended.
 
     Attributes:
@@ -60,7 +60,7 @@ class Told:
 
 def ask(
     program: Program, root: str, question: str, answer_type: AnswerType, choices: Sequence[str], *, steps: bool
-) -> Told:
+) -> AskResult:
     """Ask a question, without what the utility reference holds of it.
 
     Args:
@@ -85,7 +85,7 @@ def ask(
             record, failure = error.record, error
         except InputError as error:
             record, failure = None, error
-        return Told(record, failure, _steps(program) if steps else None, tuple(lms_asked(program)))
+        return AskResult(record, failure, _steps(program) if steps else None, tuple(lms_asked(program)))
 
 
 def _steps(program: Program) -> list[Step]:

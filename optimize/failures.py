@@ -10,11 +10,11 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from keqa.errors import StageError, StoppedError
+from keqa.errors import StageError, TooManyFailuresError
 from keqa.programs.records import QuestionRecord
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 
-__all__ = ["Failed", "Failures", "StoppedError", "Watch", "passing_cause"]
+__all__ = ["Failed", "FailureMonitor", "Failures", "TooManyFailuresError", "passing_cause"]
 
 _FEW = 2
 """So many failures are no ground to stop, unless they are most of a whole step."""
@@ -46,22 +46,22 @@ def passing_cause(record: QuestionRecord | None, error: Exception | None = None)
         record: Its story; a judge that could not be reached is a reason although there is an answer.
         error: Why it has no answer.
     """
-    if isinstance(error, StageError) and may_pass(error.cause):
+    if isinstance(error, StageError) and is_transient(error.cause):
         return f"{error.cause}: {error.message}"
     if record is None:
         return None
     # What another attempt mended is no reason.
     told = ([] if record.failure is None else [record.failure]) + [one for one in record.degradations if one.touches]
-    return next((f"{one.cause}: {one.message}" for one in told if may_pass(one.cause)), None)
+    return next((f"{one.cause}: {one.message}" for one in told if is_transient(one.cause)), None)
 
 
 class Failures:
     """What failed in a compilation, by step."""
 
     def __init__(self) -> None:
-        self._steps: dict[str, Watch] = {}
+        self._steps: dict[str, FailureMonitor] = {}
 
-    def watch(self, step: str, total: int | None = None, asking: int | None = None) -> Watch:
+    def watch(self, step: str, total: int | None = None, asking: int | None = None) -> FailureMonitor:
         """Begin a step, or a further part of one.
 
         Args:
@@ -69,7 +69,7 @@ class Failures:
             total: How many questions it has; None where that is not known.
             asking: How many of them are asked now, the others being answered by an earlier run; all where None.
         """
-        watch = Watch(step, total, asking, self._steps.get(step))
+        watch = FailureMonitor(step, total, asking, self._steps.get(step))
         self._steps[step] = watch
         return watch
 
@@ -79,14 +79,14 @@ class Failures:
         return [watch.told for watch in self._steps.values() if watch.failed]
 
 
-class Watch:
+class FailureMonitor:
     """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads.
 
     Attributes:
         failed: How many questions have no answer.
     """
 
-    def __init__(self, step: str, total: int | None, asking: int | None, before: Watch | None = None) -> None:
+    def __init__(self, step: str, total: int | None, asking: int | None, before: FailureMonitor | None = None) -> None:
         """Set up; see `Failures.watch`.
 
         Args:
@@ -116,7 +116,7 @@ class Watch:
             error: Why it has no answer.
 
         Raises:
-            StoppedError: Most failed for a passing reason.
+            TooManyFailuresError: Most failed for a passing reason.
         """
         cause = None
         if error is not None:
@@ -131,7 +131,7 @@ class Watch:
             passing: The reason that may pass, where there is one.
 
         Raises:
-            StoppedError: As in `add`.
+            TooManyFailuresError: As in `add`.
         """
         with self._lock:
             self._asked += self._total is None
@@ -146,7 +146,7 @@ class Watch:
                 stopped = 2 * count > self._total or (2 * count > self._asking and count > _FEW)
                 asked = self._asking
         if stopped:
-            raise StoppedError(
+            raise TooManyFailuresError(
                 f"{self._step}: {count} of {asked} questions could not be asked as they should be ({passing}). Nothing "
                 "is chosen by such scores. What was finished is kept: once the cause is gone, the same command in the "
                 "same folder goes on where it was"

@@ -11,7 +11,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.bootstrap import bootstrap
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
 from keqa.optimize.failures import Failures
@@ -19,7 +19,7 @@ from keqa.optimize.options import UNREFLECTING, Options
 from keqa.optimize.reference.build import Progress as Labelling
 from keqa.optimize.reference.build import build_reference, reference_fingerprint
 from keqa.optimize.search_space import Point
-from keqa.optimize.search_values import turns
+from keqa.optimize.search_values import has_tunable_threshold
 from keqa.optimize.tracing import Progress
 from keqa.optimize.trials import Trial, Validation
 from keqa.optimize.tuning import tune
@@ -106,7 +106,7 @@ class Steps:
         self.trials: list[Trial] = []
         self.kept = Trial("", 0.0)
         self.chosen: list[str] = []
-        self.failures, self.origins = Failures(), Origins()
+        self.failures, self.origins = Failures(), DemoProvenance()
         self.validation = Validation(val, journal, metric, options.in_flight, progress, self.failures, self.origins)
         self.curve: list[Point] = []
         self.counts: dict[str, int] = {}
@@ -250,7 +250,7 @@ class Steps:
             origins=self.origins,
         )
         gate = program.examination.gate
-        if program.examine and gate.threshold is not None and not turns(gate):
+        if program.examine and gate.threshold is not None and not has_tunable_threshold(gate):
             self.problems.append(
                 f"the threshold of the gate {gate.name!r} was left alone: only a dataclass with that field can be "
                 "made again with another"

@@ -13,7 +13,7 @@ from keqa.optimize.search_space import Grid, Settings
 from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
 
-__all__ = ["Knobs", "turns"]
+__all__ = ["Knobs", "has_tunable_threshold"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Knobs:
         examination = program.examination
         gate: Any = examination.gate
         own = Settings(
-            _written(Fraction(str(gate.threshold))) if turns(gate) else None,
+            _written(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None,
             examination.tries,
             program.top_k,
             examination.temperature,
@@ -77,7 +77,7 @@ class Knobs:
         return found
 
 
-def turns(gate: Any) -> bool:
+def has_tunable_threshold(gate: Any) -> bool:
     """Whether a gate can be made again with another threshold: a dataclass that has it as a field."""
     fields = dataclasses.fields(gate) if dataclasses.is_dataclass(gate) else ()
     return gate.threshold is not None and any(field.name == "threshold" and field.init for field in fields)

@@ -12,10 +12,10 @@ from typing import Any
 import dspy
 
 from keqa.programs.fingerprint import digest
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.cost import Event
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
@@ -26,7 +26,7 @@ __all__ = ["SharedSession"]
 class SharedSession(Session):
     """A session whose calls to predictors are answered by what was asked before, where it was."""
 
-    def __init__(self, bound: Bound, journal: Journal, state: str, root: str = "") -> None:
+    def __init__(self, bound: CallLimiter, journal: Journal, state: str, root: str = "") -> None:
         """Begin.
 
         Args:
@@ -70,7 +70,7 @@ class SharedSession(Session):
         try:
             prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, usable=usable, **inputs)
         except CallError as error:
-            if not (error.unusable or may_pass(error.cause)):
+            if not (error.unusable or is_transient(error.cause)):
                 message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
                 self.journal.put(key, {"cause": error.cause, "message": message, "overflow": error.overflow})
             raise

@@ -16,8 +16,8 @@ import dspy
 from keqa.data.example import Answered
 from keqa.data.question import AnswerType
 from keqa.metrics.utility import Correctness
-from keqa.optimize.asking import Step, Told, ask
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.asking import AskResult, Step, ask
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import Failures
 from keqa.optimize.journal_keys import question_key
 from keqa.programs.fingerprint import program_fingerprint
@@ -72,7 +72,7 @@ def run_traces(
     step: str = "asking",
     progress: Progress = silent,
     failures: Failures | None = None,
-    origins: Origins | None = None,
+    origins: DemoProvenance | None = None,
     steps: bool = False,
 ) -> list[Trace]:
     """Ask every question, except those that this very program was asked before.
@@ -97,9 +97,9 @@ def run_traces(
 
     Raises:
         ConfigurationError: A key, model or setting is wrong. What was answered before it is kept.
-        StoppedError: Most questions failed for a reason that may pass; likewise.
+        TooManyFailuresError: Most questions failed for a reason that may pass; likewise.
     """
-    asking = _Asking(program, journal, origins or Origins(), steps=steps)
+    asking = _Asking(program, journal, origins or DemoProvenance(), steps=steps)
     keys = [asking.expect(example) for example in examples]
     missing = [position for position, key in enumerate(keys) if not asking.knows(key)]
     watch = (failures or Failures()).watch(step, len(examples), len(missing))
@@ -130,7 +130,7 @@ def asked_as(example: Answered) -> _Asked:
 class _Asking:
     """Asks the program and keeps the answer, in the thread of the question, so that nothing finished is lost."""
 
-    def __init__(self, program: Program, journal: Journal, origins: Origins, *, steps: bool) -> None:
+    def __init__(self, program: Program, journal: Journal, origins: DemoProvenance, *, steps: bool) -> None:
         self.program, self.journal, self.origins, self.steps = program, journal, origins, steps
         self.state = program_fingerprint(program)
         self.known: dict[_Asked, tuple[Program, str, str]] = {}
@@ -150,7 +150,7 @@ class _Asking:
 
     def __call__(self, question: str, answer_type: AnswerType, choices: Sequence[str]) -> dspy.Prediction:
         whom, root, key = self.known[question, tuple(choices)]
-        told: Told = ask(whom, root, question, answer_type, choices, steps=self.steps)
+        told: AskResult = ask(whom, root, question, answer_type, choices, steps=self.steps)
         if told.lasting:
             self.journal.put(key, told.value)
         if told.error is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import Failures
 from keqa.optimize.tracing import Progress, run_traces, silent
 from keqa.programs.program import Program
@@ -51,7 +51,7 @@ class Validation:
     in_flight: int = 8
     progress: Progress = silent
     failures: Failures = field(default_factory=Failures)
-    origins: Origins = field(default_factory=Origins)
+    origins: DemoProvenance = field(default_factory=DemoProvenance)
 
     def score(self, program: Program, name: str, *, steps: bool = False) -> Trial:
         """Score a candidate.
@@ -63,7 +63,7 @@ class Validation:
 
         Raises:
             ConfigurationError: As there.
-            StoppedError: As there.
+            TooManyFailuresError: As there.
         """
         traces = run_traces(
             program,

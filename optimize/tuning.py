@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import Any
 
 from keqa.data.example import Answered
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.utility import Correctness
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import Failures
 from keqa.optimize.search_space import Grid, Point, Settings
 from keqa.optimize.search_values import Knobs
@@ -27,7 +27,7 @@ from keqa.programs.gates import asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
 from keqa.programs.runtime.batch import answer_many
-from keqa.programs.runtime.concurrency import Shared, run_blocking
+from keqa.programs.runtime.concurrency import NoCopy, run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.storage.journal import Journal
 
@@ -60,7 +60,7 @@ def tune(
     in_flight: int = 8,
     progress: Progress = silent,
     failures: Failures | None = None,
-    origins: Origins | None = None,
+    origins: DemoProvenance | None = None,
 ) -> Tuned:
     """Choose the settings of a program.
 
@@ -78,12 +78,12 @@ def tune(
 
     Raises:
         ConfigurationError: A value that cannot work; or as in asking a question.
-        StoppedError: Most questions failed for a reason that may pass. The calls that were made are kept.
+        TooManyFailuresError: Most questions failed for a reason that may pass. The calls that were made are kept.
     """
     if not 0 <= cost_per_retrieval < float("inf"):
         raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {cost_per_retrieval}")
     knobs = Knobs.of(program, grid or Grid())
-    counted, told = failures or Failures(), origins or Origins()
+    counted, told = failures or Failures(), origins or DemoProvenance()
     search = _Search(program, valset, journal, metric, cost_per_retrieval, in_flight, progress, knobs, counted, told)
     best = search.run()
     return Tuned(set_to(program, best.settings), list(search.points.values()), best)
@@ -106,7 +106,7 @@ def _apply(program: KEQA, settings: Settings) -> None:
     program.top_k = settings.top_k
     if settings.threshold is not None:
         gate: Any = examination.gate
-        examination._gate = Shared(dataclasses.replace(gate, threshold=Fraction(settings.threshold)))
+        examination._gate = NoCopy(dataclasses.replace(gate, threshold=Fraction(settings.threshold)))
 
 
 class _Search:
@@ -123,7 +123,7 @@ class _Search:
         progress: Progress,
         knobs: Knobs,
         failures: Failures,
-        origins: Origins,
+        origins: DemoProvenance,
     ) -> None:
         examination = program.examination
         self.knobs = knobs
@@ -185,7 +185,7 @@ class _Search:
     def _ask(self, question: str, answer_type: str, choices: Sequence[str]) -> Any:
         root = self.known[question, tuple(choices)]
         program = self.origins.without(self.twin, root)
-        asked = Asked.check(question, answer_type, choices, program.max_question_chars)
+        asked = Question.check(question, answer_type, choices, program.max_question_chars)
         state = self._state("" if program is self.twin else root)
         session = SharedSession(program.bound, self.journal, state, root if root in self.roots else "")
         with leaving_out(root):

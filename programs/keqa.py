@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, cast
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.data.quiz_references import Quiz, check, resolvable, resolve
 from keqa.programs.arguments import (
     GATE,
@@ -30,9 +30,9 @@ from keqa.programs.arguments import (
     checked,
 )
 from keqa.programs.gates import Gate, VoteGate, as_fraction
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
-from keqa.programs.runtime.concurrency import Branch, Shared
+from keqa.programs.runtime.concurrency import Branch, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
@@ -139,13 +139,13 @@ class KEQA(Program):
         self.summarizing = Summarizing(bound)
         if retriever is not None and extracts:
             retriever = KeySentences(retriever, kept, compares)
-        self._retriever, self.extract_sentences = Shared(retriever), extract_sentences
+        self._retriever, self.extract_sentences = NoCopy(retriever), extract_sentences
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.select: Select | None = "beside" if select is True else select or None
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
@@ -178,7 +178,7 @@ class KEQA(Program):
             return
         story.answer_source = "summary"
 
-    async def _fall_back(self, session: Session, asked: Asked, story: Story, *, failed: bool) -> None:
+    async def _fall_back(self, session: Session, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
         flow = self._flow(session, asked, examine=False)
         story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
@@ -188,7 +188,7 @@ class KEQA(Program):
         _conclude(session, story, story.fallback)
         story.answer_source = "fallback"
 
-    def _flow(self, session: Session, asked: Asked, *, examine: bool) -> QuizFlow:
+    def _flow(self, session: Session, asked: Question, *, examine: bool) -> QuizFlow:
         return QuizFlow(
             session=session,
             asked=asked,
@@ -233,7 +233,7 @@ def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
     return QuizRecord(index=quiz.index, text=quiz.text, depends_on=list(quiz.depends_on), source=source)
 
 
-def _conclude(session: Session, story: Story, record: QuizRecord) -> None:
+def _conclude(session: Session, story: RecordBuilder, record: QuizRecord) -> None:
     """Take the answer to the question itself for the answer."""
     if record.answer is None or record.source in ("blocked", "skipped", "failed"):
         last = session.degradations[-1]

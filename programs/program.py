@@ -9,17 +9,17 @@ from typing import Annotated, Any, ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType, Asked
+from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
-from keqa.programs.runtime.concurrency import Bound, Shared, run_blocking
+from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs, Stage
 
-__all__ = ["Program", "Story", "UnansweredError"]
+__all__ = ["Program", "RecordBuilder", "UnansweredError"]
 
 
 class UnansweredError(StageError):
@@ -43,7 +43,7 @@ class UnansweredError(StageError):
 
 
 @dataclass
-class Story:
+class RecordBuilder:
     """A question's record while it is written; see `QuestionRecord`."""
 
     quizzes: list[QuizRecord] = field(default_factory=list)
@@ -74,11 +74,11 @@ class Program(Stage):
     method: ClassVar[str]
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
-        super().__init__(Bound(workers))
+        super().__init__(CallLimiter(workers))
         self.max_question_chars = max_question_chars
-        self._lms = Shared(lms)
+        self._lms = NoCopy(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Answer a question by writing its story.
 
         Raises:
@@ -103,14 +103,14 @@ class Program(Stage):
             UnansweredError: It has no answer; the error carries its record.
             ConfigurationError: A key, model or setting is wrong, which no other question would escape.
         """
-        asked = Asked.check(question, answer_type, choices, self.max_question_chars)
+        asked = Question.check(question, answer_type, choices, self.max_question_chars)
         return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
 
     async def aforward(  # type: ignore[override]
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> dspy.Prediction:
         """Answer a question from within an event loop; see `forward`."""
-        asked = Asked.check(question, answer_type, choices, self.max_question_chars)
+        asked = Question.check(question, answer_type, choices, self.max_question_chars)
         return await self.run(Session(self.bound, blocking=False), asked)
 
     def answer_many(self, questions: Iterable[Any], *, in_flight: int = 8) -> Iterator[Outcome]:
@@ -131,11 +131,11 @@ class Program(Stage):
         """
         return answer_many(self, questions, in_flight)
 
-    async def run(self, session: Session, asked: Asked) -> dspy.Prediction:
+    async def run(self, session: Session, asked: Question) -> dspy.Prediction:
         """Answer a checked question through a session's calls."""
         from keqa.lms.adapter import adapter
 
-        story, failure = Story(), None
+        story, failure = RecordBuilder(), None
         session.tell_apart(self.named_predictors())
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
@@ -148,7 +148,9 @@ class Program(Stage):
             raise failure
         return dspy.Prediction(answer=record.answer, explanation=record.explanation, record=record)
 
-    def _record(self, session: Session, asked: Asked, story: Story, failure: UnansweredError | None) -> QuestionRecord:
+    def _record(
+        self, session: Session, asked: Question, story: RecordBuilder, failure: UnansweredError | None
+    ) -> QuestionRecord:
         failed = None
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
@@ -173,7 +175,7 @@ class Program(Stage):
 
     def bind_lms(self, lms: RoleLMs | None) -> None:
         """Give each predictor the language model of its role; None leaves them to ``dspy.settings.lm``."""
-        self._lms = Shared(lms)
+        self._lms = NoCopy(lms)
         for _, stage in self.named_sub_modules(Stage):
             Stage.bind_lms(stage, lms)
 

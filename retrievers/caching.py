@@ -14,7 +14,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
-from keqa.storage.sqlite_store import KeyedFile
+from keqa.storage.sqlite_store import SqliteStore
 
 __all__ = ["CachingRetriever", "Kept"]
 
@@ -62,7 +62,7 @@ class CachingRetriever(Retriever):
         self._counting = threading.Lock()
         self._known: tuple[Any, str] = (None, "")
         self._manifest_digest()
-        self._file = KeyedFile(path, "retrievals", "a cache of retrievals", _is_sound)
+        self._file = SqliteStore(path, "retrievals", "a cache of retrievals", _is_sound)
 
     @property
     def manifest(self) -> Any:

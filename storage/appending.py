@@ -10,7 +10,7 @@ from pathlib import Path
 from keqa.errors import InputError
 from keqa.storage.private import opener
 
-__all__ = ["append", "held", "refuse_special"]
+__all__ = ["append", "open_locked", "refuse_special"]
 
 
 def refuse_special(path: Path) -> None:
@@ -23,7 +23,7 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path} is no regular file; name another")
 
 
-def held(path: Path, other: str, instead: str) -> FileIO:
+def open_locked(path: Path, other: str, instead: str) -> FileIO:
     """Open a file for reading and appending, for this process alone; the system lets go of it when the process ends.
 
     It is readable by its owner only.

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.appending import append, held
+from keqa.storage.appending import append, open_locked
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import parse_json
 
@@ -54,7 +54,7 @@ class Journal:
         header = _line({"keqa_journal": 1, "fingerprint": dict(fingerprint)})
         try:
             private_folder(path.parent)
-            stream = held(path, "another compilation", "choose another folder")
+            stream = open_locked(path, "another compilation", "choose another folder")
             try:
                 stream.seek(0)
                 entries = cls._read(path, stream, header)

@@ -16,7 +16,7 @@ from keqa.storage.appending import refuse_special
 from keqa.storage.private import private_file, private_folder
 from keqa.storage.untrusted import parse_json
 
-__all__ = ["KeyedFile"]
+__all__ = ["SqliteStore"]
 
 _WAIT = 30.0
 _LARGEST = 64 << 20
@@ -24,7 +24,7 @@ _DEEPEST = 100
 _PAUSE = 0.05
 
 
-class KeyedFile:
+class SqliteStore:
     """JSON values by key.
 
     Attributes:
@@ -115,7 +115,7 @@ class KeyedFile:
         with self._lock:
             self._file.close()
 
-    def __enter__(self) -> KeyedFile:
+    def __enter__(self) -> SqliteStore:
         return self
 
     def __exit__(

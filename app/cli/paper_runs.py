@@ -110,13 +110,13 @@ def measured(plan: Plan) -> list[Grid]:
     from keqa.evaluation.reports import tables, write
     from keqa.evaluation.reports.joining import entries_of
     from keqa.evaluation.reports.summary import read_brief
-    from keqa.evaluation.reproduction.compare_with_paper import beside_the_paper
+    from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 
     paths = [path for one in plan.experiments for path in _run(plan, one)]
     runs = [read_brief(path) for path in paths]
     written = write(plan.out / TABLES, runs)
     status().print(f"{len(written)} files in {plan.out / TABLES}", markup=False, soft_wrap=True)
-    return [*tables(runs), *beside_the_paper(entries_of(runs))]
+    return [*tables(runs), *compare_with_paper(entries_of(runs))]
 
 
 def _run(plan: Plan, one: Experiment) -> Iterator[Path]:

@@ -151,7 +151,7 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
     Raises:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
         ConfigurationError: A key, model or setting is wrong, or a server cannot be asked.
-        StoppedError: Too many questions in succession failed.
+        TooManyFailuresError: Too many questions in succession failed.
     """
     from keqa.cli.given import open_retriever, refuse_stray_addresses
     from keqa.cli.invocation import invocation

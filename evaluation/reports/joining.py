@@ -11,7 +11,7 @@ from keqa.errors import InputError
 from keqa.evaluation.records import Run, RunHeader
 from keqa.evaluation.reports.facets import facets_of, gate_threshold
 from keqa.evaluation.reports.rows import Entry, Identity, called
-from keqa.evaluation.reports.summary import Brief, BriefRun, brief_of
+from keqa.evaluation.reports.summary import QuestionSummary, RunSummary, brief_of
 from keqa.programs.registry import METHODS
 
 __all__ = ["entries_of", "title_of"]
@@ -19,7 +19,7 @@ __all__ = ["entries_of", "title_of"]
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 
 
-def entries_of(runs: Sequence[Run | BriefRun]) -> list[Entry]:
+def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
     Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
@@ -31,7 +31,7 @@ def entries_of(runs: Sequence[Run | BriefRun]) -> list[Entry]:
             hold different questions, or different gold answers, under one id.
     """
     found: dict[tuple[str, str], list[Entry]] = {}
-    asked: dict[Identity, tuple[Brief, RunHeader]] = {}
+    asked: dict[Identity, tuple[QuestionSummary, RunHeader]] = {}
     for run in runs:
         header = run.header
         place = (header.dataset, header.split)
@@ -39,7 +39,7 @@ def entries_of(runs: Sequence[Run | BriefRun]) -> list[Entry]:
         if _is_on(entry, place):
             raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
         entry.expected.update((*place, one) for one in header.ids)
-        for line in (one if isinstance(one, Brief) else brief_of(one) for one in run.lines):
+        for line in (one if isinstance(one, QuestionSummary) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
@@ -91,7 +91,7 @@ def _otherwise(row: Entry, first: Entry) -> str:
     return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
 
 
-def _mixed(first: Brief, its_header: RunHeader, line: Brief, header: RunHeader) -> str:
+def _mixed(first: QuestionSummary, its_header: RunHeader, line: QuestionSummary, header: RunHeader) -> str:
     """Why two lines are no answers to one question."""
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from keqa.errors import InputError
 from keqa.evaluation.costs import Spread
 from keqa.evaluation.parsing import Parsed
-from keqa.evaluation.reports.summary import ROLES, STEPS, Brief, Paid
+from keqa.evaluation.reports.summary import ROLES, STEPS, QuestionCost, QuestionSummary
 
 __all__ = ["MEASURES", "made_anew", "measure", "parsed", "quality", "right"]
 
 
-def quality(line: Brief) -> float:
+def quality(line: QuestionSummary) -> float:
     """F1, by which methods are compared question by question; of a yes/no question or choice it is the accuracy.
 
     A failed question scores 0.
@@ -20,23 +20,23 @@ def quality(line: Brief) -> float:
     return line.scores.get("f1", line.scores.get("accuracy", 0.0))
 
 
-def right(line: Brief) -> bool:
+def right(line: QuestionSummary) -> bool:
     """Whether the answer is right by exact match."""
     return line.scores.get("em", line.scores.get("accuracy", 0.0)) >= 1.0
 
 
-def made_anew(line: Brief) -> bool:
+def made_anew(line: QuestionSummary) -> bool:
     """Whether no cache answered any of a question's calls, so that its seconds are those of the language model."""
     return line.paid.calls == line.paid.requests
 
 
-def parsed(lines: Sequence[Brief]) -> Parsed:
+def parsed(lines: Sequence[QuestionSummary]) -> Parsed:
     """How many outputs did not parse."""
     outputs = sum(line.paid.samples for line in lines)
     return Parsed(min(sum(line.unreadable for line in lines), outputs), outputs)
 
 
-def measure(name: str, lines: Sequence[Brief]) -> float | None:
+def measure(name: str, lines: Sequence[QuestionSummary]) -> float | None:
     """A measure over lines.
 
     Args:
@@ -54,58 +54,60 @@ def measure(name: str, lines: Sequence[Brief]) -> float | None:
     return MEASURES[name](lines) if lines else None
 
 
-def _mean(of: Callable[[Brief], float]) -> Callable[[Sequence[Brief]], float | None]:
+def _mean(of: Callable[[QuestionSummary], float]) -> Callable[[Sequence[QuestionSummary]], float | None]:
     return lambda lines: sum(of(line) for line in lines) / len(lines)
 
 
-def _score(name: str) -> Callable[[Sequence[Brief]], float | None]:
-    def mean(lines: Sequence[Brief]) -> float | None:
+def _score(name: str) -> Callable[[Sequence[QuestionSummary]], float | None]:
+    def mean(lines: Sequence[QuestionSummary]) -> float | None:
         found = [line.scores[name] for line in lines if name in line.scores]
         return sum(found) / len(found) if found else None
 
     return mean
 
 
-def _of_role(of: Callable[[Paid], tuple[int, ...]], role: str) -> Callable[[Sequence[Brief]], float | None]:
+def _of_role(
+    of: Callable[[QuestionCost], tuple[int, ...]], role: str
+) -> Callable[[Sequence[QuestionSummary]], float | None]:
     place = ROLES.index(role)
     return _mean(lambda line: of(line.paid)[place])
 
 
-def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[Brief]], float | None]:
-    def seconds(lines: Sequence[Brief]) -> float | None:
+def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[QuestionSummary]], float | None]:
+    def seconds(lines: Sequence[QuestionSummary]) -> float | None:
         found = [line.seconds for line in lines if made_anew(line)]
         return of(Spread.of(found)) if found else None
 
     return seconds
 
 
-def _step_seconds(place: int) -> Callable[[Sequence[Brief]], float | None]:
-    def seconds(lines: Sequence[Brief]) -> float | None:
+def _step_seconds(place: int) -> Callable[[Sequence[QuestionSummary]], float | None]:
+    def seconds(lines: Sequence[QuestionSummary]) -> float | None:
         found = [line.paid.step_seconds[place] for line in lines if line.paid.step_seconds and made_anew(line)]
         return sum(found) / len(found) if found else None
 
     return seconds
 
 
-def _step_samples(place: int) -> Callable[[Sequence[Brief]], float | None]:
-    def samples(lines: Sequence[Brief]) -> float | None:
+def _step_samples(place: int) -> Callable[[Sequence[QuestionSummary]], float | None]:
+    def samples(lines: Sequence[QuestionSummary]) -> float | None:
         found = [line.paid.step_samples[place] for line in lines if line.paid.step_samples]
         return sum(found) / len(found) if found else None
 
     return samples
 
 
-def _quiz_ratio(lines: Sequence[Brief]) -> float | None:
+def _quiz_ratio(lines: Sequence[QuestionSummary]) -> float | None:
     asked = sum(line.asked for line in lines)
     return sum(line.searched for line in lines) / asked if asked else None
 
 
-def _question_ratio(lines: Sequence[Brief]) -> float | None:
+def _question_ratio(lines: Sequence[QuestionSummary]) -> float | None:
     found = [line.paid.retrievals > 0 for line in lines if line.story]
     return sum(found) / len(found) if found else None
 
 
-MEASURES: dict[str, Callable[[Sequence[Brief]], float | None]] = {
+MEASURES: dict[str, Callable[[Sequence[QuestionSummary]], float | None]] = {
     "f1": _score("f1"),
     "em": _score("em"),
     "accuracy": _score("accuracy"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
 from keqa.evaluation.reports.rows import Entry, Group
-from keqa.evaluation.reports.summary import Brief
+from keqa.evaluation.reports.summary import QuestionSummary
 from keqa.metrics.answers import exact_match
 from keqa.programs.gates import Golds
 from keqa.programs.gates.votes import leader
@@ -86,7 +86,7 @@ def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | Non
                 yield one
 
 
-def _checked(line: Brief, golds: Golds | None) -> Iterator[Checked]:
+def _checked(line: QuestionSummary, golds: Golds | None) -> Iterator[Checked]:
     quizzes, own = line.examined
     for quiz in quizzes:
         if quiz.resolved is None or not quiz.samples:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from keqa.evaluation.reports.facets import Facets
 from keqa.evaluation.reports.measures import parsed
-from keqa.evaluation.reports.summary import Brief
+from keqa.evaluation.reports.summary import QuestionSummary
 
 __all__ = ["KEQA", "Entry", "Group", "Identity", "called", "groups_of", "of_method"]
 
@@ -49,7 +49,7 @@ class Entry:
     setting: str
     threshold: float | None = None
     judge: str = ""
-    lines: dict[Identity, Brief] = field(default_factory=dict)
+    lines: dict[Identity, QuestionSummary] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
 
     @property
@@ -67,7 +67,7 @@ class Entry:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
         return parsed(list(self.lines.values())).comparable
 
-    def within(self, group: Group) -> list[Brief]:
+    def within(self, group: Group) -> list[QuestionSummary]:
         """Its lines of a group."""
         return [line for identity, line in self.lines.items() if identity in group.questions]
 
@@ -102,7 +102,7 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
 
     Two splits of a data set are as two data sets. A question of several kinds is in the group of each.
     """
-    kinds: dict[Identity, Brief] = {}
+    kinds: dict[Identity, QuestionSummary] = {}
     for entry in entries:
         for identity, line in entry.lines.items():
             kinds.setdefault(identity, line)

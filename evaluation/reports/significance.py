@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from keqa.evaluation.reports.measures import quality, right
 from keqa.evaluation.reports.rows import Entry, Group
-from keqa.evaluation.reports.summary import Brief
+from keqa.evaluation.reports.summary import QuestionSummary
 from keqa.metrics.significance import Interval, mcnemar, paired_bootstrap, paired_t_test
 
-__all__ = ["Lead", "chance", "lead_of"]
+__all__ = ["Lead", "lead_of", "t_test_p_value"]
 
 _T = TypeVar("_T")
 
@@ -48,14 +48,14 @@ def lead_of(one: Entry, other: Entry) -> Lead | None:
     return Lead(paired_bootstrap(ours, theirs), paired_t_test(ours, theirs), exact)
 
 
-def chance(one: Entry, other: Entry, group: Group, score: str) -> float | None:
+def t_test_p_value(one: Entry, other: Entry, group: Group, score: str) -> float | None:
     """p-value of the paired t-test on one score of one group; None where fewer than two questions are shared."""
     ours, theirs = _paired(one, other, lambda line: line.scores.get(score, 0.0), group)
     return paired_t_test(ours, theirs) if len(ours) > 1 else None
 
 
 def _paired(
-    one: Entry, other: Entry, of: Callable[[Brief], _T], group: Group | None = None
+    one: Entry, other: Entry, of: Callable[[QuestionSummary], _T], group: Group | None = None
 ) -> tuple[list[_T], list[_T]]:
     both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
     return [of(one.lines[line]) for line in both], [of(other.lines[line]) for line in both]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from keqa.evaluation.records import RunHeader, RunLine
 
-__all__ = ["ROLES", "STEPS", "Brief", "BriefRun", "Paid", "brief_of", "read_brief"]
+__all__ = ["ROLES", "STEPS", "QuestionCost", "QuestionSummary", "RunSummary", "brief_of", "read_brief"]
 
 ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
@@ -41,7 +41,7 @@ _BULK = {"passages", "evidence", "triples"}
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class QuestionCost:
     """What a question cost.
 
     Attributes:
@@ -70,7 +70,7 @@ class Paid:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class QuestionSummary:
     """One question and what became of it, in brief; see `keqa.evaluation.records.RunLine`.
 
     Attributes:
@@ -106,7 +106,7 @@ class Brief:
     failed: bool
     impaired: bool
     story: bool
-    paid: Paid
+    paid: QuestionCost
     unreadable: int
     searched: int
     asked: int
@@ -130,7 +130,7 @@ class Brief:
 
 
 @dataclass(frozen=True)
-class BriefRun:
+class RunSummary:
     """A run file in memory, its lines in brief.
 
     Attributes:
@@ -139,25 +139,25 @@ class BriefRun:
     """
 
     header: RunHeader
-    lines: list[Brief]
+    lines: list[QuestionSummary]
 
 
-def read_brief(path: Path | str) -> BriefRun:
+def read_brief(path: Path | str) -> RunSummary:
     """Read a run file, finished or not; no more than one of its lines is in memory in full.
 
     Raises:
         InputError: The file cannot be read or is no run file, or a line is damaged.
     """
     header = read_header(path)
-    return BriefRun(header, list({line.id: brief_of(line) for line in iter_lines(path)}.values()))
+    return RunSummary(header, list({line.id: brief_of(line) for line in iter_lines(path)}.values()))
 
 
-def brief_of(line: RunLine) -> Brief:
+def brief_of(line: RunLine) -> QuestionSummary:
     """A line in brief."""
     record = line.record
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
     found = [] if record is None else searched(record)
-    return Brief(
+    return QuestionSummary(
         # The same questions stand in the runs of all methods.
         id=sys.intern(line.id),
         question=sys.intern(line.question),
@@ -171,7 +171,7 @@ def brief_of(line: RunLine) -> Brief:
         failed=line.failed,
         impaired=bool(line.impairments),
         story=record is not None,
-        paid=Paid() if record is None else _paid(record.cost),
+        paid=QuestionCost() if record is None else _paid(record.cost),
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),
         asked=len(found),
@@ -186,10 +186,10 @@ def _scores(items: tuple[tuple[str, float], ...]) -> Mapping[str, float]:
     return MappingProxyType(dict(items))
 
 
-def _paid(cost: Cost) -> Paid:
+def _paid(cost: Cost) -> QuestionCost:
     of_roles = [cost.by_role.get(role, RoleCost()) for role in ROLES]
     step_seconds, step_samples = _by_step(cost)
-    return Paid(
+    return QuestionCost(
         retrievals=cost.retrievals,
         requests=cost.lm_requests,
         calls=cost.calls,

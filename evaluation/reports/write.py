@@ -16,7 +16,7 @@ from keqa.evaluation.reports.rendering.formats import FORMATS, to_csv
 from keqa.evaluation.reports.rendering.plots import can_draw, draw
 from keqa.evaluation.reports.rendering.terminal import Rendered
 from keqa.evaluation.reports.rows import Entry
-from keqa.evaluation.reports.summary import BriefRun
+from keqa.evaluation.reports.summary import RunSummary
 from keqa.evaluation.reports.sweeps import main_rows
 from keqa.evaluation.reports.tables.discriminator import discriminator
 from keqa.evaluation.reports.tables.gates import gates
@@ -28,7 +28,7 @@ from keqa.programs.gates import Golds
 __all__ = ["effect_table", "figures", "table", "tables", "write"]
 
 
-def table(runs: Sequence[Run | BriefRun]) -> Rendered:
+def table(runs: Sequence[Run | RunSummary]) -> Rendered:
     """Table 1 for a rich console: every method on every kind of question, with costs and significance.
 
     Args:
@@ -40,7 +40,7 @@ def table(runs: Sequence[Run | BriefRun]) -> Rendered:
     return Rendered(overall(main_rows(_entries(runs))))
 
 
-def effect_table(runs: Sequence[Run | BriefRun]) -> Rendered | None:
+def effect_table(runs: Sequence[Run | RunSummary]) -> Rendered | None:
     """What retrieval does to quizzes by what the LM knows, for a rich console; see `keqa.evaluation.reports.retrieval_effect`.
 
     Args:
@@ -56,7 +56,7 @@ def effect_table(runs: Sequence[Run | BriefRun]) -> Rendered | None:
     return None if grid is None else Rendered(grid)
 
 
-def tables(runs: Sequence[Run | BriefRun]) -> list[Grid]:
+def tables(runs: Sequence[Run | RunSummary]) -> list[Grid]:
     """The tables of the KEQA paper, and those of gates and of what retrieval does, as far as the runs have their rows.
 
     Args:
@@ -81,7 +81,7 @@ def tables(runs: Sequence[Run | BriefRun]) -> list[Grid]:
     return [grid for grid in found if grid is not None]
 
 
-def figures(runs: Sequence[Run | BriefRun]) -> list[Figure]:
+def figures(runs: Sequence[Run | RunSummary]) -> list[Figure]:
     """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have the points.
 
     Args:
@@ -93,7 +93,7 @@ def figures(runs: Sequence[Run | BriefRun]) -> list[Figure]:
     return figures_of(_entries(runs), _golds())
 
 
-def write(folder: Path | str, runs: Sequence[Run | BriefRun], *, plots: bool | None = None) -> list[Path]:
+def write(folder: Path | str, runs: Sequence[Run | RunSummary], *, plots: bool | None = None) -> list[Path]:
     """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
 
     No language model is asked: run files are all that is needed, so that everything can be drawn again.
@@ -126,7 +126,7 @@ def write(folder: Path | str, runs: Sequence[Run | BriefRun], *, plots: bool | N
     return paths
 
 
-def _entries(runs: Sequence[Run | BriefRun]) -> list[Entry]:
+def _entries(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     if not runs:
         raise InputError("there is no run to report on")
     return entries_of(runs)

@@ -9,7 +9,7 @@ from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.quizzes import golds_of_runs
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
-from keqa.evaluation.reports.summary import Brief
+from keqa.evaluation.reports.summary import QuestionSummary
 from keqa.evaluation.reports.tables.discriminator import accuracy, judges, pairs_by_group, same_judge
 from keqa.evaluation.reproduction.published import (
     COLUMNS,
@@ -23,7 +23,7 @@ from keqa.evaluation.reproduction.published import (
     TABLE_5,
 )
 
-__all__ = ["DENSE", "beside_the_paper"]
+__all__ = ["DENSE", "compare_with_paper"]
 
 DENSE = "dense"
 """Ends the labels of runs with a dense retriever."""
@@ -42,7 +42,7 @@ _PRIMARY = {"strategyqa": "accuracy"}
 _TITLES = {"keqa": "KEQA", "rag": "RAG"}
 
 
-def beside_the_paper(entries: Sequence[Entry]) -> list[Grid]:
+def compare_with_paper(entries: Sequence[Entry]) -> list[Grid]:
     """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here.
 
     Args:
@@ -153,5 +153,5 @@ def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
     return Grid("paper-table4", title, heads, tuple(rows)) if shown else None
 
 
-def _on(entry: Entry, dataset: str) -> list[Brief]:
+def _on(entry: Entry, dataset: str) -> list[QuestionSummary]:
     return [line for (where, _, _), line in entry.lines.items() if where == dataset]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from keqa.lms.local.kv_cache import KeyValues, Place, Reading, Readings, ReadLayer, RowsLayer
+from keqa.lms.local.kv_cache import KeyValues, Place, PrefixCache, Reading, ReadLayer, RowsLayer
 from keqa.lms.local.sampling import Job, draw, scored
 
 __all__ = ["Decoder"]
@@ -70,7 +70,7 @@ class Decoder:
         size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         self._token_bytes = 2 * self._layers * heads * size * self._dtype.itemsize
         self._seen: Counter[int] = Counter()
-        self._readings = Readings(kept_bytes)
+        self._readings = PrefixCache(kept_bytes)
         self._jobs: list[Job] = []
         self._firsts: list[torch.Tensor] = []
         self._place = Place()

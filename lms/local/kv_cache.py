@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import CacheLayerMixin
 
-__all__ = ["KeyValues", "Place", "ReadLayer", "Reading", "Readings", "RowsLayer"]
+__all__ = ["KeyValues", "Place", "PrefixCache", "ReadLayer", "Reading", "RowsLayer"]
 
 KeyValues = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -37,7 +37,7 @@ class Reading:
         return Reading([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
 
 
-class Readings:
+class PrefixCache:
     """The beginnings and prompts read last, by their tokens, within a number of bytes."""
 
     def __init__(self, budget: int) -> None:

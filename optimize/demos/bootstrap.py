@@ -14,8 +14,8 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
 from keqa.optimize.demos.candidate import Candidate, choose
 from keqa.optimize.demos.from_records import JUDGES, candidates
-from keqa.optimize.demos.from_traces import calls, judges
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.from_traces import demos_from_traces, judges
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import Failures
 from keqa.optimize.tracing import Progress, Trace, run_traces, silent
 from keqa.optimize.trials import Trial, Validation
@@ -24,7 +24,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session
 from keqa.storage.journal import Journal
 
@@ -63,7 +63,7 @@ def bootstrap(
     in_flight: int = 8,
     progress: Progress = silent,
     failures: Failures | None = None,
-    origins: Origins | None = None,
+    origins: DemoProvenance | None = None,
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
@@ -95,9 +95,9 @@ def bootstrap(
 
     Raises:
         ConfigurationError: A key, model or setting is wrong.
-        StoppedError: Most questions failed for a reason that may pass.
+        TooManyFailuresError: Most questions failed for a reason that may pass.
     """
-    failures, origins = failures or Failures(), origins or Origins()
+    failures, origins = failures or Failures(), origins or DemoProvenance()
     validation = Validation(valset, journal, metric, in_flight, progress, failures, origins)
     steps = not isinstance(program, KEQA)
     best, trials = program, [validation.score(program, "the program as it is", steps=steps)]
@@ -119,7 +119,7 @@ def bootstrap(
         )
         judging = JUDGES
     else:
-        pools, judging = calls(program, traces, threshold=threshold), judges(program)
+        pools, judging = demos_from_traces(program, traces, threshold=threshold), judges(program)
     for pool in pools.values():
         origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
@@ -200,7 +200,7 @@ class _ClosedBook:
                 kept = {"answer": run_blocking(lambda: recall(session, text, one.answer_type, one.choices))}
             except CallError as error:
                 kept = {"answer": None, "cause": error.cause}
-                if error.unusable or may_pass(error.cause):
+                if error.unusable or is_transient(error.cause):
                     self.watch.outcome(error.cause, None if error.unusable else str(error))
                     return kept
         self.journal.put(key, kept)

@@ -24,7 +24,7 @@ from keqa.metrics.answers import same_answer
 from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.demos.from_quizzes import kind_of
-from keqa.optimize.failures import Watch
+from keqa.optimize.failures import FailureMonitor
 from keqa.programs.keqa import KEQA
 
 __all__ = ["labelled"]
@@ -53,7 +53,7 @@ class _Known:
 
 
 def labelled(
-    program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: Watch
+    program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: FailureMonitor
 ) -> dict[str, list[Candidate]]:
     """Make all possible demonstrations.
 
@@ -67,7 +67,7 @@ def labelled(
         Candidates by the name of the predictor.
 
     Raises:
-        StoppedError: Many searches in succession failed.
+        TooManyFailuresError: Many searches in succession failed.
     """
     known = [one for example in examples for one in _known(program, example)]
     makers: dict[str, Callable[[], list[Candidate]]] = {
@@ -86,7 +86,7 @@ def _known(program: KEQA, example: Answered) -> Iterator[_Known]:
         yield _Known(example.question, tuple(example.answers), example.answer_type, tuple(example.choices), example.id)
 
 
-def _answers(program: KEQA, known: Sequence[_Known], watch: Watch) -> Iterator[Candidate]:
+def _answers(program: KEQA, known: Sequence[_Known], watch: FailureMonitor) -> Iterator[Candidate]:
     retriever = program._retriever.value
     if retriever is None:
         return

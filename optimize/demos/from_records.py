@@ -61,7 +61,7 @@ def candidates(
         Candidates by the name of the predictor; predictors that are switched off have none.
 
     Raises:
-        StoppedError: Many searches in succession failed.
+        TooManyFailuresError: Many searches in succession failed.
     """
     right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}

@@ -23,7 +23,7 @@ from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord
 
-__all__ = ["calls", "judges"]
+__all__ = ["demos_from_traces", "judges"]
 
 _SO_FAR = ("thoughts", "verified")
 """Inputs that grow from call to call; a set of demonstrations shows beginnings and ends."""
@@ -35,7 +35,7 @@ def judges(program: Program) -> frozenset[str]:
     return frozenset(name for name, fields in outputs.items() if all(map(_is_verdict, fields.values())))
 
 
-def calls(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
+def demos_from_traces(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
     """Find all possible demonstrations.
 
     Args:

@@ -9,12 +9,12 @@ from keqa.optimize.demos.candidate import Candidate
 from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 
-__all__ = ["Origins", "without_demos"]
+__all__ = ["DemoProvenance", "without_demos"]
 
 P = TypeVar("P", bound=Program)
 
 
-class Origins:
+class DemoProvenance:
     """Remembers demonstrations by the training questions that they come from.
 
     Where there are too few questions to hold some out, the same ones are learned from and chosen by.

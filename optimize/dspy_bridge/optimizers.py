@@ -27,9 +27,9 @@ from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.from_traces import judges
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.dspy_bridge.feedback import feedback_metric
-from keqa.optimize.dspy_bridge.quiet import each_once, quiet
+from keqa.optimize.dspy_bridge.quiet import no_straggler_retries, quiet
 from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
 from keqa.optimize.failures import Failures
@@ -115,7 +115,7 @@ def optimize(
     in_flight: int = 8,
     progress: Progress = silent,
     failures: Failures | None = None,
-    origins: Origins | None = None,
+    origins: DemoProvenance | None = None,
 ) -> Program:
     """Run one of DSPy's optimizers.
 
@@ -144,13 +144,13 @@ def optimize(
         ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong, that of the reflecting
             language model included; or no question came to the program.
         MissingExtraError: As in `check_optimizer`.
-        StoppedError: Many questions, or many requests to reflect, failed in succession for a reason that may pass.
+        TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may pass.
     """
     reflection_lm = check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)
     watch = (failures or Failures()).watch(name)
     student = Student(program, journal, shown, _counted(name, budget, progress), watch, origins)
-    with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), each_once():
+    with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
         job = _Job(
             student,
             as_dspy(trainset),

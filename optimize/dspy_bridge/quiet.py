@@ -11,7 +11,7 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["each_once", "quiet"]
+__all__ = ["no_straggler_retries", "quiet"]
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def each_once() -> Iterator[None]:
+def no_straggler_retries() -> Iterator[None]:
     """DSPy starts the last, slow questions of a batch a second time; while it does not, each is asked once."""
     import dspy.evaluate.evaluate as evaluating
     import dspy.predict.parallel as parallel

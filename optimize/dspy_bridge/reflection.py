@@ -15,9 +15,9 @@ from dspy.utils.callback import BaseCallback
 
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
 from keqa.lms.factory import build_lm
-from keqa.optimize.failures import Failures, StoppedError, Watch
+from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
 from keqa.programs.runtime.errors import CallError, typed_error
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 
 __all__ = ["as_reflecting", "ask_once", "watched"]
 
@@ -51,7 +51,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
     Raises:
         ConfigurationError: A key, model or setting is wrong.
         MissingExtraError: A package is missing.
-        StoppedError: It cannot be reached.
+        TooManyFailuresError: It cannot be reached.
     """
     try:
         lm("Reply with one word: ready")
@@ -69,7 +69,7 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
     Raises:
         ConfigurationError: As in `ask_once`; or every request failed.
         MissingExtraError: As there.
-        StoppedError: Many requests in succession failed for a reason that may pass.
+        TooManyFailuresError: Many requests in succession failed for a reason that may pass.
     """
     watch = Failures().watch("asking the reflection LM")
     try:
@@ -92,7 +92,7 @@ class _Ended(BaseException):
 class _Watching(BaseCallback):
     """Hears how each request ended."""
 
-    def __init__(self, watch: Watch, lm: dspy.BaseLM) -> None:
+    def __init__(self, watch: FailureMonitor, lm: dspy.BaseLM) -> None:
         self._watch, self._lm = watch, lm
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
@@ -102,8 +102,8 @@ class _Watching(BaseCallback):
             raise _Ended(_told(exception, self._lm)) from exception
         cause = None if failure is None else failure.cause
         try:
-            self._watch.outcome(cause, str(failure) if cause and may_pass(cause) else None)
-        except StoppedError as error:
+            self._watch.outcome(cause, str(failure) if cause and is_transient(cause) else None)
+        except TooManyFailuresError as error:
             raise _Ended(error) from exception
 
 
@@ -112,5 +112,5 @@ def _told(error: Exception, lm: dspy.BaseLM) -> KeqaError:
     found = typed_error(error, [lm])
     if isinstance(found, MissingExtraError):
         return found
-    kind = StoppedError if isinstance(found, CallError) and may_pass(found.cause) else ConfigurationError
+    kind = TooManyFailuresError if isinstance(found, CallError) and is_transient(found.cause) else ConfigurationError
     return kind(f"the reflection LM (reflection_lm) cannot be asked: {found}")

@@ -15,13 +15,13 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import ask
 from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.failures import Failures, StoppedError, Watch
+from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
 from keqa.optimize.journal_keys import lms_of, question_key
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.storage.journal import Journal
 
 __all__ = ["PREFIX", "Student", "as_dspy"]
@@ -65,8 +65,8 @@ class Student(dspy.Module):
         journal: Journal,
         predictors: Collection[str],
         asked: Callable[[], None] = lambda: None,
-        watch: Watch | None = None,
-        origins: Origins | None = None,
+        watch: FailureMonitor | None = None,
+        origins: DemoProvenance | None = None,
     ) -> None:
         """Set up.
 
@@ -80,11 +80,11 @@ class Student(dspy.Module):
         """
         super().__init__()
         self.program: Program = program.deepcopy()
-        self._journal, self._asked = Shared(journal), Shared(asked)
-        self._watch = Shared(watch or Failures().watch("optimizing"))
-        self._origins = Shared(origins or Origins())
-        self._ended: Shared[list[Exception]] = Shared([])
-        self._reached = Shared(Event())
+        self._journal, self._asked = NoCopy(journal), NoCopy(asked)
+        self._watch = NoCopy(watch or Failures().watch("optimizing"))
+        self._origins = NoCopy(origins or DemoProvenance())
+        self._ended: NoCopy[list[Exception]] = NoCopy([])
+        self._reached = NoCopy(Event())
         self._shown = frozenset(PREFIX + name for name in predictors)
         self._drawn = ""
 
@@ -108,7 +108,7 @@ class Student(dspy.Module):
             raise self._ended.value[0]
         try:
             kept = self._told(root, question, answer_type, choices)
-        except (ConfigurationError, MissingExtraError, StoppedError) as error:
+        except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
             self._ended.value.append(error)
             raise
         self._asked.value()
@@ -126,7 +126,7 @@ class Student(dspy.Module):
         Raises:
             ConfigurationError: What `forward` raised; or not one question came to it.
             MissingExtraError: What `forward` raised.
-            StoppedError: Likewise.
+            TooManyFailuresError: Likewise.
         """
         try:
             yield

@@ -14,7 +14,7 @@ from keqa.data.example import Example, as_examples
 from keqa.errors import InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference.entries import Labelled, Spent, UtilityEntries, UtilityEntry
 from keqa.optimize.reference.labelling import Labeller
@@ -64,7 +64,7 @@ def build_reference(
     quiz_level: bool = True,
     in_flight: int = 8,
     progress: Callable[[Progress], None] | None = None,
-    origins: Origins | None = None,
+    origins: DemoProvenance | None = None,
 ) -> UtilityEntries:
     """Label the passages that are found for training questions by their utility, and keep those that make a difference.
 

@@ -13,14 +13,14 @@ from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
-from keqa.optimize.demos.provenance import Origins, without_demos
+from keqa.optimize.demos.provenance import DemoProvenance, without_demos
 from keqa.optimize.journal_keys import lms_asked
 from keqa.optimize.reference.entries import Labelled, Spent, UtilityEntry
 from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.keqa import KEQA
 from keqa.programs.runtime.attempts import ask, has_answer
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
@@ -65,7 +65,7 @@ class Labeller:
         correctness: Correctness = f1,
         reason: Reason = "auto",
         quiz_level: bool = True,
-        origins: Origins | None = None,
+        origins: DemoProvenance | None = None,
     ) -> None:
         """Set up; see `keqa.optimize.reference.build.build_reference` for the arguments.
 
@@ -84,7 +84,7 @@ class Labeller:
         self.program, self.retriever = program, retriever
         self.top_k = top_k or program.top_k
         self.rule, self.correctness, self.reason, self.quiz_level = rule, correctness, reason, quiz_level
-        self.origins = origins or Origins()
+        self.origins = origins or DemoProvenance()
         self.reason_from_memory = dspy.Predict(ReasonFromMemory)
         self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
         for predictor in (self.reason_from_memory, self.reason_with_knowledge):
@@ -128,7 +128,7 @@ class Labeller:
             left_out=lost.total(),
             lost=dict(lost),
             problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
-            passing=next((str(error) for one in labels for error in one.errors if may_pass(error.cause)), ""),
+            passing=next((str(error) for one in labels for error in one.errors if is_transient(error.cause)), ""),
             spent=Spent.of(session.ledger.cost()),
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from keqa.data.example import Example
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.data.quiz_references import parse, resolve
 from keqa.metrics.answers import same_answer
 from keqa.optimize.reference.entries import Basis
@@ -32,7 +32,7 @@ class Target:
     """
 
     name: str
-    asked: Asked
+    asked: Question
     golds: tuple[str, ...]
     basis: Basis
     growing: bool
@@ -55,7 +55,7 @@ def question_target(example: Example, rule: Rule, reason: Reason, *, one_hop: bo
     one_hop = one_hop or len(example.quizzes) == 1
     return Target(
         name="the question",
-        asked=Asked.check(example.question, example.answer_type, example.choices, max_chars),
+        asked=Question.check(example.question, example.answer_type, example.choices, max_chars),
         golds=example.answers,
         basis="question",
         growing=not one_hop if rule == "auto" else rule == "growing",
@@ -86,7 +86,7 @@ def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
         targets.append(
             Target(
                 name=f"quiz {quiz.index}",
-                asked=Asked.check(text, "short", (), max_chars),
+                asked=Question.check(text, "short", (), max_chars),
                 golds=tuple(dict.fromkeys((gold, *aliases))),
                 basis="quiz",
                 growing=False,

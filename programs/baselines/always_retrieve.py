@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers, checked
 from keqa.programs.baselines.reading import answer_from, search_or_fail
-from keqa.programs.program import Program, Story
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.program import Program, RecordBuilder
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Retriever
@@ -53,10 +53,10 @@ class AlwaysRetrieve(Program):
         super().__init__(lms, workers, max_question_chars)
         self.answer = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.reason, self.top_k = reason, top_k
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Search once and answer; see `Program.solve`."""
         hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 0)
         further: dict[str, Any] = {} if self.reason else {"evidence": [], "triples": []}

@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.baselines.reading import asked_inputs, conclude
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.runtime.attempts import has_answer
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs
 from keqa.signatures import AnswerQuestion, ReasonFromMemory
@@ -49,7 +49,7 @@ class ClosedBook(Program):
         self.reason = reason
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Answer in one call; see `Program.solve`."""
 
         async def ask(attempt: int) -> dspy.Prediction:
@@ -57,7 +57,7 @@ class ClosedBook(Program):
             return await session.predict(self.answer, "task", attempt=attempt, usable=has_answer, **inputs)
 
         try:
-            prediction = await answered(session, ask)
+            prediction = await predict_with_retry(session, ask)
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
         conclude(story, prediction, "closed_book")

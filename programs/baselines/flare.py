@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Probability, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import (
     Collected,
@@ -21,8 +21,8 @@ from keqa.programs.baselines.reading import (
     search_record,
     verdicts,
 )
-from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
@@ -94,10 +94,10 @@ class FLARE(Program):
         super().__init__(lms, workers, max_question_chars)
         self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
         self.theta, self.beta, self.top_k, self.max_steps = theta, beta, top_k, max_steps
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
         thoughts: list[str] = []
         found = Collected()
@@ -124,7 +124,9 @@ class FLARE(Program):
             story.answer, story.passages = answer, verdicts(found.hits)
         story.answer_source = "passages" if found.hits else "closed_book"
 
-    async def _next(self, session: Session, asked: Asked, thoughts: list[str], story: Story, found: Collected) -> str:
+    async def _next(
+        self, session: Session, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected
+    ) -> str:
         """The next sentence: as it came from memory where every token is likely, else from passages."""
         sentence, probabilities = await self._tentative(session, asked, thoughts)
         if all(probability >= self.theta for probability in probabilities):
@@ -137,7 +139,7 @@ class FLARE(Program):
         story.quizzes.append(search_record(number, query, hits, again or None))
         return again or sentence
 
-    async def _tentative(self, session: Session, asked: Asked, thoughts: list[str]) -> tuple[str, list[float]]:
+    async def _tentative(self, session: Session, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
         """The next sentence from memory, with the probability of each word."""
         prediction = await reason_from(
             session, self.extend, [], config=dict(LOGPROBS), **asked_inputs(asked), thoughts=list(thoughts)
@@ -148,7 +150,7 @@ class FLARE(Program):
         return sentence, word_probabilities(sentence, output_tokens(tokens, "thought"))
 
     async def _from_passages(
-        self, session: Session, asked: Asked, thoughts: list[str], hits: Sequence[Hit], number: int
+        self, session: Session, asked: Question, thoughts: list[str], hits: Sequence[Hit], number: int
     ) -> str:
         """The next sentence from passages.
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import (
     Collected,
@@ -19,8 +19,8 @@ from keqa.programs.baselines.reading import (
     search_or_fail,
     search_record,
 )
-from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import RoleLMs
@@ -70,10 +70,10 @@ class IRCoT(Program):
         super().__init__(lms, workers, max_question_chars)
         self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
         self.top_k, self.max_steps, self.max_passages = top_k, max_steps, max_passages
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
         collected = Collected(self.max_passages)
         thoughts: list[str] = []
@@ -92,7 +92,7 @@ class IRCoT(Program):
         story.answer_source = "passages" if collected.hits else "closed_book"
 
     async def _extend(
-        self, session: Session, asked: Asked, collected: Collected, thoughts: list[str], number: int
+        self, session: Session, asked: Question, collected: Collected, thoughts: list[str], number: int
     ) -> str:
         """The next sentence; empty where there is none, and a degradation tells why.
 

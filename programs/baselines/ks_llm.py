@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, TopK, Word, Workers, checked
 from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.replies import examined
-from keqa.programs.program import Program, Story, UnansweredError
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
@@ -71,10 +71,10 @@ class KSLLM(Program):
         self.answering = Answering(self.bound)
         self.top_k, self.evidence_sentences, self.similarity = top_k, evidence_sentences, similarity
         self.form: Form = form
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Search, select and answer; see `Program.solve`."""
         hits = await self._found(session, asked.question)
         passages = [hit.passage.rendered for hit in hits]

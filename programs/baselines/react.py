@@ -9,15 +9,15 @@ from typing import Annotated, Any, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.runtime.attempts import attempted, has_answer, searched
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
@@ -88,10 +88,10 @@ class ReAct(Program):
         super().__init__(lms, workers, max_question_chars)
         self.act, self.answer = dspy.Predict(ChooseAction), dspy.Predict(AnswerFromTrajectory)
         self.top_k, self.max_steps = top_k, max_steps
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Act until finished or out of steps, then answer; see `Program.solve`."""
         trail = _Trail()
         story.quizzes = trail.searches
@@ -127,7 +127,7 @@ class ReAct(Program):
             return await self._ask(session, self.answer, asked, trail, attempt, has_answer)
 
         try:
-            prediction = await answered(session, ask)
+            prediction = await predict_with_retry(session, ask)
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
         conclude(story, prediction, "passages" if trail.found.hits else "closed_book")
@@ -136,7 +136,7 @@ class ReAct(Program):
         self,
         session: Session,
         predictor: dspy.Predict,
-        asked: Asked,
+        asked: Question,
         trail: _Trail,
         attempt: int,
         usable: Callable[[dspy.Prediction], None] | None = None,

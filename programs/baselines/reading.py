@@ -8,12 +8,12 @@ from typing import Any
 
 import dspy
 
-from keqa.data.question import Asked
-from keqa.programs.program import Story, UnansweredError
+from keqa.data.question import Question
+from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
 from keqa.programs.runtime.attempts import attempted, has_answer, searched
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.answering import fewer_passages
 from keqa.programs.stages.picking import unjudged
@@ -65,7 +65,7 @@ class Collected:
                 self.hits.append(hit)
 
 
-def asked_inputs(asked: Asked) -> dict[str, Any]:
+def asked_inputs(asked: Question) -> dict[str, Any]:
     """The question as prompts take it."""
     return {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
 
@@ -162,7 +162,12 @@ async def reason_from(
 
 
 async def answer_from(
-    session: Session, predictor: dspy.Predict, asked: Asked, hits: Sequence[Hit], story: Story, **further: Any
+    session: Session,
+    predictor: dspy.Predict,
+    asked: Question,
+    hits: Sequence[Hit],
+    story: RecordBuilder,
+    **further: Any,
 ) -> None:
     """Write the answer to the whole question, and the passages that it was drawn from, into the story.
 
@@ -186,14 +191,14 @@ async def answer_from(
         return said
 
     try:
-        prediction = await answered(session, ask)
+        prediction = await predict_with_retry(session, ask)
     except CallError as error:
         raise UnansweredError.at("answer", error) from error
     story.passages = verdicts(hits, count)
     conclude(story, prediction, "passages")
 
 
-def conclude(story: Story, prediction: dspy.Prediction, source: AnswerSource) -> None:
+def conclude(story: RecordBuilder, prediction: dspy.Prediction, source: AnswerSource) -> None:
     """Write a prediction's answer into the story, with its reasoning where there is some.
 
     Raises:

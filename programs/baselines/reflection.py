@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
@@ -43,7 +43,7 @@ class Reflection(Stage):
 
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("relevance", "support", "usefulness"), "task")
 
-    def __init__(self, weights: tuple[float, float, float], bound: Bound | None = None) -> None:
+    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:

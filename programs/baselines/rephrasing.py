@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.programs.runtime.attempts import DRAW, attempted
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.examination import draw_identity
@@ -25,7 +25,7 @@ class Rephrasing(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"rephrase": "task"}
 
-    def __init__(self, tries: int, temperature: float = 1.0, seed: int = 0, bound: Bound | None = None) -> None:
+    def __init__(self, tries: int, temperature: float = 1.0, seed: int = 0, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:
@@ -43,7 +43,7 @@ class Rephrasing(Stage):
         self.rephrase = dspy.Predict(RephraseQuestion)
         self.tries, self.temperature, self.seed = tries, temperature, seed
 
-    async def run(self, session: Session, asked: Asked) -> list[str]:
+    async def run(self, session: Session, asked: Question) -> list[str]:
         """Rephrase a question.
 
         Args:
@@ -56,7 +56,7 @@ class Rephrasing(Stage):
         drawn = await session.gather([self._draw(session, asked, position) for position in range(self.tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
-    async def _draw(self, session: Session, asked: Asked, position: int) -> str | None:
+    async def _draw(self, session: Session, asked: Question, position: int) -> str | None:
         identity = draw_identity(self.seed, asked.question, asked.answer_type, asked.choices, f"rephrase {position}")
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):

@@ -8,11 +8,11 @@ from typing import Any
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.baselines.reading import asked_inputs, predict_from
 from keqa.programs.records import PassageVerdict, QuizRecord
 from keqa.programs.runtime.attempts import has_answer
-from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
@@ -36,7 +36,7 @@ class Reply:
 
 
 async def from_memory(
-    session: Session, predictor: dspy.Predict, asked: Asked, *, question: str | None = None, role: str = "task"
+    session: Session, predictor: dspy.Predict, asked: Question, *, question: str | None = None, role: str = "task"
 ) -> Reply:
     """Answer closed-book, in one call, and again where that fails; see `keqa.programs.runtime.attempts`.
 
@@ -55,10 +55,10 @@ async def from_memory(
     async def ask(attempt: int) -> dspy.Prediction:
         return await session.predict(predictor, role, attempt=attempt, usable=has_answer, **inputs)
 
-    return _reply(await answered(session, ask), 0)
+    return _reply(await predict_with_retry(session, ask), 0)
 
 
-async def from_passages(session: Session, predictor: dspy.Predict, asked: Asked, hits: Sequence[Hit]) -> Reply:
+async def from_passages(session: Session, predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
     """Answer from as many of the best passages as fit the context window, and again where that fails.
 
     Args:
@@ -80,7 +80,7 @@ async def from_passages(session: Session, predictor: dspy.Predict, asked: Asked,
         )
         return said
 
-    prediction = await answered(session, ask)
+    prediction = await predict_with_retry(session, ask)
     return _reply(prediction, count)
 
 
@@ -88,7 +88,7 @@ def _reply(prediction: dspy.Prediction, read: int) -> Reply:
     return Reply(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
 
 
-def examined(asked: Asked, **fields: Any) -> QuizRecord:
+def examined(asked: Question, **fields: Any) -> QuizRecord:
     """The record of a question of which a method decides as a whole whether it is known: it is its own one quiz."""
     return QuizRecord(index=1, text=asked.question, resolved=asked.question, **fields)
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.arguments import (
@@ -28,9 +28,9 @@ from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
 from keqa.programs.gates.votes import as_fraction
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import RoleLMs
@@ -124,10 +124,10 @@ class Rowen(Program):
         self.min_consistency = as_fraction(min_consistency)
         self.rephrasings, self.temperature, self.seed = rephrasings, temperature, seed
         self.top_k = top_k
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Answer, check and repair; see `Program.solve`."""
         first = await self._first(session, asked)
         # An answer that says that it is not known needs no check to be repaired.
@@ -160,14 +160,14 @@ class Rowen(Program):
             )
         ]
 
-    async def _first(self, session: Session, asked: Asked) -> Reply | None:
+    async def _first(self, session: Session, asked: Question) -> Reply | None:
         try:
             return await from_memory(session, self.recall, asked)
         except CallError as error:
             session.note("answer", error.cause, error.message, "went on to retrieve")
             return None
 
-    async def _repaired(self, session: Session, asked: Asked, hits: list[Hit]) -> Reply:
+    async def _repaired(self, session: Session, asked: Question, hits: list[Hit]) -> Reply:
         """The answer from passages (section 3, repair).
 
         Raises:
@@ -178,7 +178,7 @@ class Rowen(Program):
         except CallError as error:
             raise UnansweredError.at("answer", error) from error
 
-    async def _consistency(self, session: Session, asked: Asked, first: Reply) -> Fraction:
+    async def _consistency(self, session: Session, asked: Question, first: Reply) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""
         texts = await self.rephrasing.acall(asked, session=session)
         if not texts:
@@ -187,7 +187,7 @@ class Rowen(Program):
         scores = await session.gather([self._agreement(session, asked, text, first) for text in texts])
         return sum(scores, Fraction(0)) / len(scores)
 
-    async def _agreement(self, session: Session, asked: Asked, text: str, first: Reply) -> Fraction:
+    async def _agreement(self, session: Session, asked: Question, text: str, first: Reply) -> Fraction:
         """What a rephrased question adds to the score; an answer that cannot be had agrees with none."""
         try:
             own = await from_memory(session, self.recall, asked, question=text)
@@ -207,7 +207,7 @@ class Rowen(Program):
             return Fraction(0)
         return score / weights
 
-    async def _agree(self, session: Session, asked: Asked, one: str, other: str) -> bool:
+    async def _agree(self, session: Session, asked: Question, one: str, other: str) -> bool:
         """Whether two answers mean the same: equal after normalisation, or judged so."""
         if is_abstention(one, asked.choices) or is_abstention(other, asked.choices):
             return False

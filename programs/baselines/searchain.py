@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, answer_from, search_or_fail, search_record
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
@@ -90,10 +90,10 @@ class SearChain(Program):
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = dspy.Predict(ReasonWithKnowledge)
         self.top_k, self.max_rounds, self.max_queries = top_k, max_rounds, max_queries
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
         chain = _Chain()
         story.quizzes = chain.records
@@ -120,7 +120,7 @@ class SearChain(Program):
             raise UnansweredError.at("summarize", error) from error
         story.answer_source = "summary"
 
-    async def _plan(self, session: Session, asked: Asked, chain: _Chain) -> list[tuple[str, str | None]]:
+    async def _plan(self, session: Session, asked: Question, chain: _Chain) -> list[tuple[str, str | None]]:
         """The further queries that were not tried before, with the answers that the LM gives itself."""
         prediction = await ask(
             session,

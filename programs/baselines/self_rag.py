@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Weight, Workers, checked
 from keqa.programs.baselines.reading import search_or_fail
 from keqa.programs.baselines.reflection import Critique, Reflection
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import PassageVerdict
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.retrieval_decision import wants_retrieval
@@ -83,10 +83,10 @@ class SelfRAG(Program):
         self.reflection = Reflection(weights, self.bound)
         self.relevance_weight, self.support_weight, self.usefulness_weight = weights
         self.top_k, self.reason = top_k, reason
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 1; see `Program.solve`."""
         wanted = await wants_retrieval(session, self.retrieve, asked.question)
         hits: list[Hit] = []
@@ -120,7 +120,7 @@ class SelfRAG(Program):
             )
         ]
 
-    async def _answered(self, session: Session, asked: Asked, hit: Hit) -> Reply | None:
+    async def _answered(self, session: Session, asked: Question, hit: Hit) -> Reply | None:
         """The answer from one passage."""
         try:
             return await from_passages(session, self.read, asked, [hit])

@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 
 import dspy
 
-from keqa.data.question import Asked, clean
+from keqa.data.question import Question, clean
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, search_or_fail, verdicts
 from keqa.programs.baselines.replies import examined, from_memory, from_passages, unread
-from keqa.programs.program import Program, Story, UnansweredError
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import PassageVerdict
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs
@@ -84,10 +84,10 @@ class SlimPLM(Program):
         self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
         self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.top_k, self.max_queries, self.reason = top_k, max_queries, reason
-        self._retriever = Shared(retriever)
+        self._retriever = NoCopy(retriever)
         self.bind_lms(lms)
 
-    async def solve(self, session: Session, asked: Asked, story: Story) -> None:
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Judge, then answer from memory or from passages; see `Program.solve`."""
         heuristic = await self._proposed(session, asked)
         known = heuristic is not None and await self._known(session, asked.question, heuristic)
@@ -119,7 +119,7 @@ class SlimPLM(Program):
             )
         ]
 
-    async def _proposed(self, session: Session, asked: Asked) -> str | None:
+    async def _proposed(self, session: Session, asked: Question) -> str | None:
         """The heuristic answer: claims, and what follows from them."""
         try:
             reply = await from_memory(session, self.propose, asked, role="consistency")
@@ -143,7 +143,7 @@ class SlimPLM(Program):
             return False
         return bool(said.known)
 
-    async def _queries(self, session: Session, asked: Asked, heuristic: str | None) -> list[str]:
+    async def _queries(self, session: Session, asked: Question, heuristic: str | None) -> list[str]:
         """What to search for: the queries whose answer is not known, or the question where there is none."""
         if heuristic is None:
             return [asked.question]

@@ -39,7 +39,7 @@ from typing import Any
 import dspy
 
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import may_pass
+from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Hit, Retriever
 
@@ -97,7 +97,7 @@ async def attempted(
         try:
             prediction = await call(attempt)
         except CallError as error:
-            if may_pass(error.cause) and outages < _SAME_AGAIN:
+            if is_transient(error.cause) and outages < _SAME_AGAIN:
                 outages += 1
             elif error.unusable and error.served and attempt == 0 and same < _SAME_AGAIN:
                 same += 1
@@ -120,7 +120,7 @@ def _record(session: Session, errors: list[CallError], stage: str, number: int |
     """Record attempts that failed before another one; where that had to be drawn, only what outages took is mended."""
     for error in errors:
         for _ in range(max(1, error.spoilt)):
-            mended = harmless or may_pass(error.cause)
+            mended = harmless or is_transient(error.cause)
             session.note(stage, error.cause, error.message, "asked again", number, harmless=mended)
 
 
@@ -170,7 +170,7 @@ async def searched(session: Session, retriever: Retriever, query: str, k: int, n
         try:
             hits = await session.search(retriever, query, k)
         except CallError as error:
-            if failed is not None or not may_pass(error.cause):
+            if failed is not None or not is_transient(error.cause):
                 raise
             failed = error
             session.note("retrieve", error.cause, error.message, "searched again", number, harmless=True)

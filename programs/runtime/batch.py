@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.records import QuestionRecord
@@ -74,7 +74,7 @@ def _outcomes(program: Callable[..., Any], waiting: Iterator[tuple[int, Any]], i
 
 def _outcome(program: Callable[..., Any], position: int, item: Any) -> Outcome:
     try:
-        return Outcome(position, item, program(**Asked.arguments(item)).record)
+        return Outcome(position, item, program(**Question.arguments(item)).record)
     except (ConfigurationError, MissingExtraError):
         raise
     except KeqaError as error:

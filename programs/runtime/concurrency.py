@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from keqa.programs.arguments import Workers, checked
 
-__all__ = ["Bound", "Branch", "Shared", "reached", "run_blocking"]
+__all__ = ["Branch", "CallLimiter", "NoCopy", "reached", "run_blocking"]
 
 T = TypeVar("T")
 
@@ -25,18 +25,18 @@ reached: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar("keqa_r
 """The calls that what runs now has waited for last, by their numbers."""
 
 
-class Shared(Generic[T]):
+class NoCopy(Generic[T]):
     """Holds what copies of a program have in common: a retriever, a gate, language models."""
 
     def __init__(self, value: T) -> None:
         self.value = value
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Shared[T]:
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoCopy[T]:
         return self
 
 
 @checked
-class Bound:
+class CallLimiter:
     """How many leaf calls may be in flight: shared by all questions of a program, by its copies and by its stages.
 
     It is never copied with a program; unpickled, it starts afresh.
@@ -49,11 +49,11 @@ class Bound:
         self._semaphores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
         self._semaphores = weakref.WeakKeyDictionary()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Bound:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CallLimiter:
         return self
 
-    def __reduce__(self) -> tuple[type[Bound], tuple[int]]:
-        return (Bound, (self.workers,))
+    def __reduce__(self) -> tuple[type[CallLimiter], tuple[int]]:
+        return (CallLimiter, (self.workers,))
 
     @property
     def pool(self) -> ThreadPoolExecutor:

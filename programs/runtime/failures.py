@@ -6,7 +6,7 @@ import builtins
 
 from dspy.utils import exceptions
 
-__all__ = ["may_pass"]
+__all__ = ["is_transient"]
 
 _PASSING = (
     exceptions.LMTransportError,
@@ -19,7 +19,7 @@ _PASSING = (
 )
 
 
-def may_pass(cause: str) -> bool:
+def is_transient(cause: str) -> bool:
     """Whether an error of this class name is one that another attempt may not meet: such a failure is not kept."""
     kind = getattr(exceptions, cause, None) or getattr(builtins, cause, None)
     return cause == "RetrievalError" or (isinstance(kind, type) and issubclass(kind, _PASSING))

@@ -18,7 +18,7 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.selection import sentences
 
-__all__ = ["answered", "first_line", "salvaged"]
+__all__ = ["first_line", "predict_with_retry", "salvaged"]
 
 # As in `keqa.signatures.markers`, at the start of a line; written with less care.
 _MARKER = re.compile(
@@ -30,7 +30,7 @@ _ENDING = re.compile(r"\[++[^\S\n]*#++[^\S\n]*(\w*)[^\S\n]*#*+[^\S\n]*\]*+\s*\Z"
 _ENDING_CHARS = 60
 
 
-async def answered(
+async def predict_with_retry(
     session: Session,
     ask: Callable[[int], Awaitable[dspy.Prediction]],
     number: int | None = None,

@@ -11,7 +11,7 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import Bound, Branch, reached
+from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.forgetting import keeping
@@ -31,7 +31,7 @@ _AGAIN_AT = 0.7
 class Session:
     """The calls of one question: their cost, their order and what went wrong."""
 
-    def __init__(self, bound: Bound, *, blocking: bool) -> None:
+    def __init__(self, bound: CallLimiter, *, blocking: bool) -> None:
         """Start counting.
 
         Args:

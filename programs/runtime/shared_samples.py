@@ -30,7 +30,7 @@ from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import Shared
+from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.cost import Event
 from keqa.programs.runtime.listening import Meter
 from keqa.programs.runtime.session import Session
@@ -235,7 +235,7 @@ class SharedExamination(Examination):
                 setattr(self, name, others)
             elif own is not None:
                 own.set_lm(like.quiz.lm)
-        self._draws = Shared(draws)
+        self._draws = NoCopy(draws)
 
     @property
     def largest(self) -> int:

@@ -9,9 +9,9 @@ import dspy
 
 from keqa.data.question import AnswerType
 from keqa.programs.runtime.attempts import has_answer
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerWithKnowledge
@@ -38,7 +38,7 @@ class Answering(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
 
-    def __init__(self, bound: Bound | None = None) -> None:
+    def __init__(self, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:
@@ -95,4 +95,4 @@ class Answering(Stage):
                 except CallError as error:
                     count = fewer_passages(session, count, error, number)
 
-        return text_of((await answered(session, ask, number)).answer)
+        return text_of((await predict_with_retry(session, ask, number)).answer)

@@ -10,7 +10,7 @@ import dspy
 
 from keqa.data.question import AnswerType
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
@@ -47,7 +47,7 @@ class StatedConfidence(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"state": "task"}
 
-    def __init__(self, bound: Bound | None = None) -> None:
+    def __init__(self, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:

@@ -10,7 +10,7 @@ import dspy
 from keqa.data.quiz_references import Quiz, parse
 from keqa.metrics.answers import normalize
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
@@ -29,7 +29,7 @@ class Decomposition(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
 
-    def __init__(self, max_quizzes: int = 8, bound: Bound | None = None) -> None:
+    def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:

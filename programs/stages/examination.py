@@ -12,9 +12,9 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed
 from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
-from keqa.programs.runtime.concurrency import Bound, Shared
+from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import answered
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
 from keqa.programs.stages.confidence import StatedConfidence
@@ -49,7 +49,7 @@ class Examination(Stage):
         temperature: float = 1.0,
         top_p: float | None = None,
         seed: int = 0,
-        bound: Bound | None = None,
+        bound: CallLimiter | None = None,
     ) -> None:
         """Set up sampling.
 
@@ -65,7 +65,7 @@ class Examination(Stage):
         self.quiz = dspy.Predict(AnswerQuiz)
         self.same = dspy.Predict(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
-        self._gate = Shared[Gate](gate or VoteGate())
+        self._gate = NoCopy[Gate](gate or VoteGate())
         wanted = asks(self.gate)
         self.confidence = StatedConfidence(bound) if wanted == "confidence" else None
         self.decision = RetrievalDecision(bound) if wanted == "retrieval" else None
@@ -154,7 +154,7 @@ class Examination(Stage):
             CallError: There is no answer.
         """
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        prediction = await answered(
+        prediction = await predict_with_retry(
             session,
             lambda attempt: session.predict(self.quiz, "task", attempt=attempt, usable=has_answer, **asked),
         )

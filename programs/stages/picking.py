@@ -10,7 +10,7 @@ import dspy
 
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Bound, Shared
+from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
@@ -66,7 +66,7 @@ class Picking(Stage):
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
 
     def __init__(
-        self, reference: Reference | None = None, bound: Bound | None = None, shorten: Shorten | None = None
+        self, reference: Reference | None = None, bound: CallLimiter | None = None, shorten: Shorten | None = None
     ) -> None:
         """Set up.
 
@@ -79,7 +79,7 @@ class Picking(Stage):
         super().__init__(bound)
         self.judge = dspy.Predict(JudgeUtility)
         self.reference = reference
-        self._shorten = Shared(shorten)
+        self._shorten = NoCopy(shorten)
 
     async def run(
         self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None = None

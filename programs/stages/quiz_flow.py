@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from keqa.data.question import AnswerType, Asked
+from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuizRecord, QuizSource, SampleRecord
@@ -47,7 +47,7 @@ class QuizFlow:
     """
 
     session: Session
-    asked: Asked
+    asked: Question
     examination: Examination
     picking: Picking | None
     selection: Selection | None

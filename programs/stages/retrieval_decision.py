@@ -8,7 +8,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
@@ -39,7 +39,7 @@ class RetrievalDecision(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"decide": "task"}
 
-    def __init__(self, bound: Bound | None = None) -> None:
+    def __init__(self, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:

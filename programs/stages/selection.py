@@ -12,7 +12,7 @@ import dspy
 
 from keqa.metrics.answers import tokens
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import Bound, Shared
+from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
@@ -86,7 +86,9 @@ class Selection(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
 
-    def __init__(self, keep: int = 2, similarity: Similarity | str | None = None, bound: Bound | None = None) -> None:
+    def __init__(
+        self, keep: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
+    ) -> None:
         """Set up.
 
         Args:
@@ -97,7 +99,7 @@ class Selection(Stage):
         super().__init__(bound)
         self.construct = dspy.Predict(ConstructTriples)
         self.keep = keep
-        self._similarity = Shared(similarity_of(similarity))
+        self._similarity = NoCopy(similarity_of(similarity))
 
     @property
     def similarity(self) -> Similarity:

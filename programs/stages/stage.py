@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import dspy
 
 from keqa.programs.predictor_state import checked_states, shown
-from keqa.programs.runtime.concurrency import Bound, run_blocking
+from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.session import Session
 
 __all__ = ["RoleLMs", "Stage"]
@@ -43,9 +43,9 @@ class Stage(dspy.Module):
     roles: ClassVar[Mapping[str, str]] = {}
     optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
 
-    def __init__(self, bound: Bound | None = None) -> None:
+    def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
-        self.bound = bound or Bound(16)
+        self.bound = bound or CallLimiter(16)
 
     async def run(self, session: Session, *args: Any, **kwargs: Any) -> Any:
         """Do the stage's work through a session's calls."""

@@ -9,8 +9,8 @@ import dspy
 
 from keqa.data.question import AnswerType
 from keqa.programs.runtime.attempts import has_answer
-from keqa.programs.runtime.concurrency import Bound
-from keqa.programs.runtime.retry import answered as with_answer
+from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.retry import predict_with_retry as with_answer
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import Summarize
@@ -23,7 +23,7 @@ class Summarizing(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"summarize": "task"}
 
-    def __init__(self, bound: Bound | None = None) -> None:
+    def __init__(self, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:

@@ -225,12 +225,12 @@ def test_a_question_that_is_asked_again_does_not_get_its_reply_from_dspys_own_ca
     # As for a user who runs a program of a script's, with DSPy's cache on.
     from dspy.clients.cache import Cache
 
-    from keqa.evaluation.cache_bypass import standing_in
+    from keqa.evaluation.cache_bypass import install_cache
 
     roles = build_roles("openai/scripted", api_base=numbered.api_base, num_retries=0, cache=True)
     answers, numbered.reply = numbered.reply, lambda messages, n, body: ["no format"] * n
     own = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=None)
-    with standing_in(own):
+    with install_cache(own):
         run = {"program": ClosedBook(lms=roles), "examples": TOWNS, "out": tmp_path / "run.jsonl"}
         assert evaluate(**run).failed == 3
         numbered.reply = answers

@@ -7,7 +7,7 @@ import pytest
 from dspy import lm15
 from dspy.clients import base_lm
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError, StoppedError
+from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.questions import of_name
 from keqa.evaluation.reading import read_run
@@ -270,7 +270,9 @@ def away(name, inputs, config):
 
 
 def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
-    with pytest.raises(StoppedError, match=r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"):
+    with pytest.raises(
+        TooManyFailuresError, match=r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"
+    ):
         run(40, away, in_flight=1, stop_after_outages=5)
     assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
     tally, engine = run(40, retry_failed=True)
@@ -278,7 +280,7 @@ def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
 
 
 def test_what_is_in_work_when_it_stops_is_kept(run, tmp_path):
-    with pytest.raises(StoppedError):
+    with pytest.raises(TooManyFailuresError):
         run(40, away, in_flight=8, stop_after_outages=5)
     lines = read_run(tmp_path / "run.jsonl").lines
     assert 8 <= len(lines) < 40

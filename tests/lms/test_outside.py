@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from keqa import signatures
 from keqa.lms import PatientChatAdapter, adapter
 from keqa.lms.outside import CONTROL_TOKEN, Guarded, harmless, sound
-from keqa.programs.runtime.concurrency import Bound, run_blocking
+from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.signatures.choose_action import written_trajectory
@@ -113,7 +113,7 @@ def filled(signature: type[dspy.Signature]) -> st.SearchStrategy[dict[str, Any]]
 
 
 def predict(signature: type[dspy.Signature], which: dspy.Adapter, inputs: dict[str, Any], demos: list[Any]) -> Any:
-    session, predictor = Session(Bound(1), blocking=True), dspy.Predict(signature)
+    session, predictor = Session(CallLimiter(1), blocking=True), dspy.Predict(signature)
     predictor.demos = demos
     ENGINE.requests.clear()
     with dspy.context(lm=LM, adapter=which):

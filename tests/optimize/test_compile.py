@@ -14,7 +14,7 @@ import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.optimize.compile import compile_program
-from keqa.optimize.failures import StoppedError
+from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.search_space import Grid
 from keqa.programs import KEQA
 from keqa.programs.gates import VoteGate
@@ -213,7 +213,7 @@ def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
         raise ServerError("down")
 
     reply, world.engine.reply = world.engine.reply, down
-    with pytest.raises(StoppedError, match=r"scoring the program as it is: .*LMServerError"):
+    with pytest.raises(TooManyFailuresError, match=r"scoring the program as it is: .*LMServerError"):
         compiled(world)
 
     def unlabelled(name, inputs, config):
@@ -222,7 +222,7 @@ def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
         return reply(name, inputs, config)
 
     world.engine.reply = unlabelled
-    with pytest.raises(StoppedError, match=r"labelling passages: .*LMServerError"):
+    with pytest.raises(TooManyFailuresError, match=r"labelling passages: .*LMServerError"):
         compiled(world)
     world.engine.reply = reply
     found = compiled(world)

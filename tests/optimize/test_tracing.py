@@ -8,7 +8,7 @@ from dspy.lm15 import AuthError, ServerError
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
-from keqa.optimize.failures import Failed, Failures, StoppedError
+from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.tracing import run_traces
 from keqa.programs.fingerprint import program_fingerprint
@@ -137,7 +137,7 @@ def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, jour
         return reply(name, inputs, config)
 
     world.engine.reply = down
-    with pytest.raises(StoppedError, match=r"asking: 4 of 6 questions .*LMServerError.*the same command"):
+    with pytest.raises(TooManyFailuresError, match=r"asking: 4 of 6 questions .*LMServerError.*the same command"):
         asked(world, journal, in_flight=1)
     assert len(journal) == 1
 

@@ -13,8 +13,8 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import Origins
-from keqa.optimize.failures import StoppedError
+from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.search_space import Grid, Settings
 from keqa.optimize.shared_session import SharedSession
@@ -241,7 +241,7 @@ def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_i
         for one in world.train
     ]
     world.program.picking.reference = UtilityReference().fit(entries)
-    origins = Origins()
+    origins = DemoProvenance()
     demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
     origins.add(Candidate(demo, "text", one.id) for demo, one in zip(demos, world.train, strict=True))
     world.program.examination.quiz.demos = [dspy.Example(**demo) for demo in demos]
@@ -263,7 +263,7 @@ def test_tuning_stops_where_the_server_is_down(setting, tuned):
         raise ServerError("down")
 
     world.engine.reply = down
-    with pytest.raises(StoppedError, match=r"tuning: .*LMServerError"):
+    with pytest.raises(TooManyFailuresError, match=r"tuning: .*LMServerError"):
         tuned(world)
 
 

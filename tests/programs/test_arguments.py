@@ -18,7 +18,7 @@ from keqa.programs.arguments import Kind, TopK, check, checked, exact
 from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate, as_fraction
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = [getattr(gates, name) for name in gates.__all__ if name.endswith("Gate") and hasattr(gates, name)]
@@ -130,7 +130,7 @@ def test_a_threshold_that_is_no_number_of_a_setting_is_refused_at_once(written):
 @pytest.mark.parametrize("workers", ["abc", 0, 1.5, True, 10**6, None])
 def test_how_many_calls_may_be_in_flight(workers):
     with pytest.raises(ConfigurationError, match="Bound: workers must be a whole number from 1 to 1,000"):
-        Bound(workers)
+        CallLimiter(workers)
 
 
 @pytest.mark.parametrize("questions", ["Where?", b"Where?", {"question": "Where?"}, 3, None])

@@ -10,12 +10,12 @@ from typing import Any
 import dspy
 import pytest
 
-from keqa.data.question import Asked, clean
+from keqa.data.question import Question, clean
 from keqa.errors import InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_copies_share_language_models_retriever_and_bound(roles, retriever):
 
 
 def test_a_bound_starts_afresh_in_another_process():
-    assert pickle.loads(pickle.dumps(Bound(3))).workers == 3
+    assert pickle.loads(pickle.dumps(CallLimiter(3))).workers == 3
 
 
 def test_saved_state_is_json_without_endpoints_and_loads_into_any_ablation(roles, retriever, tmp_path):
@@ -251,4 +251,4 @@ def test_bad_types_and_choices(arguments):
 
 def test_control_characters_and_lone_surrogates_are_dropped():
     assert clean("Who\x00 is\x1b[31m\ud800 Ann?\r\n\tOr Bö 安?") == "Who is[31m Ann? Or Bö 安?"
-    assert Asked.check("Who?\x07", "short", (), 10).question == "Who?"
+    assert Question.check("Who?\x07", "short", (), 10).question == "Who?"

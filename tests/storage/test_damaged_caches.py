@@ -21,7 +21,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.retrievers.caching import _is_sound as hits_are_sound
 from keqa.storage.journal import Journal
-from keqa.storage.sqlite_store import KeyedFile
+from keqa.storage.sqlite_store import SqliteStore
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -112,7 +112,7 @@ def test_a_database_of_something_else_is_refused_and_stays_as_it_is(tmp_path):
     file.close()
     before = path.read_bytes()
     with pytest.raises(InputError, match="a database of something else"):
-        KeyedFile(path, "calls", "a cache of calls")
+        SqliteStore(path, "calls", "a cache of calls")
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["history.sqlite"]
 
@@ -131,14 +131,14 @@ def test_a_database_that_runs_something_is_refused(tmp_path, made):
         file.executescript(made)
     file.close()
     with pytest.raises(InputError, match="something else"):
-        KeyedFile(tmp_path / "calls.sqlite", "calls", "a cache of calls")
+        SqliteStore(tmp_path / "calls.sqlite", "calls", "a cache of calls")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_is_neither_a_cache_nor_a_journal(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="no regular file"):
-        KeyedFile(tmp_path / "pipe", "calls", "a cache of calls")
+        SqliteStore(tmp_path / "pipe", "calls", "a cache of calls")
     with pytest.raises(InputError, match="no regular file"):
         Journal.open(tmp_path / "pipe", {})
 

@@ -14,10 +14,10 @@ from keqa.evaluation.run_file import RunFile
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index
 from keqa.retrievers.layout import write_atomically
-from keqa.storage.appending import held
+from keqa.storage.appending import open_locked
 from keqa.storage.journal import Journal
 from keqa.storage.private import new_file, private_folder
-from keqa.storage.sqlite_store import KeyedFile
+from keqa.storage.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
 
@@ -69,15 +69,15 @@ def test_a_file_of_an_earlier_version_is_narrowed_and_the_users_folder_is_not(tm
     for path in (tmp_path / "run.jsonl", tmp_path / "calls.sqlite"):
         path.touch()
         path.chmod(0o644)
-    held(tmp_path / "run.jsonl", "another run", "wait").close()
-    KeyedFile(tmp_path / "calls.sqlite", "calls", "a cache").close()
+    open_locked(tmp_path / "run.jsonl", "another run", "wait").close()
+    SqliteStore(tmp_path / "calls.sqlite", "calls", "a cache").close()
     assert [mode(path) for path in tmp_path.iterdir()] == [0o600, 0o600]
     assert mode(tmp_path) == 0o755
 
 
 def test_a_cache_and_the_files_beside_it_are_private(tmp_path, umask):
     path = tmp_path / "cache" / "calls.sqlite"
-    with KeyedFile(path, "calls", "a cache") as file:
+    with SqliteStore(path, "calls", "a cache") as file:
         file.put("a", "secret")
         found = {one.name: mode(one) for one in path.parent.iterdir()}
     assert found == {name: 0o600 for name in ("calls.sqlite", "calls.sqlite-wal", "calls.sqlite-shm")}

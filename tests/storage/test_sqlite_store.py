@@ -1,23 +1,23 @@
 import pytest
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.sqlite_store import KeyedFile
+from keqa.storage.sqlite_store import SqliteStore
 
 
 def test_what_is_kept_outlasts_the_process(tmp_path):
     path = tmp_path / "new" / "kept.sqlite"
-    with KeyedFile(path, "things", "a cache of things") as file:
+    with SqliteStore(path, "things", "a cache of things") as file:
         assert file.get("a") is None
         file.put("a", {"text": "ö\ud800", "score": 0.1})
         file.put("b", [])
         file.put("b", None)
-    with KeyedFile(path, "things", "a cache of things") as file:
+    with SqliteStore(path, "things", "a cache of things") as file:
         assert file.get("a") == {"text": "ö\ud800", "score": 0.1}
         assert file.get("b") is None
 
 
 def test_without_a_file_it_lasts_as_long_as_the_process():
-    with KeyedFile(None, "things", "a cache of things") as file:
+    with SqliteStore(None, "things", "a cache of things") as file:
         file.put("a", 1)
         assert (file.path, file.get("a")) == (None, 1)
 
@@ -25,13 +25,13 @@ def test_without_a_file_it_lasts_as_long_as_the_process():
 def test_another_file_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("no database, though it may look like one from afar")
     with pytest.raises(InputError, match=r"notes\.txt cannot be used as a cache of things.*name another, or delete"):
-        KeyedFile(tmp_path / "notes.txt", "things", "a cache of things")
+        SqliteStore(tmp_path / "notes.txt", "things", "a cache of things")
     with pytest.raises(InputError, match="cannot be used"):
-        KeyedFile(tmp_path, "things", "a cache of things")
+        SqliteStore(tmp_path, "things", "a cache of things")
 
 
 def test_a_file_that_fails_says_so(tmp_path):
-    file = KeyedFile(tmp_path / "kept.sqlite", "things", "a cache of things")
+    file = SqliteStore(tmp_path / "kept.sqlite", "things", "a cache of things")
     file._file.execute("DROP TABLE things")
     with pytest.raises(StorageError, match="cannot be read"):
         file.get("a")
@@ -41,7 +41,7 @@ def test_a_file_that_fails_says_so(tmp_path):
 
 
 def test_a_value_can_be_forgotten(tmp_path):
-    with KeyedFile(tmp_path / "kept.sqlite", "things", "a cache of things") as file:
+    with SqliteStore(tmp_path / "kept.sqlite", "things", "a cache of things") as file:
         file.put("a", 1)
         file.put("b", 2)
         file.drop("a")

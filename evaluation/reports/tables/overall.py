@@ -10,7 +10,7 @@ from keqa.evaluation.reports import untouched
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
 from keqa.evaluation.reports.measures import measure, parsed
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method
-from keqa.evaluation.reports.significance import chance, lead_of
+from keqa.evaluation.reports.significance import lead_of, t_test_p_value
 
 __all__ = ["overall"]
 
@@ -128,7 +128,7 @@ def _cell(score: _Score, row: int, entries: Sequence[Entry], ranked: list[int], 
     rival = score.best([one for one in ranked if not entries[one].own])
     star = False
     if row == keqa and rival is not None and score.ahead(row, rival):
-        p = chance(entries[row], entries[rival], score.group, score.name)
+        p = t_test_p_value(entries[row], entries[rival], score.group, score.name)
         star = p is not None and p < SIGNIFICANT
     return cell.marked(
         bold=best is not None and not score.ahead(best, row),
@@ -232,7 +232,7 @@ def _behind(score: _Score, entries: Sequence[Entry], ranked: list[int], keqa: in
     best = score.best(ranked)
     if best is None or not score.ahead(best, keqa):
         return ""
-    p = chance(entries[best], entries[keqa], score.group, score.name)
+    p = t_test_p_value(entries[best], entries[keqa], score.group, score.name)
     certainty = "" if p is None else f", p {'' if p < 0.001 else '= '}{p_value(p).text}"
     ours, theirs = number(score.values[keqa]).text, number(score.values[best]).text
     return f"{score.column.full} ({entries[best].title} {theirs}, KEQA {ours}{certainty})"

@@ -8,7 +8,7 @@ from keqa.evaluation.reports.measures import made_anew, measure, parsed
 from keqa.evaluation.reports.summary import brief_of
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.variants import costs, costs_by_role
-from keqa.evaluation.reproduction.compare_with_paper import beside_the_paper
+from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.tally import Tally
 from keqa.programs.records import Degradation, RoleCost
 
@@ -70,7 +70,7 @@ def test_tables_tell_tries_as_lm_calls(drawn, run):
 
 
 def test_beside_the_papers_costs_stand_those_of_the_task_role(drawn, run):
-    grid = beside_the_paper(entries_of([run("keqa", [drawn], dataset="nq")]))[-1]
+    grid = compare_with_paper(entries_of([run("keqa", [drawn], dataset="nq")]))[-1]
     assert grid.name == "paper-table5"
     told = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
     assert (told["nq L here"], told["nq L paper"]) == ("8.000", "5.080")

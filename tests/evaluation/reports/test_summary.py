@@ -3,7 +3,7 @@ import pytest
 from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import Run, header_line, run_line
 from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.summary import Paid, brief_of, read_brief
+from keqa.evaluation.reports.summary import QuestionCost, brief_of, read_brief
 from keqa.evaluation.reports.write import figures, tables
 from keqa.programs.records import Degradation, PassageVerdict, StepCost
 
@@ -52,7 +52,7 @@ def test_a_line_in_brief(whole):
     brief = brief_of(whole.lines[0])
     assert (brief.id, brief.question, brief.answers, brief.kind) == ("q0", "Question 0?", ("gold",), "one hop")
     assert brief.scores == {"em": 0.0, "f1": 0.0, "contains": 0.0}
-    assert brief.paid == Paid(
+    assert brief.paid == QuestionCost(
         retrievals=1, requests=2, calls=2, samples=2, asked=(2, 0, 0), tokens=(100, 0, 0), read=90, written=10
     )
     assert (brief.failed, brief.impaired, brief.unreadable, brief.searched, brief.asked) == (False, False, 0, 1, 1)
@@ -66,7 +66,7 @@ def test_a_line_in_brief(whole):
 
 def test_a_question_that_could_not_be_asked_cost_nothing(line):
     brief = brief_of(line(0, 0.0, failed=True).model_copy(update={"record": None}))
-    assert (brief.paid, brief.asked, brief.story) == (Paid(), 0, False)
+    assert (brief.paid, brief.asked, brief.story) == (QuestionCost(), 0, False)
     assert measure("question retrieval ratio", [brief]) is None
     assert measure("quiz retrieval ratio", [brief]) is None
 

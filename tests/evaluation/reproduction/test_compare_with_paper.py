@@ -2,7 +2,7 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reproduction.compare_with_paper import beside_the_paper
+from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import check_labels, experiments, settings_for
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1, TABLE_2, TABLE_5
 from keqa.programs.records import StepCost
@@ -34,7 +34,7 @@ def test_the_papers_figures_stand_beside_those_here(scored):
             scored("keqa", (1, 0), "yes/no", dataset="strategyqa"),
         ]
     )
-    first, dense, models, costs = beside_the_paper(entries)
+    first, dense, models, costs = compare_with_paper(entries)
     assert [column.full for column in first.columns] == [
         "method",
         "nq F1 here",
@@ -60,7 +60,7 @@ def test_the_papers_judge_and_steps_stand_beside_those_here(run, line, quiz):
     cost = timed.record.cost.model_copy(update={"by_step": {"examination.quiz": StepCost(samples=5, seconds=1.5)}})
     timed = timed.model_copy(update={"record": timed.record.model_copy(update={"cost": cost})})
     grids = {
-        grid.name: grid for grid in beside_the_paper(entries_of([first, run("keqa", [timed], dataset="strategyqa")]))
+        grid.name: grid for grid in compare_with_paper(entries_of([first, run("keqa", [timed], dataset="strategyqa")]))
     }
     assert rows(grids["paper-table2"]) == [
         ["D_s", "1.000", ".611", "", ".774"],

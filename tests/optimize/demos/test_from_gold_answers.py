@@ -8,7 +8,7 @@ from keqa.data.example import Example
 from keqa.errors import RetrievalError
 from keqa.metrics.answers import f1
 from keqa.optimize.demos.from_records import candidates
-from keqa.optimize.failures import Failed, Failures, StoppedError
+from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
 from keqa.optimize.tracing import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
@@ -122,7 +122,7 @@ def test_searches_that_fail_are_told_and_end_what_cannot_succeed():
 
     assert len(search([lost[0], MARTON, lost[1]])["answering.answer"]) == 1
     assert failures.found == [Failed("searching for what tells gold answers", 3, 2, "RetrievalError")]
-    with pytest.raises(StoppedError, match="the index is gone"):
+    with pytest.raises(TooManyFailuresError, match="the index is gone"):
         search(lost)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keqa.data.example import Example
-from keqa.optimize.demos.from_traces import calls, judges
+from keqa.optimize.demos.from_traces import demos_from_traces, judges
 from keqa.optimize.tracing import Trace
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 from keqa.programs.records import QuestionRecord, QuizRecord
@@ -27,7 +27,7 @@ def trace(*steps, answer="Torman", score=0.67, quizzes=()):
 
 
 def found(program, *traces, threshold=0.5):
-    pools = calls(program, traces, threshold=threshold)
+    pools = demos_from_traces(program, traces, threshold=threshold)
     return {name: [dict(one.demo) for one in pool] for name, pool in pools.items()}
 
 
@@ -110,14 +110,14 @@ def test_beginnings_and_ends_are_of_different_kinds():
         ("extend", {"passages": [], **ASKED, "thoughts": []}, {"thought": "The Reds govern Marton."}),
         ("extend", {"passages": [], **ASKED, "thoughts": ["a"]}, {"thought": "So the answer is Torman."}),
     ]
-    assert [one.kind for one in calls(IRCoT(None), [trace(*steps)], threshold=0.5)["extend"]] == [
+    assert [one.kind for one in demos_from_traces(IRCoT(None), [trace(*steps)], threshold=0.5)["extend"]] == [
         "0 thoughts",
         "1 thoughts",
     ]
     turn = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": {"query": "Marton"}}
     end = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}}
     acts = [("act", {**ASKED, "trajectory": ""}, turn), ("act", {**ASKED, "trajectory": "x"}, end)]
-    pool = calls(ReAct(None), [trace(*acts)], threshold=0.5)["act"]
+    pool = demos_from_traces(ReAct(None), [trace(*acts)], threshold=0.5)["act"]
     assert [one.kind for one in pool] == ["search", "finish"]
     assert pool[0].demo["next_tool_args"] == {"query": "Marton"}
 

@@ -17,7 +17,7 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.answers import f1
 from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize
-from keqa.optimize.failures import StoppedError
+from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.trials import Validation
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
@@ -190,7 +190,7 @@ def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection
         raise error
 
     world.engine.reply = failing
-    with pytest.raises(ConfigurationError if isinstance(error, AuthError) else StoppedError):
+    with pytest.raises(ConfigurationError if isinstance(error, AuthError) else TooManyFailuresError):
         run("simba", world, journal, reflection, 1)
 
 

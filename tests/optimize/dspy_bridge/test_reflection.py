@@ -12,7 +12,7 @@ from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Res
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_bridge.reflection import ask_once, watched
-from keqa.optimize.failures import StoppedError
+from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.options import Options
 
 OPTIMIZERS = (("gepa", 60), ("mipro", 3), ("simba", 1))
@@ -81,7 +81,7 @@ def test_it_is_asked_once_before_any_question(setting, failing, name, budget):
     [
         (BillingError("not paid"), ConfigurationError),
         (InvalidRequestError("no such setting"), ConfigurationError),
-        (ServerError("down"), StoppedError),
+        (ServerError("down"), TooManyFailuresError),
     ],
 )
 def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(failing, error, kind):
@@ -102,7 +102,7 @@ def test_what_no_further_request_would_escape_ends_the_optimizer_at_once(
 
 def test_a_server_that_goes_down_ends_the_optimizer_after_a_while(setting, failing):
     world, reflection = setting(), failing(ServerError("down"), answers=1)
-    with pytest.raises(StoppedError, match=r"asking the reflection LM: 8 of 8 .*LMServerError"):
+    with pytest.raises(TooManyFailuresError, match=r"asking the reflection LM: 8 of 8 .*LMServerError"):
         compile_by("gepa", world, reflection.lm, 500)
     assert reflection.engine.asked == 9
 

@@ -18,7 +18,7 @@ from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match
 from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import Origins
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference.build import Progress, UtilityEntry, build_reference, reference_fingerprint
 from keqa.programs import KEQA
@@ -210,7 +210,7 @@ def test_no_demonstration_that_comes_from_the_question_in_other_words_is_shown_w
     own = {"quiz": "Whose film is Up?", "answer": GOLD, **shown}
     other = {"quiz": "Who made Cars?", "answer": "John Lasseter", **shown}
     built.examination.quiz.demos = [dspy.Example(**own), dspy.Example(**other)]
-    origins = Origins()
+    origins = DemoProvenance()
     origins.add([Candidate(own, "known", WHO.id), Candidate(other, "known", "another")])
     with Journal.open(tmp_path / "j", {}) as journal:
         leaking = build_reference(built, [WHO], journal=journal)

@@ -9,16 +9,16 @@ import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
 
-from keqa.data.question import Asked
+from keqa.data.question import Question
 from keqa.programs.baselines import Rowen, SelfRAG, SlimPLM
 from keqa.programs.baselines.replies import Reply, from_memory, from_passages
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 
 METHODS = (SelfRAG, Rowen, SlimPLM)
-ASKED = Asked("Who?", "short", [])
+ASKED = Question("Who?", "short", [])
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ async def test_passages_that_overflow_are_read_by_half(scripted, retriever, sign
 
     predictor = dspy.Predict(signature)
     predictor.set_lm(scripted(small)[0])
-    session = Session(Bound(2), blocking=False)
+    session = Session(CallLimiter(2), blocking=False)
     hits = retriever("one", "two", "three", "four").search("Who?", 4)
     found = await from_passages(session, predictor, ASKED, hits)
     assert found == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
@@ -90,4 +90,4 @@ async def test_an_empty_answer_is_a_failure(scripted):
     predictor = dspy.Predict(AnswerQuestion)
     predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
     with pytest.raises(CallError, match="the answer was empty"):
-        await from_memory(Session(Bound(1), blocking=False), predictor, ASKED)
+        await from_memory(Session(CallLimiter(1), blocking=False), predictor, ASKED)

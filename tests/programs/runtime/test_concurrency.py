@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from keqa.programs.runtime.concurrency import Branch, Shared, run_blocking
+from keqa.programs.runtime.concurrency import Branch, NoCopy, run_blocking
 
 
 def test_a_joined_branch_may_be_joined_again():
@@ -19,5 +19,5 @@ def test_a_joined_branch_may_be_joined_again():
 
 
 def test_what_is_shared_is_never_copied():
-    held = Shared([1])
+    held = NoCopy([1])
     assert copy.deepcopy(held) is held

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import first_line, salvaged
 from keqa.programs.runtime.session import Session
@@ -59,7 +59,7 @@ def test_it_is_the_first_line_that_tells_something(lines):
 
 
 def test_what_was_taken_is_told_with_its_cause():
-    session = Session(Bound(1), blocking=True)
+    session = Session(CallLimiter(1), blocking=True)
     error = CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
     assert salvaged(session, error, "answer") is None
     error.reply = "[[ ## answer ## ]]\nOslo\n\nOslo is a ci"

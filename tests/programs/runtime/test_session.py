@@ -9,7 +9,7 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs.records import Cost, CriticalPath, RoleCost, StepCost
-from keqa.programs.runtime.concurrency import Bound, run_blocking
+from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.extraction import KeySentences
@@ -42,7 +42,7 @@ def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_wh
         def search(self, query, k=10):
             return Kept([], 5.0) if query == "met before" else []
 
-    session = Session(Bound(1), blocking=True)
+    session = Session(CallLimiter(1), blocking=True)
 
     async def main() -> None:
         await session.search(Cached(), "met before", 3)
@@ -79,7 +79,7 @@ def test_what_follows_a_join_has_waited_for_all_branches(scripted):
 
     predictor = dspy.Predict(AnswerQuestion)
     predictor.lm = lm
-    session = Session(Bound(4), blocking=True)
+    session = Session(CallLimiter(4), blocking=True)
 
     async def ask(times: int) -> None:
         for _ in range(times):
@@ -110,7 +110,7 @@ def test_one_failing_branch_stops_the_others():
         raise ConfigurationError("no key")
 
     with pytest.raises(ConfigurationError, match="no key"):
-        run_blocking(lambda: Session(Bound(1), blocking=True).gather([wait(), fail(), fail()]))
+        run_blocking(lambda: Session(CallLimiter(1), blocking=True).gather([wait(), fail(), fail()]))
     assert stopped == [True]
 
 

@@ -14,7 +14,7 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.examination import Assessment, Draw
@@ -200,7 +200,7 @@ class OneAnswer:
 
 
 def asked():
-    return Session(Bound(1), blocking=False), Assessment(QUIZ, 1, "short", [], 1)
+    return Session(CallLimiter(1), blocking=False), Assessment(QUIZ, 1, "short", [], 1)
 
 
 async def test_where_the_maker_fails_the_others_try_for_themselves():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from keqa.metrics.answers import is_abstention
 from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
-from keqa.programs.runtime.concurrency import Bound
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination, draw_identity
 
@@ -58,7 +58,7 @@ def algorithm_1(
 
 
 def examine(stage: Examination) -> tuple[Assessment, Session]:
-    session = Session(Bound(1), blocking=True)
+    session = Session(CallLimiter(1), blocking=True)
     return asyncio.run(stage.run(session, "Where?")), session
 
 
@@ -158,7 +158,7 @@ def test_the_judge_is_asked_only_about_answers_that_differ(scripted):
     lm, engine = scripted(
         lambda name, inputs, config: {"answer": next(drawn)} if name == "AnswerQuiz" else {"same": True}
     )
-    stage = Examination(bound=Bound(1))
+    stage = Examination(bound=CallLimiter(1))
     stage.set_lm(lm)
     found = stage("Capital of Norway?")
     assert found.known is True
@@ -183,7 +183,7 @@ def test_draws_are_warm_and_differ_in_seed_while_judges_are_cold(scripted):
 def test_a_failing_judge_separates_and_is_recorded(scripted):
     drawn = iter(["Oslo", "Christiania", "Oslo", "Oslo", "Oslo"])
     lm, _ = scripted(lambda name, inputs, config: {"answer": next(drawn)} if name == "AnswerQuiz" else "garbage")
-    stage = Examination(bound=Bound(1))
+    stage = Examination(bound=CallLimiter(1))
     stage.set_lm(lm)
     session = Session(stage.bound, blocking=True)
     found = asyncio.run(stage.run(session, "Capital of Norway?", number=3))
