@@ -98,7 +98,7 @@ class CallCache:
                 tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
-        """The same file as a place where gates keep the draws that they share: a `keqa.programs.runtime.shared_samples.DrawStore`."""
+        """The same file as a `keqa.programs.runtime.shared_samples.DrawStore`, for the draws that gates share."""
         return self._file
 
     def close(self) -> None:

@@ -47,8 +47,8 @@ def read_header(path: Path | str) -> RunHeader:
         raise InputError(f"{path} is no run file: its first line holds no header") from error
     if version not in READABLE:
         raise InputError(
-            f"{path} has format {version!r}, this version of KEQA reads {', '.join(map(str, READABLE))}; use the version "
-            "that wrote it"
+            f"{path} has format {version!r}, this version of KEQA reads {', '.join(map(str, READABLE))}; use the "
+            "version that wrote it"
         )
     try:
         header = RunHeader.model_validate(written, strict=True)

@@ -6,8 +6,8 @@
       {"header": {"format": 1, "method": "keqa", "label": "keqa", "dataset": "testbed", "ids": [...], ...}}
       {"id": "test-0", "question": "...", "answer": "...", "scores": {...}, "record": {...}, "error": null, ...}
 
-Everything that compares methods reads these files alone, with `keqa.evaluation.reading`. Lines are in the order in which
-questions finished while a run is on, and in the order of the header's ids once it has ended.
+Everything that compares methods reads these files alone, with `keqa.evaluation.reading`. Lines are in the order in
+which questions finished while a run is on, and in the order of the header's ids once it has ended.
 """
 
 from __future__ import annotations

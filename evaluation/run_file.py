@@ -130,8 +130,8 @@ class RunFile:
             return
         if before.format != self.header.format:
             raise InputError(
-                f"{self.path} was written by an earlier version of KEQA, which described less of what answers depend on. "
-                "It can be read and compared, and is resumed by that version only: name another folder or label"
+                f"{self.path} was written by an earlier version of KEQA, which described less of what answers depend "
+                "on. It can be read and compared, and is resumed by that version only: name another folder or label"
             )
         changed = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
         raise InputError(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-__all__ = ["awaited", "run"]
+__all__ = ["awaited", "is_here", "run"]
 
 T = TypeVar("T")
 
@@ -52,6 +52,11 @@ class _Background:
 _background = _Background()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_background.forget)
+
+
+def is_here() -> bool:
+    """Whether this code runs in the loop's own thread."""
+    return _background.is_here()
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

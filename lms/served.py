@@ -33,13 +33,15 @@ EXAMPLES = (
     "local/smollm2, keqa/tiny"
 )
 KEYLESS = "no-key-needed"
+_SHORT_REPLIES = 2
+"""After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
 
 
 class _Learnt:
     """What the replies of a server have shown, which copies of a language model share."""
 
     def __init__(self) -> None:
-        self.ignores_n = False
+        self.short = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Learnt":
         return self
@@ -64,7 +66,7 @@ class ServedLM(dspy.LM):
     @property
     def ignores_n(self) -> bool:
         """Whether the server was seen to give fewer replies than a request asked for."""
-        return self._learnt.ignores_n
+        return self._learnt.short >= _SHORT_REPLIES
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
@@ -92,8 +94,8 @@ class ServedLM(dspy.LM):
         )
         replies: Any = await attempts(self._attempt, prompt, messages, kwargs)
         asked = kwargs.get("n", self.kwargs.get("n")) or 1
-        if isinstance(replies, list) and len(replies) < asked:
-            self._learnt.ignores_n = True
+        if isinstance(replies, list) and asked > 1:
+            self._learnt.short = self._learnt.short + 1 if len(replies) < asked else 0
         return replies
 
     async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
@@ -151,7 +153,33 @@ def quiet_litellm() -> Any:
     import litellm
 
     litellm.suppress_debug_info = True
+    _refuse_redirects()
     return litellm
+
+
+@functools.cache
+def _refuse_redirects() -> None:
+    """Have the clients of LiteLLM follow no redirect where requests of `ServedLM` are awaited.
+
+    A question and its passages are for the server that the user named, and for none that it points to. LiteLLM has no
+    setting for it, and a client of one's own (`litellm.aclient_session`) would be shared with other event loops.
+    """
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+    from litellm.llms.openai.common_utils import BaseOpenAILLM
+
+    client_of_openai, set_up = BaseOpenAILLM._get_async_http_client, AsyncHTTPHandler.__init__
+
+    def client_without_redirects(*arguments: Any, **kwargs: Any) -> Any:
+        client = client_of_openai(*arguments, **kwargs)
+        if client is not None and background.is_here():
+            client.follow_redirects = False
+        return client
+
+    def set_up_without_redirects(self: Any, *arguments: Any, **kwargs: Any) -> None:
+        set_up(self, *arguments, **(kwargs | {"follow_redirects": False} if background.is_here() else kwargs))
+
+    BaseOpenAILLM._get_async_http_client = staticmethod(client_without_redirects)
+    AsyncHTTPHandler.__init__ = set_up_without_redirects
 
 
 def supports_n(lm: dspy.LM) -> bool:

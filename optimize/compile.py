@@ -120,8 +120,8 @@ def compile_program(
         ConfigurationError: A setting, key or model is wrong, or the program could not be saved. What was finished stays
             in the folder.
         MissingExtraError: A package is missing.
-        TooManyFailuresError: Most questions of a step failed for a reason that may pass, such as a server that is down. What
-            was finished stays in the folder.
+        TooManyFailuresError: Most questions of a step failed for a reason that may pass, such as a server that is
+            down. What was finished stays in the folder.
     """
     try:
         chosen = Options(**options)

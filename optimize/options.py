@@ -29,8 +29,8 @@ class Options:
         sets: Sets of demonstrations to score.
         threshold: The final score that a question's decomposition and summary take to be demonstrations.
         reference: Whether to build the utility reference.
-        embedder: Finds its demonstrations; see `keqa.programs.reference.embedding.open_embedder`. That of the program's own
-            reference where None, or ``hashing`` where it has none.
+        embedder: Finds its demonstrations; see `keqa.programs.reference.embedding.open_embedder`. That of the
+            program's own reference where None, or ``hashing`` where it has none.
         tuning: Whether to tune the settings.
         grid: The values to try.
         cost_per_retrieval: λ, what a search costs in the metric's units.

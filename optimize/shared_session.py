@@ -1,7 +1,7 @@
 """Calls that several settings of one program share.
 
-Tries of a quiz are shared by `keqa.programs.runtime.shared_samples`. The other calls are functions of what they are given; they are made
-once and kept in a journal.
+Tries of a quiz are shared by `keqa.programs.runtime.shared_samples`. The other calls are functions of what they are
+given; they are made once and kept in a journal.
 """
 
 from __future__ import annotations

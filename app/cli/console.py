@@ -1,8 +1,8 @@
 """Where the command line writes: results to stdout, everything else to stderr.
 
 Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
-`keqa.storage.terminal`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and colons in it are
-neither markup nor emoji.
+`keqa.storage.terminal`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and
+colons in it are neither markup nor emoji.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def complain(error: Exception) -> None:
 
 
 def _behind(stream: Any) -> Any:
-    """The stream behind the guard of `keqa.storage.terminal.guard_streams`, which would take rich's own sequences for others'.
+    """The stream behind `keqa.storage.terminal.guard_streams`, which would take rich's own sequences for others'.
 
     While a bar is shown, rich stands before the stream as well.
     """

@@ -32,7 +32,8 @@ def table(runs: Sequence[Run | RunSummary]) -> Rendered:
     """Table 1 for a rich console: every method on every kind of question, with costs and significance.
 
     Args:
-        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them, finished or not.
+        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them,
+            finished or not.
 
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
@@ -41,7 +42,7 @@ def table(runs: Sequence[Run | RunSummary]) -> Rendered:
 
 
 def effect_table(runs: Sequence[Run | RunSummary]) -> Rendered | None:
-    """What retrieval does to quizzes by what the LM knows, for a rich console; see `keqa.evaluation.reports.retrieval_effect`.
+    """What retrieval does to quizzes by what the LM knows, for a rich console.
 
     Args:
         runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them.

@@ -11,8 +11,9 @@ same                 DESIGN.md, rule 9: both tries right are the same, exactly o
 construct            the answer drawn from the evidence that the triples found is right
 ===================  ==========================================================================================
 
-Where no quiz, answer or judgement came out right, gold answers alone make them (`keqa.optimize.demos.from_gold_answers`).
-The utility judge has none here: its demonstrations come from the utility reference alone.
+Where no quiz, answer or judgement came out right, gold answers alone make them
+(`keqa.optimize.demos.from_gold_answers`). The utility judge has none here: its demonstrations come from the utility
+reference alone.
 """
 
 from __future__ import annotations

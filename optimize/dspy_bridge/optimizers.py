@@ -144,7 +144,8 @@ def optimize(
         ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong, that of the reflecting
             language model included; or no question came to the program.
         MissingExtraError: As in `check_optimizer`.
-        TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may pass.
+        TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may
+            pass.
     """
     reflection_lm = check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)

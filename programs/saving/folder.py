@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 SOURCES = "sources"
-"""Under this name a compiled program says what it was compiled from, as `keqa.optimize.compile.sources_of` digests it."""
+"""The name of what a compiled program was compiled from, as `keqa.optimize.compile.sources_of` digests it."""
 
 _TOLD = 5
 

@@ -57,8 +57,8 @@ def similarity_of(given: Similarity | str | None) -> Similarity:
     """What compares triples with sentences.
 
     Args:
-        given: A function; the name of an embedder for `keqa.programs.reference.embedding.open_embedder`, whose vectors are
-            compared; or None for words.
+        given: A function; the name of an embedder for `keqa.programs.reference.embedding.open_embedder`, whose
+            vectors are compared; or None for words.
 
     Raises:
         ConfigurationError: There is no such embedder.

@@ -1,6 +1,7 @@
 """What a server does to a call: how long it may take, when it is made again, and what counts as a reply."""
 
 import asyncio
+import http.server
 import threading
 import time
 from email.utils import formatdate
@@ -158,6 +159,8 @@ def test_a_server_that_ignores_n_is_remembered() -> None:
         lm = built(server)
         assert supports_n(lm)
         ask(lm, n=4, temperature=1.0)
+        assert supports_n(lm), "one short reply may be a fault in passing"
+        ask(lm, n=4, temperature=1.0)
         assert not supports_n(lm)
         assert not supports_n(lm.copy(temperature=0.5))
         assert supports_n(built(server))
@@ -184,3 +187,39 @@ def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself() -> N
         with dspy.context(callbacks=[callback]):
             assert ask(built(server)).answer == "Oslo"
     assert callback.answers == ["Oslo"]
+
+
+class Redirects(http.server.BaseHTTPRequestHandler):
+    """Sends every request to another server."""
+
+    to = ""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(307)
+        self.send_header("Location", f"{self.to}/chat/completions")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        """Nothing to report."""
+
+
+@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+def test_a_question_is_not_sent_where_a_server_points_to(model: str) -> None:
+    with OpenAIServer(oslo) as other, http.server.HTTPServer(("127.0.0.1", 0), Redirects) as first:
+        Redirects.to = other.api_base
+        threading.Thread(target=first.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        base = f"http://127.0.0.1:{first.server_address[1]}/v1"
+        lm = build_lm(model, api_base=base, api_key="k", cache=False, num_retries=0)
+        with pytest.raises(dspy.LMError):
+            ask(lm)
+        first.shutdown()
+        assert other.count == 0
+
+
+def test_other_users_of_litellm_keep_its_clients() -> None:
+    from litellm.llms.openai.common_utils import BaseOpenAILLM
+
+    build_lm("openai/m", api_base="http://127.0.0.1:1/v1", api_key="k")
+    assert BaseOpenAILLM.get_async_http_client().follow_redirects

@@ -1,4 +1,7 @@
-"""The table and the figure of what retrieval does, by what the LM knows; see `keqa.evaluation.reports.retrieval_effect`."""
+"""The table and the figure of what retrieval does, by what the LM knows.
+
+The analysis is in `keqa.evaluation.reports.retrieval_effect`.
+"""
 
 from __future__ import annotations
 

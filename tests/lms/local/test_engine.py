@@ -14,8 +14,8 @@ from dspy.lm15 import Config, Message, Request  # noqa: E402
 from tiny_model import save_tiny_model  # noqa: E402
 
 from keqa.errors import ConfigurationError  # noqa: E402
-from keqa.lms import build_lm
-from keqa.lms.local import loading
+from keqa.lms import build_lm  # noqa: E402
+from keqa.lms.local import loading  # noqa: E402
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine  # noqa: E402
 from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of  # noqa: E402
 

@@ -60,13 +60,19 @@ def test_a_text_of_function_words_has_an_embedding_too():
 
 
 def test_another_process_gives_the_same_vectors():
-    code = "from keqa.programs.reference.embedding import open_embedder as o; print(o('hashing').embed(['Ann, Bö']).tobytes().hex())"
+    code = (
+        "from keqa.programs.reference.embedding import open_embedder; "
+        "print(open_embedder('hashing').embed(['Ann, Bö']).tobytes().hex())"
+    )
     given = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() for _ in "ab"}
     assert given == {EMBEDDER.embed(["Ann, Bö"]).tobytes().hex()}
 
 
 def test_the_default_loads_no_model_library():
-    code = "import sys, keqa.programs.reference.embedding as e; e.open_embedder('hashing').embed(['a']); print(*sys.modules)"
+    code = (
+        "import sys, keqa.programs.reference.embedding as e; "
+        "e.open_embedder('hashing').embed(['a']); print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "sentence_transformers", "faiss", "sklearn"} & set(done.stdout.split())
 

@@ -68,13 +68,13 @@ def test_a_server_that_ignores_n_has_drawn_one_reply(together):
     assert counted(cost) == (4, 4, 4)
 
 
-def test_a_server_that_ignores_n_wastes_one_request_and_not_one_a_quiz():
+def test_a_server_that_ignores_n_is_asked_for_several_twice_and_not_once_a_quiz():
     with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
         asked = program(api, cache=False)
         for quiz in (QUIZ, "Capital of Norway today?", "Which city is the capital of Norway?"):
             record = asked(quiz).record
             assert [sample.text for sample in record.quizzes[0].samples] == ["Oslo"] * 4
-    assert [call.n for call in api.calls] == [4] + [1] * 11
+    assert [call.n for call in api.calls] == [4, 1, 1, 1] * 2 + [1] * 4
 
 
 def test_what_a_server_gives_too_few_of_is_topped_up():
