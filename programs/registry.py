@@ -178,7 +178,10 @@ def parse_spec(text: str) -> Spec:
             raise InputError(f"{text!r}: an argument is written as name=value, not as {part!r}")
         if name.strip() in arguments:
             raise InputError(f"{text!r}: {name.strip()} is there twice")
-        arguments[name.strip()] = _value(name.strip(), value.strip())
+        read = _value(name.strip(), value.strip())
+        if isinstance(read, str) and not read.isprintable():
+            raise InputError(f"{text!r}: {name.strip()} holds control characters")
+        arguments[name.strip()] = read
     label = "-".join([match["name"], *(f"{name}={str(value).replace('/', '_')}" for name, value in arguments.items())])
     return Spec(METHODS[match["name"]], arguments, label)
 

@@ -104,7 +104,9 @@ def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(documents, 
     ):
         assert told in result.stderr
     assert open_index(tmp_path / "index").manifest.left_out.unexpected == 2
-    shown = " ".join(CliRunner().invoke(app, ["index", "info", str(tmp_path / "index")]).stdout.split())
+    shown = " ".join(
+        CliRunner().invoke(app, ["index", "info", str(tmp_path / "index")], env={"COLUMNS": "500"}).stdout.split()
+    )
     assert "left out unread damaged 1" in shown
     assert "bad.pdf" in shown
 

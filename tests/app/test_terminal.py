@@ -131,7 +131,8 @@ def test_a_hostile_language_model_is_shown_harmlessly(hostile_index, tmp_path):
     assert code == 0, err
     assert not acting(out + err)
     record = json.loads(out)
-    assert "half \ud83d of" in record["answer"]
+    # An HTTP library may have put a replacement character in the place of half a pair.
+    assert re.search("half [\ud83d\ufffd] of", record["answer"])
     assert KEY not in out
     assert record["quizzes"][0]["passages"][0]["title"] == f"Oak {EVIL}"
 

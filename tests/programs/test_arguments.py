@@ -129,7 +129,7 @@ def test_a_threshold_that_is_no_number_of_a_setting_is_refused_at_once(written):
 
 @pytest.mark.parametrize("workers", ["abc", 0, 1.5, True, 10**6, None])
 def test_how_many_calls_may_be_in_flight(workers):
-    with pytest.raises(ConfigurationError, match="Bound: workers must be a whole number from 1 to 1,000"):
+    with pytest.raises(ConfigurationError, match="CallLimiter: workers must be a whole number from 1 to 1,000"):
         CallLimiter(workers)
 
 
