@@ -1,5 +1,6 @@
 # make demo    the demonstration on the testbed, in an environment of its own (.venv)
-# make test    everything that the tests need, and the tests
+# make test    everything that the tests need, and the tests, in as many processes as there are cores
+# make quick   the tests that need no model, no server and no other process: under a minute
 # make check   style and types
 #
 # Each step leaves a stamp in the environment and is repeated only when pyproject.toml or constraints.txt change.
@@ -7,6 +8,7 @@
 #   VENV=/elsewhere            another place for the environment
 #   TORCH_INDEX=               take torch, with CUDA, from the package index instead of the CPU build
 #   PYTEST_ARGS='tests/app'    other tests
+#   WORKERS=0                  the tests in one process
 
 SHELL := bash
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,6 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV ?= .venv
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
+WORKERS ?= auto
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
@@ -24,14 +27,17 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check wheel clean
+.PHONY: demo test quick check wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
 	$(BIN)/keqa demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not (model or server or process)' $(PYTEST_ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/python -m ruff check .
@@ -56,7 +62,10 @@ $(VENV)/.torch: $(VENV)/.venv constraints.txt
 	    $(PIP) --no-deps $(TORCH)
 	@touch $@
 
+# Folders that only hold what Python compiled of modules that have moved would still be found as packages.
 $(VENV)/.demo: $(VENV)/.torch pyproject.toml constraints.txt
+	@find app data lms metrics optimize programs retrievers testbed -name __pycache__ -prune -exec rm -rf {} +
+	@find app data lms metrics optimize programs retrievers testbed -type d -empty -delete
 	$(PIP) --editable '.[local]'
 	@touch $@
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from keqa.aliases import install
 from keqa.errors import (
     ConfigurationError,
     InputError,
@@ -23,6 +24,7 @@ from keqa.errors import (
 )
 
 if TYPE_CHECKING:
+    from keqa.evaluation.evaluate import evaluate
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.optimize.compile import compile_program as compile
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
@@ -55,12 +57,15 @@ __all__ = [
     "build_lm",
     "build_roles",
     "compile",
+    "evaluate",
     "load",
     "open_encyclopedia",
     "open_index",
     "read_corpus",
     "save",
 ]
+
+install()
 
 _HOMES = {
     "AlwaysRetrieve": "keqa.programs.baselines",
@@ -77,6 +82,7 @@ _HOMES = {
     "build_lm": "keqa.lms",
     "build_roles": "keqa.lms",
     "compile": "keqa.optimize.compile",
+    "evaluate": "keqa.evaluation.evaluate",
     "load": "keqa.programs.saving.folder",
     "open_encyclopedia": "keqa.testbed.index",
     "open_index": "keqa.retrievers",

@@ -136,6 +136,20 @@ class ScriptedRetriever:
         raise AssertionError("a retriever must never be copied with a program")
 
 
+_NEEDED_BY_FIXTURE = {"server": "server", "elasticsearch_url": "server", "engine": "model"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what their fixtures need, and keep those of one cluster in one process, so that one is started."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        for fixture, need in _NEEDED_BY_FIXTURE.items():
+            if fixture in fixtures:
+                item.add_marker(need)
+        if "elasticsearch_url" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("elasticsearch"))
+
+
 @pytest.fixture
 def scripted() -> Callable[..., tuple[dspy.LM, ScriptedEngine]]:
     """Makes a language model from a function of (signature name, inputs, settings)."""

@@ -10,6 +10,8 @@ import pytest
 
 from keqa.cli import app
 
+pytestmark = pytest.mark.model
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

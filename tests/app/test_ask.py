@@ -6,6 +6,8 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers import Passage, build_index
 
+pytestmark = pytest.mark.server
+
 QUESTION = "To whom is the mayor of Carmouth married?"
 
 

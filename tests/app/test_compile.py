@@ -9,6 +9,8 @@ from servers.openai_server import markers
 import keqa
 from keqa.retrievers import Passage, build_index
 
+pytestmark = pytest.mark.process
+
 TOWNS = ("Carmouth", "Marton", "Kelford", "Norhaven", "Vinton", "Calland", "Morhaven", "Wenford")
 FEW = ["--sets", 1, "--in-flight", 1, "--tries", 3, "--top-k", 2]
 

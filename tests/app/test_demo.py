@@ -6,6 +6,8 @@ import pytest
 
 from keqa.evaluation.demo import DemoResult, MethodResult
 
+pytestmark = pytest.mark.model
+
 WEAK = MethodResult("closed book", (0.0, 0.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0), 0.0, 1.0, 2.0, 1)
 KEQA = MethodResult("KEQA", (1.0, 0.5, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0), 1.25, 17.5, 8.0, 0)
 COMPILED = MethodResult("KEQA, compiled", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0), 1.0, 16.0, 8.0, 0)

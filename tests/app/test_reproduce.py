@@ -6,6 +6,8 @@ from servers.openai_server import markers
 from keqa.errors import ConfigurationError
 from keqa.evaluation.reading import read_run
 
+pytestmark = pytest.mark.model
+
 QUESTIONS = [
     {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
     {"id": "2", "question": "Who is the spouse of the mayor of Carmouth?", "answer": "Someone else"},

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 PASSAGES = [
     {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
     {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},

@@ -19,6 +19,8 @@ from keqa.cli.console import results
 from keqa.retrievers import Passage, build_index
 from keqa.storage.terminal import GuardedStream, json_text, visible, visible_line
 
+pytestmark = pytest.mark.server
+
 EVIL = (
     "\x1b]0;owned\x07\x1b]52;c;ZXZpbA==\x1b\\\x1b[2J\x9b31m\x90q\x9c\x08\x7f\rX\u202eevil\u2066\u200f\u061c\u200b\U000e0041"
     "\u00ad\ufeff\ufff9\u2029 [link=http://evil]here[/link] end"

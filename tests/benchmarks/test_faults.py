@@ -10,6 +10,8 @@ from faulty.server import Process, Server
 from keqa.evaluation.records import Run, RunHeader, RunLine
 from keqa.programs.records import Degradation, QuestionRecord
 
+pytestmark = pytest.mark.server
+
 HEADER = RunHeader(method="keqa", label="keqa", dataset="", ids=["q0"], configuration={}, fingerprint="")
 MESSAGES = [
     {"role": "system", "content": "your objective is: \n        Answer the quiz from memory, as briefly as possible."},

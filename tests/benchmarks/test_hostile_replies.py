@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from keqa.lms import adapter
 from keqa.signatures import AnswerQuiz
 
+pytestmark = pytest.mark.process
+
 
 def test_every_reply_ends_in_a_value_or_a_typed_error():
     found = campaign(3_000, 300, seed=3)

@@ -5,6 +5,8 @@ import kills
 import pytest
 from faulty.trees import differences
 
+pytestmark = pytest.mark.process
+
 LINE = {"id": "q0", "answer": "Ann", "seconds": 1.0, "record": {"cost": {"by_role": {"task": {}}, "seconds": 1.0}}}
 
 

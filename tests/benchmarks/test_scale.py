@@ -10,6 +10,8 @@ from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.stopwords import ENGLISH
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def made(tmp_path):

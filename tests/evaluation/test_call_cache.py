@@ -15,6 +15,8 @@ from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.keqa import KEQA
 
+pytestmark = pytest.mark.process
+
 TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
 
 

@@ -13,6 +13,8 @@ from keqa.evaluation.questions import of_name
 from keqa.evaluation.reading import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 
+pytestmark = pytest.mark.server
+
 
 def without_seconds(value):
     if isinstance(value, dict):

@@ -14,6 +14,8 @@ from servers.process import start
 
 from keqa.evaluation.reading import iter_lines, read_run
 
+pytestmark = pytest.mark.process
+
 QUESTIONS, MOMENTS, IN_FLIGHT = 300, 10, 4
 ATTEMPTS = 6
 

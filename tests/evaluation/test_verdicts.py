@@ -16,6 +16,8 @@ from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.runtime.shared_samples import SharedDraws
 
+pytestmark = pytest.mark.server
+
 COUNT = 24
 KINDS = ("429", "500", "close", "empty", "truncated", "markdown")
 

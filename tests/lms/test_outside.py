@@ -22,6 +22,8 @@ from keqa.programs.runtime.session import Session
 from keqa.signatures.choose_action import written_trajectory
 from keqa.signatures.markers import sections
 
+pytestmark = pytest.mark.process
+
 ALL = [getattr(signatures, name) for name in signatures.__all__]
 NAMES = sorted({name for signature in ALL for name in signature.fields})
 SAID = "Oslo"

@@ -13,6 +13,8 @@ from keqa.errors import ConfigurationError
 from keqa.lms import build_lm, build_roles, check_reachable, preflight
 from keqa.lms.preflight import check_listening
 
+pytestmark = pytest.mark.server
+
 SECRET = "sk-very-secret-0123456789"
 
 

@@ -15,6 +15,8 @@ from keqa.lms.faults import LONGEST_WAIT
 from keqa.programs.runtime.listening import Meter
 from keqa.signatures import AnswerQuiz
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:

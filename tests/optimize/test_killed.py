@@ -15,6 +15,8 @@ from servers.process import start
 
 from keqa.retrievers import Passage, build_index
 
+pytestmark = pytest.mark.process
+
 POINTS = 10
 IN_FLIGHT = 2
 

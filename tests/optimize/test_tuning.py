@@ -26,6 +26,8 @@ from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.storage.journal import Journal
 
+pytestmark = pytest.mark.process
+
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
 
 

@@ -15,6 +15,8 @@ from keqa.lms import build_lm
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve
 
+pytestmark = pytest.mark.server
+
 
 def _server_module() -> Any:
     path = Path(__file__).parents[1] / "servers" / "openai_server.py"

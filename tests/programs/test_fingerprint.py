@@ -29,6 +29,8 @@ from keqa.retrievers import (
 from keqa.retrievers.dense import EncoderSettings
 from keqa.retrievers.dense.vectors import VectorSettings
 
+pytestmark = pytest.mark.process
+
 
 def test_a_function_of_the_package_is_told_by_its_name():
     assert function_fingerprint(f1) == "keqa.metrics.answers.f1"

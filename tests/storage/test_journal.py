@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from keqa.errors import InputError
 from keqa.storage.journal import Journal
 
+pytestmark = pytest.mark.process
+
 PRINT = {"model": "openai/x", "top_k": 10}
 
 

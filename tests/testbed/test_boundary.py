@@ -6,6 +6,8 @@ from keqa.lms import Roles
 from keqa.testbed.boundary import Boundary, Examined, draw_boundary
 from keqa.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.model
+
 
 def test_figures_of_tiers():
     facts = [

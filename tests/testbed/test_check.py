@@ -4,6 +4,8 @@ from dspy.lm15 import Message, Request, Response, Usage
 
 from keqa.testbed.check import TASKS, SkillScore, check_skills, shortfalls
 
+pytestmark = pytest.mark.model
+
 
 class Constant:
     """An engine that always writes the same."""

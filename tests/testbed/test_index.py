@@ -4,6 +4,8 @@ from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.layout import MANIFEST
 from keqa.testbed.index import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
+pytestmark = pytest.mark.model
+
 PASSAGES = [Passage("a", "Carmouth", "The mayor of Carmouth is Heidi Fenman."), Passage("b", "", "Rain fell.")]
 
 

@@ -1,8 +1,12 @@
 from collections import Counter
 
+import pytest
+
 from keqa.testbed.sampling import STRETCHES, Stream
 from keqa.testbed.skills import SKILLS
 from keqa.testbed.testbed import Testbed
+
+pytestmark = pytest.mark.model
 
 
 def test_equal_seeds_draw_equal_samples():

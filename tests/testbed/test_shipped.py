@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.model
+
 pytest.importorskip("torch")
 
 MODEL = Path(str(importlib.resources.files("keqa.testbed"))) / "model"

@@ -9,6 +9,8 @@ from keqa.testbed.rendering import END
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.model
+
 pytest.importorskip("torch")
 
 

@@ -10,6 +10,8 @@ from keqa.evaluation.reading import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
 
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture
 def evaluate(keqa_command, server, tmp_path):

@@ -10,6 +10,8 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.evaluation.reading import read_run
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def dead():

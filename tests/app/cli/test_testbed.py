@@ -6,6 +6,8 @@ import pytest
 from keqa.testbed.boundary import Boundary, Examined
 from keqa.testbed.check import SkillScore
 
+pytestmark = pytest.mark.model
+
 FOUND = Boundary(
     tuple(
         Examined(tier, Fraction(consistency), right)

@@ -7,6 +7,8 @@ from keqa.evaluation.reproduction.estimate_table import estimates
 from keqa.evaluation.reproduction.rehearsal import stand_in
 from keqa.programs.registry import METHODS, parse_spec
 
+pytestmark = pytest.mark.process
+
 KNOWN, UNKNOWN = 0, 1
 
 

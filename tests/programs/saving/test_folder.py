@@ -23,6 +23,8 @@ from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.saving.folder import about
 from keqa.retrievers import Passage, build_index, open_index
 
+pytestmark = pytest.mark.process
+
 QUESTION = "To whom is the mayor of Carmouth married?"
 SECRET = "sk-very-secret-0123456789"
 

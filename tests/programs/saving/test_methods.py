@@ -19,6 +19,8 @@ from keqa.programs.saving.folder import about
 from keqa.programs.saving.methods import compilable, name_of
 from keqa.retrievers import Passage, build_index, open_index
 
+pytestmark = pytest.mark.process
+
 DEMO = {"question": "Who?", "answer_type": "short", "choices": [], "reasoning": "So.", "answer": "Ann"}
 
 

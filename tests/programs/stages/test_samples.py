@@ -16,6 +16,8 @@ from keqa.programs import KEQA, CertaintyGate, VoteGate
 from keqa.programs.records import Cost, RoleCost
 from keqa.programs.runtime.shared_samples import SharedDraws
 
+pytestmark = pytest.mark.server
+
 QUIZ = "Capital of Norway?"
 
 

@@ -12,6 +12,8 @@ from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalErro
 from keqa.retrievers import DenseManifest, DenseRetriever, Passage, build_dense, build_index, open_index
 from keqa.retrievers.layout import exclusive
 
+pytestmark = pytest.mark.process
+
 CODE = """
 import sys
 from keqa.retrievers import Passage, build_dense

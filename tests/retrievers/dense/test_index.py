@@ -8,6 +8,8 @@ from keqa.errors import InputError, MissingExtraError, RetrievalError
 from keqa.retrievers import DenseRetriever, Passage, Retriever, build_dense, open_index
 from keqa.retrievers.facts import facts_of
 
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture
 def index(library, tmp_path, passages):

@@ -13,6 +13,8 @@ from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_
 from keqa.retrievers.elasticsearch.credentials import timeout
 from keqa.storage.redaction import without_secrets
 
+pytestmark = pytest.mark.server
+
 VARIABLES = ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT", "TIMEOUT")
 
 

@@ -21,7 +21,7 @@ from keqa.retrievers.elasticsearch.address import parse_address
 QUESTIONS = 2000
 
 # Nodes that start, or search, on a machine that has no time for them take many times as long.
-pytestmark = pytest.mark.timeout(3000)
+pytestmark = [pytest.mark.timeout(3000), pytest.mark.server, pytest.mark.xdist_group("elasticsearch")]
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from keqa.retrievers.readers.common import UnreadError
 from keqa.retrievers.readers.html import text_of_html
 
+pytestmark = pytest.mark.process
+
 N = 50_000
 
 

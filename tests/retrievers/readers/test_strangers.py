@@ -18,6 +18,8 @@ from keqa.retrievers.readers import common, documents
 from keqa.retrievers.readers.common import MAX_LINE, open_binary, read_lines
 from keqa.retrievers.splitting import split_text
 
+pytestmark = pytest.mark.process
+
 N = 100_000
 # What is linear takes a second or two on a busy machine; what was cubic took hours, and the square of it a minute.
 SECONDS = 20
