@@ -182,6 +182,7 @@ def compile_command(
     with Bars() as bars:
         from keqa.cli.preflight import check_listening, check_roles
         from keqa.evaluation.build import Parts, make, own_of
+        from keqa.evaluation.call_cache import CallCache
         from keqa.lms import build_lm, build_roles
         from keqa.optimize.compile import compile_program
         from keqa.programs.saving.folder import check_apart, check_place
@@ -200,7 +201,12 @@ def compile_command(
         retriever = open_retriever(index, lm)
         roles: Roles = build_roles(lm or "keqa/tiny", consistency_lm, utility_lm, **servers)
         reflecting = None if reflection_lm is None else build_lm(reflection_lm, api_base=reflection_api_base)
-        with CachingRetriever(retriever, place / "retrievals.sqlite") as searched:
+        # A question that a kill interrupts is asked again from its start; its finished calls are answered from there.
+        with (
+            CachingRetriever(retriever, place / "retrievals.sqlite") as searched,
+            CallCache(place / "calls.sqlite") as cache,
+            cache.installed(),
+        ):
             compiled = compile_program(
                 make(spec, Parts(searched, roles, settings, own={**own, **own_of(lm)})),
                 trainset,
