@@ -13,8 +13,9 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
 from keqa.evaluation.reading import LONGEST_LINE, iter_lines, places, read_header
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.storage.appending import append, open_locked
+from keqa.storage.appending import append
 from keqa.storage.folders import sync_folder
+from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
 
 __all__ = ["RunFile", "empty", "forget_unasked"]

@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.left_out import shown
 from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
 from keqa.storage.folders import sync_folder
+from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
@@ -306,35 +306,12 @@ def exclusive(folder: Path) -> Iterator[None]:
     """Hold the right to change an index. The system releases it when the process ends, however it ends.
 
     Raises:
-        RetrievalError: Another process holds it.
+        RetrievalError: Another process holds it, or the folder cannot be written to or locked.
     """
+    holder = "another process, which is building or changing the index"
     try:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(folder / LOCK, flags, 0o644)
+        lock = open_locked(folder / LOCK, holder, "end it", lock_only=True, error=RetrievalError)
     except OSError as error:
         raise RetrievalError(f"{folder} cannot be changed: {error}") from error
-    try:
-        try:
-            _lock(descriptor)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-                raise RetrievalError(f"{folder} cannot be locked: {error}. Name a folder on another disk") from error
-            raise RetrievalError(f"another process is building or changing {folder}: wait for it, or end it") from error
+    with lock:
         yield
-    finally:
-        os.close(descriptor)
-
-
-if sys.platform == "win32":
-
-    def _lock(descriptor: int) -> None:
-        import msvcrt
-
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-
-    def _lock(descriptor: int) -> None:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.appending import append, open_locked
+from keqa.storage.appending import append
+from keqa.storage.locking import open_locked
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import parse_json
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.appending import refuse_special
+from keqa.storage.locking import refuse_special
 from keqa.storage.private import private_file, private_folder
 from keqa.storage.untrusted import parse_json
 
