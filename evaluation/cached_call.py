@@ -27,7 +27,7 @@ def key_of(request: dict[str, Any], ignored: Sequence[str]) -> str:
 
     Args:
         request: As DSPy hands it to its cache.
-        ignored: Names in it that do not matter, as DSPy tells.
+        ignored: Names in it that do not matter, as DSPy gives them.
     """
     asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
     text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)

@@ -1,7 +1,7 @@
 """A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
 
 Cached are calls whose answer is settled: those at temperature 0, and draws, which carry an identity (DSPy's
-``rollout_id``) under which each of N samples is a call of its own. Any other call is made anew each time, so that two
+``rollout_id``) under which each of N samples is a call of its own. Any other call is made each time, so that two
 samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
 """
 
@@ -55,8 +55,8 @@ class CallCache:
         with install_cache(self):
             yield self
 
-    # DSPy's side. A hit tells of no usage, so that it is counted as a call answered by a cache; its tokens are told to
-    # the meter of the call, as they are what the answer takes.
+    # DSPy's side. A hit reports no usage, so that it is counted as a call answered by a cache; its tokens go to the
+    # meter of the call, as they are what the answer takes.
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
         """The answer to a request as DSPy reads it, or None.

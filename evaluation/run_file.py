@@ -1,4 +1,4 @@
-"""A run file while it is written: begun, gone on with after a kill, and put into order at the end."""
+"""A run file while it is written: begun, resumed after a kill, and put into order at the end."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class RunFile:
 
 
 def empty(path: Path) -> None:
-    """Take everything out of a run file, so that it is begun anew.
+    """Take everything out of a run file, so that it begins again.
 
     Raises:
         InputError: It is in use, or cannot be written.
@@ -236,7 +236,7 @@ def empty(path: Path) -> None:
 
 
 def forget_unasked(path: Path) -> None:
-    """Take a run file away that tells of no question, so that nobody takes it for a run.
+    """Remove a run file that holds no question, so that nobody takes it for a run.
 
     Raises:
         InputError: It is in use, or cannot be written.

@@ -24,7 +24,7 @@ MAX_QUERY_TERMS = 512
 # Below this share of the letters, Chinese is taken for names inside an English corpus.
 _CHINESE_SHARE = 0.05
 # Above this share of passages in Chinese, an index that was taken for English finds too little.
-_TELL_CHINESE_SHARE = 0.01
+_REPORTED_CHINESE_SHARE = 0.01
 _LONGEST_TERM = 40
 _HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
@@ -77,9 +77,9 @@ def is_chinese(text: str) -> bool:
     return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
 
 
-def told_of_chinese(chinese: int, count: int, language: str) -> str:
+def warning_of_chinese(chinese: int, count: int, language: str) -> str:
     """What to tell the user of passages in Chinese in an index for English; empty where there are hardly any."""
-    if language != "en" or chinese <= _TELL_CHINESE_SHARE * count:
+    if language != "en" or chinese <= _REPORTED_CHINESE_SHARE * count:
         return ""
     return (
         f"{chinese} of {count} passages are in Chinese, in an index for English: "

@@ -11,7 +11,7 @@ from keqa.retrievers.opening import engine_of, folder_and_model, is_remote, part
 
 __all__ = ["facts_of"]
 
-# They are about the files, and are told otherwise.
+# They are about the files, and are reported in other ways.
 _OF_FILES = ("schema_version", "data", "commit")
 
 

@@ -5,7 +5,7 @@
     index/
       manifest.json        names the data folder; replaced atomically, and only when that folder is finished
       manifest.next.json   present while passages are added or deleted: the manifest as it will be after the commit
-      building.json        present while a build runs; found without a running build, it tells of an interrupted one
+      building.json        present while a build runs; found without a running build, it is that of an interrupted one
       lock                 held by the process that builds or changes
       data-3f2a…/          the engine's files
 
@@ -129,7 +129,7 @@ def no_index(folder: Path) -> RetrievalError:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the system raises while something is written into an error that tells what to do.
+    """Turn what the system raises while something is written into an error that says what to do.
 
     Args:
         path: What is written.
@@ -260,16 +260,16 @@ def claim(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False)
 
 
 def _is_ours(folder: Path) -> bool:
-    """Tell an index, finished or not, from anything else, by content rather than by the name of a file.
+    """Distinguish an index, finished or not, from anything else, by content rather than by the name of a file.
 
     Raises:
-        InputError: What would tell cannot be read.
+        InputError: What would show it cannot be read.
     """
     for name in (MANIFEST, BUILDING):
         try:
             text = read_text(folder, name)
         except RetrievalError as error:
-            raise InputError(f"whether {folder} holds an index cannot be told: {error}. Name another folder") from error
+            raise InputError(f"whether {folder} holds an index is unknown: {error}. Name another folder") from error
         try:
             values = None if text is None else parse_json(text, folder / name, error=RetrievalError)
         except RetrievalError:
@@ -280,7 +280,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def remove_stale(folder: Path, *keep: str | None) -> None:
-    """Remove the data folders but those that are named: the one of the manifest, and one that a build goes on with.
+    """Remove the data folders but those that are named: the one of the manifest, and one that a build resumes.
 
     They are renamed first. The engine takes some missing files for empty ones, so a reader that opens a folder must
     be able to tell that nothing was removed meanwhile: the folder still has its name.

@@ -74,7 +74,7 @@ def hide_keys(text: str, keys: Sequence[str]) -> str:
 
 
 def _secrets(value: Any, *, named: bool) -> Iterator[str]:
-    """The texts under a name that tells of a secret, however deep, and the passwords of addresses."""
+    """The texts under a name of a secret, however deep, and the passwords of addresses."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _secrets(inner, named=named or bool(_NAME.search(str(name))))

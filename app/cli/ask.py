@@ -125,7 +125,7 @@ def ask(
         bool,
         typer.Option(
             "--no-cache",
-            help="Make every call anew; by default DSPy's cache answers what was asked before.",
+            help="Make every call again; by default DSPy's cache answers what was asked before.",
             rich_help_panel=_LMS,
         ),
     ] = False,

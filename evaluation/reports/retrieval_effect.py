@@ -80,15 +80,15 @@ INDICATORS: Mapping[str, Callable[[Effect], float]] = {
     "accuracy": lambda effect: float(effect.accuracy),
     "certainty": lambda effect: effect.certainty,
 }
-"""What tells a known quiz from an unknown one, by name."""
+"""What distinguishes a known quiz from an unknown one, by name."""
 
 
 def compared(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Compared | None:
     """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once.
 
     A later quiz of a question is in both runs only where the earlier answers that it refers to agree. A question whose
-    calls failed in a way that may pass, such as for a retriever that was away, tells nothing of retrieval and is left
-    out.
+    calls failed in a way that may pass, such as for a retriever that was away, shows nothing about retrieval and is
+    left out.
 
     Args:
         entries: All rows.

@@ -116,7 +116,7 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
             members.setdefault(named, []).append(identity)
     groups = [
         Group(name, frozenset(found), all(kinds[one].answer_type != "short" for one in found))
-        # What is told first of each question, such as how fast an answer changes, stands together.
+        # What comes first of each question, such as how fast an answer changes, stands together.
         for (_, name), found in sorted(members.items(), key=lambda member: member[0][0])
     ]
     return groups if len(groups) > 1 else [Group("", group.questions, group.polar) for group in groups]

@@ -126,7 +126,7 @@ def needs_program() -> tuple[str, ...]:
 
 
 def _endings(models: Sequence[str]) -> list[str]:
-    """What tells the labels of language models apart: the last part of the name, or all of it where that is taken."""
+    """What distinguishes the labels of language models: the last part of the name, or all of it where that is taken."""
     found: list[str] = []
     taken = {DENSE}
     for model in models:

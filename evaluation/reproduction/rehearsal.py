@@ -2,7 +2,7 @@
 
 The prompts, the passages in them and the order of calls are the real ones; only the replies are not. Once the stand-in
 knows everything, so that all its draws agree and its first thought concludes, and once nothing, so that every gate
-retrieves, no sentence or query comes again, and every loop goes on to its end: what a real LM costs lies between, as
+retrieves, no sentence or query comes again, and every loop runs to its end: what a real LM costs lies between, as
 long as it decomposes into no more quizzes than the stand-in.
 """
 

@@ -146,7 +146,7 @@ def stored_documents(
     """Return what an index holds for each of some passages; None where it holds nothing.
 
     Raises:
-        RetrievalError: Of one of them it cannot be told.
+        RetrievalError: Whether one of them was is unknown.
     """
     with server_errors(address, f"the index {data} could not be read back"):
         answer = client.mget(index=data, ids=[key(passage.id) for passage in passages])

@@ -92,7 +92,7 @@ def default_notice(message: str) -> None:
 
 
 def plain_suffix(path: Path) -> str:
-    """Return the suffix that tells the format, in lower case and without ``.gz``."""
+    """Return the suffix that names the format, in lower case and without ``.gz``."""
     name = path.name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
@@ -196,7 +196,7 @@ def _decode_line(path: Path, number: int, line: bytes) -> str:
 
 
 def bom_encoding(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark tells of."""
+    """Return the encoding that a byte order mark stands for."""
     return next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
 
 

@@ -138,8 +138,8 @@ def _correlated(found: Compared) -> str:
     measured = correlation(found.effects)
     if measured is None:
         return "Too few quizzes, or quizzes too much alike, for a correlation of accuracy and certainty."
-    told = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
-    return f"Pearson's correlation of accuracy and certainty: {told}."
+    measures = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
+    return f"Pearson's correlation of accuracy and certainty: {measures}."
 
 
 def _counted(found: Compared) -> str:
