@@ -23,7 +23,7 @@ _LONGEST = 80
 
 
 def describe(program: Program) -> dict[str, Any]:
-    """Tell what a program's answers depend on.
+    """Describe what a program's answers depend on.
 
     Args:
         program: Any method.

@@ -50,7 +50,7 @@ class RunFile:
         retry_failed: bool = False,
         found: Callable[[RunLine], None] = lambda line: None,
     ) -> RunFile:
-        """Begin a file, or go on with one.
+        """Begin a file, or resume one.
 
         Args:
             path: The file; its folder is made where it is missing.

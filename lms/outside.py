@@ -26,7 +26,7 @@ CONTROL_TOKEN = re.compile(
     r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"
     r"|\[TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>"
 )
-"""Tokens by which the chat templates of common LMs tell turns apart, where a server reads them from text, too."""
+"""Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
 
 # Line ends as `str.splitlines` knows them; an adapter may, too.
 _LINE_START = r"(?:^|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))[ \t]*+"

@@ -119,7 +119,7 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     """The two-sided p-value of McNemar's exact test, for scores that are right or wrong, such as EM.
 
-    Only questions that one method has right and the other wrong tell the two apart; without a difference between the
+    Only questions that one method has right and the other wrong distinguish the two; without a difference between the
     methods each of those falls to either side like a coin.
 
     Args:

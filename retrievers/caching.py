@@ -113,7 +113,7 @@ class CachingRetriever(Retriever):
         known, digest = self._known
         if manifest is None or not dataclasses.is_dataclass(manifest):
             raise ConfigurationError(
-                f"a {type(self.retriever).__name__} has no manifest to tell what it searches, so nothing can be kept"
+                f"a {type(self.retriever).__name__} has no manifest that says what it searches, so nothing can be kept"
             )
         if manifest != known:
             kind = type(self.retriever).__name__

@@ -16,7 +16,7 @@ _OF_FILES = ("schema_version", "data", "commit")
 
 
 def facts_of(address: Path | str) -> list[dict[str, Any]]:
-    """Tell what an index is, of a hybrid each part. No embedding model is opened.
+    """Describe an index, of a hybrid each part. No embedding model is opened.
 
     Args:
         address: See `keqa.retrievers.open_index`.

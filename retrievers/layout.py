@@ -283,7 +283,7 @@ def remove_stale(folder: Path, *keep: str | None) -> None:
     """Remove the data folders but those that are named: the one of the manifest, and one that a build resumes.
 
     They are renamed first. The engine takes some missing files for empty ones, so a reader that opens a folder must
-    be able to tell that nothing was removed meanwhile: the folder still has its name.
+    be able to see that nothing was removed meanwhile: the folder still has its name.
     """
     for entry in list(folder.iterdir()):
         if entry.name.startswith(DATA_PREFIX) and entry.name not in keep and entry.is_dir():

@@ -38,7 +38,7 @@ def compare(
     its own questions only. The paper's tables and figures are written to OUT/report; given run files, they are
     drawn again.
 
-    Gates (gate-votes, gate-certainty and so on) decide on the same draws. gate-probability needs draws with token
+    Gates (gate-votes, gate-certainty and so on) decide on the same samples. gate-probability needs samples with token
     probabilities: name it from the beginning, for gates that were asked without it in OUT are not asked again with it.
 
     On the testbed ircot collects 8 passages at most, as many as the language model that ships was trained to read.
@@ -113,7 +113,7 @@ def run_files(names: list[str]) -> list[Path] | None:
 
 
 def _order(file: Path) -> tuple[int, str]:
-    """A folder's runs in the order of the paper's tables, as far as their names tell their methods."""
+    """A folder's runs in the order of the paper's tables, as far as their names show their methods."""
     from keqa.programs.registry import METHODS
 
     named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]

@@ -107,7 +107,7 @@ def compile_command(
         bool, typer.Option("--no-reference", help="Build no utility reference.", rich_help_panel=_LEARNING)
     ] = False,
     no_tuning: Annotated[
-        bool, typer.Option("--no-tuning", help="Leave threshold, tries, top-k alone.", rich_help_panel=_LEARNING)
+        bool, typer.Option("--no-tuning", help="Leave threshold, samples, top-k alone.", rich_help_panel=_LEARNING)
     ] = False,
     embedder: Annotated[
         str | None,
@@ -207,7 +207,7 @@ def compile_command(
                 valset,
                 folder=place,
                 out=None if force else out,
-                progress=bars.tell,
+                progress=bars.report,
                 optimizer=optimizer,
                 before_first=lambda: check_roles(roles, *([] if reflecting is None else [reflecting])),
                 reflection_lm=reflecting,

@@ -48,7 +48,7 @@ class Bars:
         self._bar.__exit__(*ended)
         self._context.__exit__(*ended)
 
-    def tell(self, step: str, done: int, total: int, note: str = "") -> None:
+    def report(self, step: str, done: int, total: int, note: str = "") -> None:
         """Show progress as `keqa.optimize.tracing.Progress` reports it, with a note where there is one."""
         if step not in self._tasks:
             self._tasks[step] = self._bar.add_task(step, total=total, calls="", note="")

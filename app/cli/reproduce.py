@@ -176,7 +176,7 @@ def reproduce(
 
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
-    """Run the cases, each in a folder of its own, and tell each figure as soon as it is there."""
+    """Run the cases, each in a folder of its own, and report each figure as soon as it is there."""
     from keqa.cli.console import results, status
     from keqa.evaluation.reproduction.checking import check
 

@@ -23,7 +23,7 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
     Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
-    titles of the later ones tell. Existing methods come first, then KEQA, its ablations and gates, each in the order
+    titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates, each in the order
     given, as in the paper's Table 1.
 
     Raises:

@@ -74,7 +74,7 @@ def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | Non
     Args:
         entry: The row.
         group: Of these questions only.
-        golds: Gold answers of quizzes, in the place of those that the lines tell. A quiz that is the question itself
+        golds: Gold answers of quizzes, in the place of those in the lines. A quiz that is the question itself
             has the question's.
     """
     seen: set[str] = set()

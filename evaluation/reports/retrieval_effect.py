@@ -1,9 +1,9 @@
 """What retrieval does to quizzes that the LM knows and to those that it does not know: KBM's analysis, from run files.
 
-Two runs are laid beside each other: ``gate-never``, which has all draws of each quiz and answers from memory, and
+Two runs are laid beside each other: ``gate-never``, which has all samples of each quiz and answers from memory, and
 ``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2). The paper draws
 answers with retrieval as often as without. A run has one such answer of a quiz, so that here the change is that of the
-answer, and accuracy and certainty are those of the draws from memory.
+answer, and accuracy and certainty are those of the samples from memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Effect:
     """A quiz without and with retrieval.
 
     Attributes:
-        accuracy: The share of its draws that are right.
-        certainty: 1 - H / log k over the k distinct answers among its draws (section 2.2, equation 2); an abstention is
-            one of its own, and without any answer it is 0.
+        accuracy: The share of its samples that are right.
+        certainty: 1 - H / log k over the k distinct answers among its samples (section 2.2, equation 2); an abstention
+            is one of its own, and without any answer it is 0.
         memory: Whether the answer from memory, that of the largest cluster, is right.
         retrieved: Whether the answer with retrieval is right.
         kept: Whether that was given from a passage; where none was helpful, memory stands in.
@@ -68,7 +68,7 @@ class Compared:
     Attributes:
         effects: Of each whose gold answer is known and that both runs asked and answered.
         known: How many the run without retrieval has whose gold answer is known.
-        tries: The numbers of draws that the quizzes have.
+        tries: The numbers of samples that the quizzes have.
     """
 
     effects: list[Effect]

@@ -51,7 +51,7 @@ class QuestionCost:
         samples: LM calls as the papers count them, of which one request may carry several.
         asked: The same by role, in the order of `ROLES`.
         tokens: Read and written, by role.
-        step_seconds: Time of the calls and searches of each of `STEPS`, added up; empty where the record does not tell.
+        step_seconds: Time of the calls and searches of each of `STEPS`, added up; empty where the record has none.
         step_samples: LM calls of each of them; as empty.
         read: Tokens of prompts.
         written: Tokens of replies.

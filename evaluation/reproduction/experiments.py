@@ -42,7 +42,7 @@ _TOP_K_TOO = ("rag", "rag-cot", "rowen", "slimplm")
 _ANALYSED = ("nq", "strategyqa")
 """The data sets of Tables 2 to 5 and Figures 3 to 5."""
 
-# With five tries these are all the thresholds from 0.4 to 1 that differ.
+# With five samples these are all the thresholds from 0.4 to 1 that differ.
 _THRESHOLDS = ("0.4", "0.6", "1.0")
 _TOP_K = (5, 10, 15, 20)
 _COMPARED = ("keqa", "rag")

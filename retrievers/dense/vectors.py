@@ -80,7 +80,7 @@ class VectorFile:
     """
 
     def __init__(self, data: Path, rows: int, dimension: int) -> None:
-        """Begin, or go on where it was left.
+        """Begin, or resume where it was left.
 
         Args:
             data: The data folder.

@@ -32,7 +32,7 @@ _TIMEOUT = 120
 
 
 class Sender:
-    """Writes passages in several threads, in order as far as anyone can tell.
+    """Writes passages in several threads, in an order that nobody can distinguish from the one given.
 
     Attributes:
         arrived: The mark of the last batch that has arrived together with everything before it.

@@ -7,7 +7,7 @@
     wikipedia-3f2a91c04b7d-load    alias that the load writes through, until the index is published
 
 The one step that publishes an index is the switch of the alias, so a loader killed at any moment leaves either the
-index as it was or the new one, complete; until then, the next loader can go on. A load writes through an alias of its
+index as it was or the new one, complete; until then, the next loader can resume. A load writes through an alias of its
 own because Elasticsearch creates an index that is written to and not there: what is left of a load must not bring back
 the index that another removed.
 """
@@ -185,4 +185,4 @@ class Indexes:
 
 def taken_over(name: str) -> RetrievalError:
     """The error of a load that another process has taken over or removed."""
-    return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can go on")
+    return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can continue")

@@ -61,7 +61,7 @@ def load_index(
     Args:
         passages: The passages, read once and never held in memory; repeated ids are made unique by a suffix.
         address: Of the index; see :mod:`keqa.retrievers.elasticsearch`.
-        language: ``"en"``, ``"zh"``, or ``"auto"`` to tell from the first passages.
+        language: ``"en"``, ``"zh"``, or ``"auto"`` to decide by the first passages.
         progress: Called with the number of passages so far, now and then and at the end.
         notice: Called with what the user should know, such as an interrupted earlier load; logged by default.
         sources: Where the passages come from, for the manifest.
@@ -153,7 +153,7 @@ class _Loading:
         self._closed = False
 
     def begin(self, head: Sequence[Passage], resume: bool, sources: Sequence[str] | None) -> None:
-        """Go on with an interrupted load of the same passages, or begin one; None of sources replaces any index."""
+        """Resume an interrupted load of the same passages, or begin one; None of sources replaces any index."""
         self._indexes.refuse_foreign(sources)
         first = Intake(head)
         for _ in first:
@@ -163,7 +163,7 @@ class _Loading:
         if earlier and resume and (earlier.plan, earlier.head) == (self._plan, digest):
             self._report(
                 f"an earlier load of {earlier.name}, begun {earlier.started}, was interrupted after about "
-                f"{earlier.passages} passages: going on from there"
+                f"{earlier.passages} passages: resuming from there"
             )
             self.load = dataclasses.replace(earlier, owner=owner)
             self._indexes.note(self.load, owner=earlier.owner)

@@ -53,7 +53,7 @@ def data_name(name: str) -> str:
 
 
 def is_finished(state: dict[str, Any]) -> bool:
-    """Tell a finished index that KEQA made from anything else."""
+    """Distinguish a finished index that KEQA made from anything else."""
     return meta_of(state).get("format") == _INDEX
 
 

@@ -45,7 +45,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
-# So many bytes tell text from anything else, as for git and grep.
+# So many bytes distinguish text from anything else, as for git and grep.
 _HEAD = 8192
 _MAGIC = (
     (b"%PDF-", "a PDF"),
@@ -223,7 +223,7 @@ def decode(data: bytes, name: str, notice: Notice) -> str:
 
 
 def _looks_like_gb(data: bytes) -> bool:
-    """Tell Chinese from accented Latin letters.
+    """Distinguish Chinese from accented Latin letters.
 
     Both bytes of a common Chinese character are above 0xA0, while accented letters mostly stand between plain ones.
     """
@@ -240,7 +240,7 @@ def refuse_binary(data: bytes, path: Path) -> None:
     """Refuse what a text file's name does not make text: programs, pictures, archives.
 
     Args:
-        data: The content, or its beginning; so many bytes of it are looked at as tell.
+        data: The content, or its beginning; so many bytes of it are looked at as decide.
         path: For the message.
 
     Raises:

@@ -97,7 +97,7 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
         cells = [number(measure(f"{step} {what}", lines), 2) for what in ("seconds", "samples") for step in STEPS]
         rows.append(Row((text(entry.title), *cells)))
     notes = (
-        "For one question. Quiz answering: the tries at quizzes, and answers to them from memory; assessment: D_s. "
+        "For one question. Quiz answering: the samples of quizzes, and answers to them from memory; assessment: D_s. "
         "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
         "are made side by side, so that a question takes less. A call to a language model in this process may wait for "
         "those of other questions.",
