@@ -34,7 +34,7 @@ class Parts:
         lms: The language models that all ask; those of `dspy.settings` where None.
         settings: Arguments for every method that has them; what is absent is the method's own default.
         program: Folder of a compiled program, or of several; see `keqa.evaluation.compiled_programs.program_of`.
-        draws: The samples that the gates share.
+        draws: Shared by the gates.
         golds: For the oracle gate.
         matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
@@ -77,7 +77,7 @@ def make(spec: Spec, parts: Parts) -> Program:
     if method.gate is None:
         return program
     if parts.draws is None:
-        raise ConfigurationError(f"{method.name} needs samples that the gates share")
+        raise ConfigurationError(f"{method.name} needs draws that the gates share")
     own = spec.method.gate == VOTES and not spec.arguments and type(program.examination.gate).__name__ == VOTES
     return parts.draws.sharing(program, None if own else _gate_of(spec, parts))
 

@@ -75,28 +75,27 @@ def compare(
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
-    The gates among them share their samples. Random gates come last, and each retrieves for as many quizzes as KEQA
-    did, or the method that it is to be ``like``; where that has changed since it was asked, it is asked again. The gate
-    that needs token probabilities comes before the other gates, which sample without them where the language model
-    gives none.
+    The gates among them share their draws. Random gates come last, and each retrieves for as many quizzes as KEQA did,
+    or the method that it is to be ``like``; where that has changed since it was asked, it is asked anew. The gate that
+    needs token probabilities comes before the other gates, which draw without them where the language model gives none.
 
     Args:
         specs: The methods, each with a label of its own.
         questions: What to ask.
-        parts: What the methods are made from; shared samples, gold answers and what random gates match are found here,
+        parts: What the methods are made from; shared draws, gold answers and what random gates match are found here,
             and the settings of the questions are theirs.
         folder: Where the run files go, named for the labels.
         cache: Shared by all.
         command: How to run it again, without addresses.
         in_flight: How many questions are in work at once.
-        retry_failed: Ask failed and impaired questions of an earlier run again, and draw samples that failed again.
+        retry_failed: Ask failed and impaired questions of an earlier run again, and make draws that failed again.
         progress: Called with the label after each question.
         left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
             no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
             where this is None.
         stop_after_outages: So many questions in succession that fail for a reason that may pass end it; 0 for none.
         before_first: Called before each method's first question; what it raises ends the comparison, and a run file
-            without a question is removed.
+            that tells of no question is taken away.
 
     Yields:
         The methods as they end.
@@ -112,7 +111,7 @@ def compare(
     check_matches(specs)
     later = [spec for spec in specs if waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
-    # All that can be made is made before the first question is asked, so that what is wrong is reported at once.
+    # All that can be made is made before the first question is asked, so that what is wrong is told at once.
     programs = {spec.label: make(spec, parts) for spec in now}
 
     def run(spec: Spec, program: Program) -> Row:
@@ -182,7 +181,7 @@ def _tells_no_probabilities(error: ConfigurationError) -> bool:
 
 
 def _in_order(specs: Sequence[Spec]) -> list[Spec]:
-    """Whether there are token probabilities decides how all gates sample: the gate that needs them is asked first."""
+    """Whether there are token probabilities decides how all gates draw: the gate that needs them is asked first."""
     if not any(spec.method.gate == _PROBABLE for spec in specs):
         return list(specs)
     return sorted(specs, key=lambda spec: spec.method.gate not in (None, _PROBABLE))

@@ -11,12 +11,12 @@ from keqa.retrievers.opening import engine_of, folder_and_model, is_remote, part
 
 __all__ = ["facts_of"]
 
-# They are about the files, and are reported in other ways.
+# They are about the files, and are told otherwise.
 _OF_FILES = ("schema_version", "data", "commit")
 
 
 def facts_of(address: Path | str) -> list[dict[str, Any]]:
-    """Describe an index, of a hybrid each part. No embedding model is opened.
+    """Tell what an index is, of a hybrid each part. No embedding model is opened.
 
     Args:
         address: See `keqa.retrievers.open_index`.
