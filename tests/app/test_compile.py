@@ -242,7 +242,7 @@ def test_a_program_that_tells_no_sources_is_replaced_only_with_force(keqa_comman
     command += ["--optimizer", "none", "--out", tmp_path / "program"]
     ended = keqa_command(*command)
     assert (ended.code, server.count) == (2, 0)
-    assert "from sources that it does not tell" in " ".join(ended.err.split())
+    assert "from sources that it does not name" in " ".join(ended.err.split())
     assert keqa_command(*command, "--force").code == 0
 
 
