@@ -76,9 +76,9 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
         yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch, lm)])
     except _Ended as ended:
         raise ended.error from ended.__cause__
-    ended = watch.summary
-    if ended.asked and ended.failed == ended.asked:
-        raise ConfigurationError(f"the reflection LM answered none of {ended.asked} requests ({ended.cause})")
+    requests = watch.summary
+    if requests.asked and requests.failed == requests.asked:
+        raise ConfigurationError(f"the reflection LM answered none of {requests.asked} requests ({requests.cause})")
 
 
 class _Ended(BaseException):

@@ -194,4 +194,4 @@ def test_elasticsearch_from_the_command_line_and_no_server_in_a_run(
     kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
     assert b"oldest oak" in kept
     assert nodes.encode() not in kept
-    assert b"elasticsearch://<address>/" in kept or b"elasticsearch+https://<address>/" in kept
+    assert b"<address>" in kept

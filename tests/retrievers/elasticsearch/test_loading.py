@@ -276,7 +276,7 @@ def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages)
     assert ElasticsearchRetriever.open(address).manifest.passages == 4
     notices = []
     manifest = load_index(passages[:2], address, notice=notices.append)
-    assert "anew (its passages or settings are others)" in notices[0]
+    assert "again (its passages or settings are others)" in notices[0]
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
@@ -368,7 +368,7 @@ def test_a_complete_index_of_other_passages_is_not_adopted(address, client, word
     killed_in_publishing(address, 7)
     notices = []
     manifest = load_index(words(100), address, k1=0.9, notice=notices.append)
-    assert "anew (its passages or settings are others)" in notices[0]
+    assert "again (its passages or settings are others)" in notices[0]
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
