@@ -50,11 +50,11 @@ def main() -> None:
         guard_streams()
         _run()
     except KeyboardInterrupt:
-        _leave(stops.told())
+        _leave(stops.report())
     except SystemExit as ended:
         # The library of the command line turns an interrupt into this code.
         if ended.code == INTERRUPTED:
-            _leave(stops.told())
+            _leave(stops.report())
         raise
     finally:
         stops.over = True
@@ -92,7 +92,7 @@ class _Stops:
                 if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                     signal.signal(number, self._stop)
 
-    def told(self) -> int:
+    def report(self) -> int:
         """Say what was kept, and return the exit code."""
         code = self._code or INTERRUPTED
         how = "ended by SIGTERM" if code == TERMINATED else "interrupted"
@@ -105,7 +105,7 @@ class _Stops:
         if self.over:
             _leave(self._code)
         if again:
-            _leave(self.told())
+            _leave(self.report())
         if _command() in _WAITING:
             _say("stopping: what is in work is finished first; once more ends at once")
         raise KeyboardInterrupt

@@ -39,7 +39,7 @@ class MissingExtraError(KeqaError):
 
     Attributes:
         extra: The extra of the ``keqa`` package that brings it.
-        what: What was asked for, as the message tells it.
+        what: What was asked for, in the words of the message.
     """
 
     def __init__(self, extra: str, what: str, also: str = "") -> None:

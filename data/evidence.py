@@ -22,7 +22,7 @@ class SupportingFact:
         title: The page it stands on; empty where it is only a sentence.
         position: The sentence within the page (HotpotQA, 2WikiMultihopQA) or the paragraph (MuSiQue: within the
             question's own passages; StrategyQA: within the page).
-        text: The fact itself, where the benchmark tells it.
+        text: The fact itself, where the benchmark gives it.
     """
 
     title: str = ""
@@ -35,8 +35,8 @@ class Triple:
     """A step of reasoning as subject, relation and object, as KS-LLM constructs them.
 
     Attributes:
-        subject: The entity that is told about.
-        relation: What is told about it.
+        subject: The entity that it is about.
+        relation: What is said about it.
         object: The other entity, or a value.
     """
 
@@ -52,7 +52,7 @@ class ContextPassage:
     Attributes:
         title: Its page; may be empty.
         text: The passage.
-        role: Whether it supports the answer, distracts from it or tells a wrong one (RGB); ``unknown`` where the
+        role: Whether it supports the answer, distracts from it or gives a wrong one (RGB); ``unknown`` where the
             benchmark does not say.
     """
 

@@ -61,10 +61,10 @@ class Example:
         choices: The options of a choice.
         quizzes: The gold decomposition with #1, #2, where there is one.
         quiz_answers: The gold answer of each quiz, where there are any.
-        supporting_facts: What the annotators needed for the answer, where the benchmark tells it.
-        triples: The reasoning as triples, where the benchmark tells it.
+        supporting_facts: What the annotators needed for the answer, where the benchmark gives it.
+        triples: The reasoning as triples, where the benchmark gives it.
         context: The passages that come with the question, where there are any.
-        kind: What kind of question it is, where the benchmark tells: reports have columns for each. Of several kinds,
+        kind: What kind of question it is, where the benchmark says so: reports have columns for each. Of several kinds,
             such as ``fast-changing; one-hop``, it counts in each.
     """
 
@@ -94,7 +94,7 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
             is an `Example`.
 
     Raises:
-        InputError: One of them cannot be used, or two have the same id; the message tells which.
+        InputError: One of them cannot be used, or two have the same id; the message says which.
             `keqa.data.own.sort_examples` leaves such ones out instead.
     """
     examples: dict[str, Example] = {}

@@ -15,7 +15,7 @@ from keqa.data.rows import Row, table
 __all__ = ["BENCHMARKS", "freshqa", "freshqa_rows"]
 
 _KINDS = ("fact_type", "num_hops")
-"""What KBM tells questions apart by: how fast the answer changes (its Table 2), and the hops to it (its Table 3)."""
+"""What KBM distinguishes questions by: how fast the answer changes (its Table 2), and the hops to it (its Table 3)."""
 
 
 def freshqa(record: Mapping[str, Any]) -> Example:

@@ -45,6 +45,6 @@ def _rows(repository: str, config: str | None, split: str, title: str, file: str
     except Exception as error:
         # The errors of five libraries arrive here: of the hub, of the network, of the cache, of Arrow, of pandas.
         said = " ".join(str(error).split())[:300]
-        told = f"{repository} ({split}) could not be loaded from the Hugging Face hub: {type(error).__name__}: {said}"
-        raise InputError(f"{told}. With a file of {title} at hand, load it as {file}") from error
+        failed = f"{repository} ({split}) could not be loaded from the Hugging Face hub: {type(error).__name__}: {said}"
+        raise InputError(f"{failed}. With a file of {title} at hand, load it as {file}") from error
     return found

@@ -105,7 +105,7 @@ class _Text:
             except (RecursionError, ValueError) as error:
                 # Nested too deeply, or a number of thousands of digits: what follows makes neither better.
                 raise self.error(f"malformed JSON ({error})", number) from error
-            # A number that the end of what was read cuts off looks complete; what follows a value tells.
+            # A number that the end of what was read cuts off looks complete; what follows a value decides.
             if self.ended or self.buffer[end : end + 1] in (",", "]"):
                 self.place = end
                 return value

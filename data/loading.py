@@ -34,7 +34,7 @@ class Loaded:
 
     @property
     def ids(self) -> list[str]:
-        """What a run records, so that it can be told which questions it asked."""
+        """What a run records, so that it is known which questions it asked."""
         return [example.id for example in self.examples]
 
 
@@ -69,8 +69,8 @@ def collect(
     examples = _usable(rows, convert, problems, left_out)
     taken = list(examples) if sample is None else sampled(examples, sample, seed)
     if not taken and not left_out:
-        told = "".join(f"\n  {problem}" for problem in problems[:3])
-        raise InputError(f"{source} holds no question that can be used; expected: {expected}{told}")
+        details = "".join(f"\n  {problem}" for problem in problems[:3])
+        raise InputError(f"{source} holds no question that can be used; expected: {expected}{details}")
     if not taken:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise InputError(f"{source} holds no question to ask: {reasons}")

@@ -27,7 +27,7 @@ class Problem:
         path: The file; None for examples that come from a program.
         line: Line of the file, or place among the examples; from 1.
         message: What is wrong with it.
-        unit: What `line` counts in a file: ``line``, or ``record`` and ``question`` where a line tells nothing.
+        unit: What `line` counts in a file: ``line``, or ``record`` and ``question`` where a line number says nothing.
     """
 
     path: Path | None
@@ -79,8 +79,8 @@ def read_examples(path: Path | str) -> Reading:
         raise InputError(f"{path}: question-answer pairs are read from .jsonl and .csv, not from {suffix or path.name}")
     reading = _sorted(path, rows)
     if not reading.examples:
-        told = "".join(f"\n  {problem}" for problem in reading.problems[:5])
-        raise InputError(f"{path} holds no question that can be used{told}")
+        details = "".join(f"\n  {problem}" for problem in reading.problems[:5])
+        raise InputError(f"{path} holds no question that can be used{details}")
     return reading
 
 
@@ -120,8 +120,8 @@ def _sorted(path: Path | None, rows: Iterable[tuple[int, Any]]) -> Reading:
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, Any]]:
     for row in json_lines(path):
         sound = isinstance(row.value, dict | InputError)
-        told = f"an object with question and answer is expected, not {type(row.value).__name__}"
-        yield row.number, row.value if sound else InputError(told)
+        problem = f"an object with question and answer is expected, not {type(row.value).__name__}"
+        yield row.number, row.value if sound else InputError(problem)
 
 
 def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, Any]]:

@@ -68,7 +68,7 @@ def place_of(question: str, choices: Sequence[str], index: int) -> str:
 
     Args:
         question: The text of the question.
-        choices: Its options, for many questions are told apart by them only.
+        choices: Its options, for many questions differ in them only.
         index: The quiz's number.
     """
     return json.dumps([question, list(choices), index])

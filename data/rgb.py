@@ -57,7 +57,7 @@ def _answers(value: Any) -> Iterator[str]:
 
 
 def _documents(value: Any, name: str) -> Iterator[str]:
-    """Documents, which the integration subset groups by the part of the answer that they tell."""
+    """Documents, which the integration subset groups by the part of the answer that they state."""
     for document in value:
         if isinstance(document, list | tuple):
             yield from _documents(document, name)

@@ -1,4 +1,4 @@
-"""The rows of a file of questions, each with its place, so that what is wrong with one can be told."""
+"""The rows of a file of questions, each with its place, so that an error can name it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Runs of methods over questions: what is asked, how it is kept, and how it goes on after a stop."""
+"""Runs of methods over questions: what is asked, how it is kept, and how it resumes after a stop."""

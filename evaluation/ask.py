@@ -1,4 +1,4 @@
-"""One question: asked, scored, and told as a line, whatever becomes of it."""
+"""One question: asked, scored, and written as a line, however it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, StageError
-from keqa.evaluation.gold_quizzes import golds_within, telling
+from keqa.evaluation.gold_quizzes import golds_within, oracle_log
 from keqa.evaluation.records import RunLine
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
@@ -40,7 +40,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     record: QuestionRecord | None = None
     error: KeqaError | None = None
     asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
-    with telling(example) as told:
+    with oracle_log(example) as log:
         try:
             record = program(question=example.question, **asked).record
         except (ConfigurationError, MissingExtraError):
@@ -65,7 +65,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         error=None if error is None else _failure(error, record, program),
         seconds=seconds,
         choices=list(example.choices),
-        golds=told.answers,
+        golds=log.answers,
         quiz_golds=golds_within(example, record),
     )
 

@@ -21,7 +21,7 @@ def bypass_cache() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
     Replies that cannot be used are in no cache (`keqa.programs.runtime.forgetting`); one that could be used and yet
-    failed its question would be given again. Draws that gates share stay as they are, but those of a set in which a
+    failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
     call failed.
     """
     token = _anew.set(True)

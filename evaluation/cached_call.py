@@ -11,12 +11,12 @@ __all__ = ["as_dspy_reads", "as_kept", "is_sound", "key_of", "settled"]
 
 _FORMAT = "keqa-calls-1"
 _REPLIES = ("ModelResponse", "TextCompletionResponse")
-# They tell how a call is sent, not what is asked; synchronous and awaited calls ask the same.
+# They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.
 _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
 
 
 def settled(request: dict[str, Any]) -> bool:
-    """Whether the same answer may be given again: at temperature 0, or to a draw with an identity."""
+    """Whether the same answer may be given again: at temperature 0, or for a sample with an identity."""
     config = (request.get("request") or {}).get("config") or {}
     temperature = request.get("temperature", config.get("temperature"))
     return temperature == 0 or request.get("rollout_id") is not None
@@ -27,7 +27,7 @@ def key_of(request: dict[str, Any], ignored: Sequence[str]) -> str:
 
     Args:
         request: As DSPy hands it to its cache.
-        ignored: Names in it that do not matter, as DSPy tells.
+        ignored: Names in it that do not matter, as DSPy gives them.
     """
     asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
     text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)
@@ -67,7 +67,7 @@ def is_sound(key: str, kept: Any) -> bool:
     """Whether `as_kept` may have written a value, which may come from elsewhere with the file that it is in.
 
     Args:
-        key: Of the value; those of draws that gates share are looked at where they are read.
+        key: Of the value; those of samples that gates share are looked at where they are read.
         kept: The value.
     """
     if key.startswith("draws:"):

@@ -1,7 +1,7 @@
 """A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
 
-Cached are calls whose answer is settled: those at temperature 0, and draws, which carry an identity (DSPy's
-``rollout_id``) under which each of N samples is a call of its own. Any other call is made anew each time, so that two
+Cached are calls whose answer is settled: those at temperature 0, and samples, which carry an identity (DSPy's
+``rollout_id``) under which each of N samples is a call of its own. Any other call is made each time, so that two
 samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
 """
 
@@ -27,11 +27,12 @@ __all__ = ["CallCache"]
 class CallCache:
     """Answers of language models by what was asked. Safe to use from many threads.
 
-    It stands in for `dspy.cache` while it is `installed`, and keeps draws that gates share as
+    It stands in for `dspy.cache` while it is `installed`, and keeps samples that gates share as
     `keqa.programs.runtime.shared_samples.DrawStore`.
 
     Attributes:
-        path: The file; None where no call is kept, so that each is made, and shared draws last as long as the process.
+        path: The file; None where no call is kept, so that each is made, and shared samples last as long as
+            the process.
         hits: Calls answered from it.
         misses: Calls that it could have answered, had they been made before.
     """
@@ -55,8 +56,8 @@ class CallCache:
         with install_cache(self):
             yield self
 
-    # DSPy's side. A hit tells of no usage, so that it is counted as a call answered by a cache; its tokens are told to
-    # the meter of the call, as they are what the answer takes.
+    # DSPy's side. A hit reports no usage, so that it is counted as a call answered by a cache; its tokens go to the
+    # meter of the call, as they are what the answer takes.
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
         """The answer to a request as DSPy reads it, or None.
@@ -98,7 +99,7 @@ class CallCache:
                 tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
-        """The same file as a `keqa.programs.runtime.shared_samples.DrawStore`, for the draws that gates share."""
+        """The same file as a `keqa.programs.runtime.shared_samples.DrawStore`, for the samples that gates share."""
         return self._file
 
     def close(self) -> None:

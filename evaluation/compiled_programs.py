@@ -58,8 +58,8 @@ def check_programs(specs: Sequence[Spec], folders: Folders) -> None:
     wanted = {_compiled_as(spec.method) for spec in specs}
     for name, folder in _by_method(folders).items():
         if name not in wanted:
-            told = ", ".join(dict.fromkeys(spec.method.name for spec in specs))
-            raise InputError(f"{folder} holds a compiled {name}, which means nothing to {told}: leave it out")
+            names = ", ".join(dict.fromkeys(spec.method.name for spec in specs))
+            raise InputError(f"{folder} holds a compiled {name}, which means nothing to {names}: leave it out")
 
 
 def _by_method(folders: Folders) -> dict[str, Path]:

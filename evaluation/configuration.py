@@ -1,4 +1,4 @@
-"""What the answers of a run depend on, as plain JSON, so that a run goes on only with its own."""
+"""What the answers of a run depend on, as plain JSON, so that a run resumes only under its own configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 80
 
 
 def describe(program: Program) -> dict[str, Any]:
-    """Tell what a program's answers depend on.
+    """Describe what a program's answers depend on.
 
     Args:
         program: Any method.

@@ -32,7 +32,7 @@ __all__ = ["STOP_AFTER_OUTAGES", "evaluate"]
 Progress = Callable[[Tally], None]
 
 STOP_AFTER_OUTAGES = 10
-"""So many questions in succession that fail for a reason that may pass end a run, unless it is told otherwise."""
+"""So many questions in succession that fail for a reason that may pass end a run, unless another number is given."""
 
 _HISTORY = 64
 

@@ -13,12 +13,12 @@ from keqa.data.quiz_references import parse, plain, resolve
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["OracleLog", "golds_of", "golds_within", "telling"]
+__all__ = ["OracleLog", "golds_of", "golds_within", "oracle_log"]
 
 
 @dataclass
 class OracleLog:
-    """What the oracle was told during one question.
+    """What the oracle was asked during one question, and which gold answers it had.
 
     Attributes:
         example: The question.
@@ -29,18 +29,18 @@ class OracleLog:
     answers: dict[str, list[str]] | None = field(default=None)
 
 
-_told: ContextVar[OracleLog | None] = ContextVar("keqa_golds_told", default=None)
+_log: ContextVar[OracleLog | None] = ContextVar("keqa_golds_told", default=None)
 
 
 @contextmanager
-def telling(example: Example) -> Iterator[OracleLog]:
-    """Within this context a question is in work: quizzes are its own, and what is told of them is noted."""
-    told = OracleLog(example)
-    token = _told.set(told)
+def oracle_log(example: Example) -> Iterator[OracleLog]:
+    """Within this context a question is in work: quizzes are its own, and the gold answers that it gives are noted."""
+    log = OracleLog(example)
+    token = _log.set(log)
     try:
-        yield told
+        yield log
     finally:
-        _told.reset(token)
+        _log.reset(token)
 
 
 def golds_of(examples: Iterable[Any]) -> _Golds:
@@ -85,12 +85,12 @@ class _Golds:
         self._golds = golds
 
     def __call__(self, quiz: str) -> tuple[str, ...]:
-        told = _told.get()
+        log = _log.get()
         found = self._golds.get(plain(quiz))
-        if found is None and told is not None:
-            found = gold_answers(quiz, told.example)
-        if told is not None:
-            told.answers = told.answers or {}
+        if found is None and log is not None:
+            found = gold_answers(quiz, log.example)
+        if log is not None:
+            log.answers = log.answers or {}
             if found is not None:
-                told.answers[quiz] = list(found)
+                log.answers[quiz] = list(found)
         return ("",) if found is None else found

@@ -72,7 +72,7 @@ def _check(spec: Spec, specs: Sequence[Spec]) -> None:
 
 
 def matched_gate(spec: Spec, ended: Sequence[Spec], places: dict[str, Path]) -> MatchedRandomGate:
-    """The gate that searches for as many quizzes as the run that it matches held for unknown.
+    """The gate that searches for as many quizzes as the run that it matches classified as unknown.
 
     What that run searched for without a verdict, as a question that falls back is, the random gate searches for as
     well.
@@ -101,7 +101,7 @@ def matched_gate(spec: Spec, ended: Sequence[Spec], places: dict[str, Path]) -> 
 
 
 def forget_other_match(path: Path, spec: Spec, questions: Questions, configuration: dict[str, Any]) -> None:
-    """Begin a random gate's file anew where it differs in nothing but what it matched, as it does with more questions.
+    """Begin a random gate's file again where it differs in nothing but what it matched, as it does with more questions.
 
     Args:
         path: Its run file.
@@ -114,12 +114,12 @@ def forget_other_match(path: Path, spec: Spec, questions: Questions, configurati
     try:
         before = read_header(path)
     except InputError:
-        # It was killed at its first line, or is no run file: `evaluate` tells them apart.
+        # It was killed at its first line, or is no run file: `evaluate` distinguishes them.
         return
     asked = {"dataset": questions.dataset, "split": questions.split, "seed": questions.seed}
     now = before.model_copy(update={"method": spec.method.name, **asked, "configuration": configuration})
-    told = differences(before, now)
-    if told and all(one.startswith("settings.gate.") for one in told):
+    changed = differences(before, now)
+    if changed and all(one.startswith("settings.gate.") for one in changed):
         empty(path)
 
 

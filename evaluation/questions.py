@@ -43,8 +43,8 @@ class Questions:
         examples: Can be gone through more than once.
         problems: What of the data cannot be used, and why.
         settings: By a method's name, the arguments that it is given for these questions unless others are asked for;
-            see `keqa.evaluation.build.Parts`. They are told in the run's header.
-        left_out: How many sound questions of the data are not asked, by reason; told in the run's header.
+            see `keqa.evaluation.build.Parts`. They are in the run's header.
+        left_out: How many sound questions of the data are not asked, by reason; they are in the run's header.
     """
 
     dataset: str
@@ -83,7 +83,7 @@ def of_name(
 ) -> Questions:
     """The questions of a benchmark or of the user's own file.
 
-    The user's own JSON lines are read anew whenever they are gone through, and never held; of other data the sample is.
+    The user's own JSON lines are read each time they are iterated over, and not kept; of other data the sample is.
 
     Args:
         name: A benchmark of `keqa.data.load`, as a name or as ``NAME:PATH``, or a .jsonl or .csv file.
@@ -105,10 +105,10 @@ def of_name(
     loaded = load(name if folder is None else f"{name}:{folder}", split=split, sample=sample, seed=seed)
     benchmark, named, _ = name.partition(":")
     title = benchmark if named or folder is not None else Path(name).name
-    told = [str(problem) for problem in loaded.problems]
+    problems = [str(problem) for problem in loaded.problems]
     known = BENCHMARKS.get(benchmark.strip().lower())
     settings = _CHINESE if known is not None and known.language == "zh" else {}
-    return Questions(title, split or "", seed, loaded.examples[:limit], told, settings, loaded.left_out)
+    return Questions(title, split or "", seed, loaded.examples[:limit], problems, settings, loaded.left_out)
 
 
 class _First:
@@ -127,8 +127,8 @@ class _Lines:
     def __init__(self, path: Path) -> None:
         self.path = path
         if next(iter(self), None) is None:
-            told = "".join(f"\n  {problem}" for problem in self.problems()[:5])
-            raise InputError(f"{path} holds no question that can be used{told}")
+            details = "".join(f"\n  {problem}" for problem in self.problems()[:5])
+            raise InputError(f"{path} holds no question that can be used{details}")
 
     def __iter__(self) -> Iterator[Example]:
         return (found for found in self._read() if isinstance(found, Example))

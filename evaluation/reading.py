@@ -23,8 +23,8 @@ __all__ = ["LONGEST_LINE", "iter_lines", "places", "read_header", "read_run"]
 LONGEST_LINE = 64 << 20
 """The most bytes of a line."""
 
-_LONGEST_TOLD = 3
-# What `keqa.evaluation.configuration.describe` tells of a run in parts.
+_MOST_REASONS = 3
+# What `keqa.evaluation.configuration.describe` says of a run in parts.
 _PARTS = ("settings", "models", "index", "reference")
 
 
@@ -53,7 +53,7 @@ def read_header(path: Path | str) -> RunHeader:
     try:
         header = RunHeader.model_validate(written, strict=True)
     except ValidationError as error:
-        raise InputError(f"{path}, line 1: the header is damaged: {_told(error)}") from error
+        raise InputError(f"{path}, line 1: the header is damaged: {_explained(error)}") from error
     problem = next(_problems_of_header(header), None)
     if problem is not None:
         raise InputError(f"{path}, line 1: the header is damaged: {problem}")
@@ -94,7 +94,7 @@ def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
                 if not asked_again.get(line.id, True):
                     problem = f"id: the question {line.id!r} is there twice"
             except ValidationError as error:
-                problem = _told(error)
+                problem = _explained(error)
             if problem is not None:
                 raise InputError(
                     f"{path}, line {number}: the line is damaged ({problem}); delete it, and the run asks its question "
@@ -176,7 +176,7 @@ def _problems_of_quiz(quiz: QuizRecord) -> Iterator[str]:
             yield "a cluster has members that are not there"
 
 
-def _told(error: ValidationError) -> str:
+def _explained(error: ValidationError) -> str:
     problems: list[Any] = error.errors(include_url=False, include_input=False)
-    told = [f"{'.'.join(map(str, problem['loc'])) or 'line'}: {problem['msg']}" for problem in problems]
-    return "; ".join(told[:_LONGEST_TOLD])
+    reasons = [f"{'.'.join(map(str, problem['loc'])) or 'line'}: {problem['msg']}" for problem in problems]
+    return "; ".join(reasons[:_MOST_REASONS])

@@ -59,10 +59,10 @@ class RunHeader(_Written):
         ids: The questions asked, in the order in which the finished file holds them.
         configuration: What the answers depend on, as plain JSON: models by name, settings, index, data. No key and no
             address is in it.
-        fingerprint: A hash of all of that but the ids; a file goes on under the same one only.
+        fingerprint: A hash of all of that but the ids; a file is resumed under the same one only.
         command: How to run it again, without addresses.
         compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
-        demonstrations: How many each predictor is shown, by its name; None in files that do not tell.
+        demonstrations: How many each predictor is shown, by its name; None in files that do not say.
         left_out: How many sound questions of the data were not asked, by reason, such as ``unanswerable``.
     """
 
@@ -89,8 +89,8 @@ class RunLine(_Written):
         question: Its text.
         answers: The gold answer first, then its aliases.
         answer_type: ``short``, ``yes/no`` or ``choice``.
-        kind: The question's shape where the data tell: one hop, bridge, comparison and so on; else empty. One of
-            several kinds tells them all, such as ``fast-changing; one-hop``.
+        kind: The question's shape where the data say: one hop, bridge, comparison and so on; else empty. One of
+            several kinds names them all, such as ``fast-changing; one-hop``.
         answer: None exactly where the question failed, which is not the same as a wrong answer.
         scores: Of an answer: ``em``, ``f1``, ``contains``, and for yes/no questions and choices ``accuracy``, each
             from 0 to 1. Of a failed question they are there and 0, so that it can be counted either way.
@@ -141,8 +141,8 @@ class RunLine(_Written):
 
     @property
     def content(self) -> int:
-        """Tells within a process whether a question is still the same; see `content_of`."""
-        # Lines that do not tell the choices by themselves have them in the record.
+        """A hash that shows within a process whether a question is still the same; see `content_of`."""
+        # Lines that do not have the choices by themselves have them in the record.
         choices = self.choices or (self.record.choices if self.record is not None else [])
         return content_of(self.question, self.answers, self.answer_type, choices)
 

@@ -1,4 +1,4 @@
-"""A run file while it is written: begun, gone on with after a kill, and put into order at the end."""
+"""A run file while it is written: begun, resumed after a kill, and put into order at the end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
 from keqa.evaluation.reading import LONGEST_LINE, iter_lines, places, read_header
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.storage.appending import append, open_locked
+from keqa.storage.appending import append
 from keqa.storage.folders import sync_folder
+from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
 
 __all__ = ["RunFile", "empty", "forget_unasked"]
@@ -49,7 +50,7 @@ class RunFile:
         retry_failed: bool = False,
         found: Callable[[RunLine], None] = lambda line: None,
     ) -> RunFile:
-        """Begin a file, or go on with one.
+        """Begin a file, or resume one.
 
         Args:
             path: The file; its folder is made where it is missing.
@@ -222,7 +223,7 @@ class RunFile:
 
 
 def empty(path: Path) -> None:
-    """Take everything out of a run file, so that it is begun anew.
+    """Take everything out of a run file, so that it begins again.
 
     Raises:
         InputError: It is in use, or cannot be written.
@@ -235,7 +236,7 @@ def empty(path: Path) -> None:
 
 
 def forget_unasked(path: Path) -> None:
-    """Take a run file away that tells of no question, so that nobody takes it for a run.
+    """Remove a run file that holds no question, so that nobody takes it for a run.
 
     Raises:
         InputError: It is in use, or cannot be written.

@@ -30,7 +30,7 @@ class Tally:
         untouched_scored: Over how many questions each of these goes.
         samples: LM calls: what the answers take (logical calls); see `keqa.programs.records.RoleCost`.
         requests: What they were asked in; one request may carry several.
-        calls: Those that reached a language model (physical calls); a cache or shared draws answered the others.
+        calls: Those that reached a language model (physical calls); a cache or shared samples answered the others.
         tokens: Read and written.
         retrievals: Searches: what the answers take.
         retrievals_cached: Those that a cache answered.

@@ -26,10 +26,10 @@ LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
 
 UNREADABLE = "unreadable_reply"
-"""The code of an error for what was sent with status 200 and is no reply, and no error that a server tells either."""
+"""The code of an error for what was sent with status 200 and is no reply, and no error of a server either."""
 
 VOID = "void_reply"
-"""The code of an error for a reply without an answer; its usage has been told."""
+"""The code of an error for a reply without an answer; its usage has been reported."""
 
 _FIRST_PAUSE, _JITTER = 1.0, 0.5
 _backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
@@ -119,9 +119,9 @@ def _is_void(choice: Any) -> bool:
     if message is None:
         # Of a text completion.
         return getattr(choice, "text", None) is None
-    told = [getattr(message, name, None) for name in ("content", "tool_calls", "reasoning_content", "refusal")]
+    contents = [getattr(message, name, None) for name in ("content", "tool_calls", "reasoning_content", "refusal")]
     # LiteLLM writes stop where a server gives no reason.
-    return all(part is None for part in told) and getattr(choice, "finish_reason", None) in (None, "stop")
+    return all(part is None for part in contents) and getattr(choice, "finish_reason", None) in (None, "stop")
 
 
 def _misread(error: LMError) -> str | None:

@@ -26,7 +26,7 @@ CONTROL_TOKEN = re.compile(
     r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"
     r"|\[TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>"
 )
-"""Tokens by which the chat templates of common LMs tell turns apart, where a server reads them from text, too."""
+"""Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
 
 # Line ends as `str.splitlines` knows them; an adapter may, too.
 _LINE_START = r"(?:^|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))[ \t]*+"
@@ -56,8 +56,8 @@ class Guarded:
         inputs: Mapping[str, Any],
     ) -> list[dict[str, Any]]:
         """Write the prompt, ask and read the replies, as the adapter does."""
-        told = self._told(signature, demos, inputs)
-        return _heard(signature, self.adapter(lm, lm_kwargs, signature, *told))
+        described = self._described(signature, demos, inputs)
+        return _heard(signature, self.adapter(lm, lm_kwargs, signature, *described))
 
     async def acall(
         self,
@@ -68,10 +68,10 @@ class Guarded:
         inputs: Mapping[str, Any],
     ) -> list[dict[str, Any]]:
         """As `__call__`, for coroutines."""
-        told = self._told(signature, demos, inputs)
-        return _heard(signature, await self.adapter.acall(lm, lm_kwargs, signature, *told))
+        described = self._described(signature, demos, inputs)
+        return _heard(signature, await self.adapter.acall(lm, lm_kwargs, signature, *described))
 
-    def _told(
+    def _described(
         self, signature: type[dspy.Signature], demos: Sequence[Any], inputs: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         safe = _harmless_in(self.adapter, signature)

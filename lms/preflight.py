@@ -85,7 +85,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
     for model, given in dict.fromkeys(models):
         provider, _, name = model.strip().partition("/")
         if provider not in IN_PROCESS:
-            # Of a provider's own address a missing key is told first, and that takes LiteLLM.
+            # Of a provider's own address a missing key is reported first, and that takes LiteLLM.
             usual = _DEFAULTS[provider] if provider in _OLLAMA else None
             address = given or address_in_environment(provider) or usual
             servers.append(_Server(model.strip(), provider, name, address))
@@ -201,7 +201,7 @@ class _Asked(_Server):
 
     @property
     def is_keyless(self) -> bool:
-        """Whether no key is sent, so that a list of models tells all; another request would have to prove the key."""
+        """Whether no key is sent, so that a list of models says enough; another request would have to prove the key."""
         key = self.lm.kwargs.get("api_key")
         return key == KEYLESS or (
             self.provider in (*_OLLAMA, "hosted_vllm")
@@ -238,8 +238,8 @@ class _Asked(_Server):
         entries = found.get("models" if of_ollama else "data") if isinstance(found, dict) else None
         if not isinstance(entries, list):
             return None
-        told = [entry.get("name" if of_ollama else "id") for entry in entries if isinstance(entry, dict)]
-        return [name for name in told if isinstance(name, str)]
+        names = [entry.get("name" if of_ollama else "id") for entry in entries if isinstance(entry, dict)]
+        return [name for name in names if isinstance(name, str)]
 
     def serves(self, names: list[str] | None) -> bool:
         """Whether the model is among the names; Ollama adds a tag where none is given."""
@@ -268,8 +268,8 @@ class _Asked(_Server):
         except Exception as error:
             raised = self.lm._wrap_litellm_exception(error)
             raised.__cause__ = error
-            told: Exception = known(raised, self.lm.model)
-            return told
+            explained: Exception = known(raised, self.lm.model)
+            return explained
         return None
 
     async def _told(self, error: Exception) -> str | None:

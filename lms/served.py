@@ -52,8 +52,8 @@ class ServedLM(dspy.LM):
 
     ``timeout`` is the time of one attempt until its reply is whole, however slowly a server sends it. An attempt that
     fails for a reason that may pass is made again, ``num_retries`` times: after the seconds that the server asks for
-    (Retry-After, up to `keqa.lms.faults.LONGEST_WAIT`), or else after 1, 2, 4 and so on. Each attempt is told to the
-    usage tracker, as a request that went out.
+    (Retry-After, up to `keqa.lms.faults.LONGEST_WAIT`), or else after 1, 2, 4 and so on. Each attempt is reported to
+    the usage tracker, as a request that went out.
     """
 
     def __init__(self, model: str, *arguments: Any, num_retries: int = 3, **kwargs: Any) -> None:
@@ -108,7 +108,7 @@ class ServedLM(dspy.LM):
             _tell_of_failed()
             raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=self.model) from error
         except LMError as error:
-            # These two are of what is never sent, and DSPy tells what a reply took that holds nothing.
+            # These two are of what is never sent, and DSPy reports what a reply took that holds nothing.
             if not (isinstance(error, LMConfigurationError | LMUnsupportedFeatureError) or error.provider_code == VOID):
                 _tell_of_failed()
             raised = known(error, self.model)
@@ -141,7 +141,7 @@ class ServedLM(dspy.LM):
 
 
 def _tell_of_failed() -> None:
-    """Tell the usage tracker of a request that was sent and failed; DSPy tells it of answered ones only."""
+    """Report a request that was sent and failed to the usage tracker; DSPy reports answered ones only."""
     add = getattr(dspy.settings.usage_tracker, "add_failed", None)
     if add is not None:
         add()
@@ -242,7 +242,7 @@ def served(
     except dspy.LMConfigurationError:
         if max_tokens is not None:
             raise
-        # OpenAI's reasoning models choose both themselves and refuse to be told.
+        # OpenAI's reasoning models choose both themselves and refuse these settings.
         return ServedLM(model, engine="litellm", temperature=None, max_tokens=None, **kwargs)
 
 

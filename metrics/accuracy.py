@@ -65,7 +65,7 @@ def consistency_label(
     """What gold answers say of Sim(q, a_i, a_j, D_s) (KEQA, section 3.3): whether two answers to a quiz mean the same.
 
     They are the same where both are right, and different where one is. The paper takes the labels of another language
-    model, which also tell of two wrong answers.
+    model, which are of two wrong answers as well.
 
     Args:
         first: An answer.
@@ -117,19 +117,19 @@ def mastery(
     """The share of sampled answers that are right: KBM's accuracy indicator, first called mastery (section 2.2).
 
     Args:
-        answers: What was drawn; None for a failed draw.
+        answers: The samples; None for a failed one.
         golds: At least one gold answer.
         answer_type: ``short``, ``yes/no`` or ``choice``.
         choices: The options of a choice.
 
     Returns:
-        Exactly, so that 27 of 30 reach .9. A failed draw and an abstention are not right, and count.
+        Exactly, so that 27 of 30 reach .9. A failed sample and an abstention are not right, and count.
 
     Raises:
-        ValueError: There is no gold answer, or no draw.
+        ValueError: There is no gold answer, or no sample.
     """
     if not answers:
-        raise ValueError("mastery needs at least one draw")
+        raise ValueError("mastery needs at least one sample")
     said = [None if answer is None or is_abstention(answer, choices) else answer for answer in answers]
     return Fraction(sum(exact_match(answer, golds, answer_type, choices) for answer in said), len(said))
 

@@ -92,7 +92,7 @@ def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()
         text: The answer.
         answer_type: ``short``, ``yes/no`` or ``choice``.
         choices: The options of a choice; an answer that names one by letter or by text becomes that option's text, in
-            the form that tells it from the others (see `keqa.metrics.choices`).
+            the form that distinguishes it from the others (see `keqa.metrics.choices`).
 
     Returns:
         The normal form; empty only where the text holds nothing but punctuation and is no option.

@@ -1,6 +1,6 @@
 """Which option of a choice an answer names.
 
-Options are compared as other answers are, as long as that tells them apart. Where it does not (``6或－4`` beside
+Options are compared as other answers are, as long as that distinguishes them. Where it does not (``6或－4`` beside
 ``6或4``, ``**`` beside ``//``, ``TT`` beside ``Tt``), they are compared by more and more of their writing, so that a
 wrong option is never taken for the right one.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 __all__ = ["auroc"]
@@ -22,15 +23,14 @@ def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> flo
     Raises:
         ValueError: If one of the two is empty, or holds something that is not a number.
     """
-    import numpy as np
-    from scipy.stats import rankdata
+    from scipy.stats import mannwhitneyu
 
-    known, unknown = len(known_scores), len(unknown_scores)
-    if not known or not unknown:
-        raise ValueError(f"AUROC needs items of both kinds, not {known} known and {unknown} unknown")
-    scores = np.asarray([*known_scores, *unknown_scores], dtype=float)
-    if np.isnan(scores).any():
+    if not known_scores or not unknown_scores:
+        raise ValueError(
+            f"AUROC needs items of both kinds, not {len(known_scores)} known and {len(unknown_scores)} unknown"
+        )
+    # Of the test only the statistic is wanted; how its p-value is found matters for time alone.
+    pairs = float(mannwhitneyu(known_scores, unknown_scores, method="asymptotic").statistic)
+    if math.isnan(pairs):
         raise ValueError("scores must be numbers")
-    ranks = rankdata(scores, method="average")
-    above = float(ranks[:known].sum()) - known * (known + 1) / 2
-    return above / (known * unknown)
+    return pairs / (len(known_scores) * len(unknown_scores))

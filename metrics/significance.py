@@ -44,7 +44,7 @@ def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000, level: f
 
     Args:
         scores: One score a question.
-        resamples: How many times the questions are drawn anew.
+        resamples: How many times the questions are resampled.
         level: Level of the interval.
         seed: The same seed gives the same interval.
 
@@ -81,7 +81,7 @@ def paired_bootstrap(
     Args:
         a: One score a question.
         b: Scores of the method compared with.
-        resamples: How many times the questions are drawn anew.
+        resamples: How many times the questions are resampled.
         level: Level of the interval.
         seed: The same seed gives the same interval.
 
@@ -119,7 +119,7 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     """The two-sided p-value of McNemar's exact test, for scores that are right or wrong, such as EM.
 
-    Only questions that one method has right and the other wrong tell the two apart; without a difference between the
+    Only questions that one method has right and the other wrong distinguish the two; without a difference between the
     methods each of those falls to either side like a coin.
 
     Args:
@@ -127,7 +127,7 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
         b: The same for the method compared with, in the same order.
 
     Returns:
-        The p-value: 1 where no question tells them apart.
+        The p-value: 1 where they differ on no question.
 
     Raises:
         ValueError: If the two differ in length or are empty, or hold something other than right and wrong.

@@ -86,19 +86,19 @@ def lexical_similarity(
     """The mean similarity over all pairs of sampled answers.
 
     Args:
-        answers: What was drawn; None for an abstention or a failure, which resembles nothing.
+        answers: The samples; None for an abstention or a failure, which resembles nothing.
         form: One of `SIMILARITIES`.
         answer_type: ``short``, ``yes/no`` or ``choice``.
         choices: The options of a choice.
 
     Returns:
-        From 0 to 1. A single draw has no pair: 1 for an answer, 0 for none.
+        From 0 to 1. A single sample has no pair: 1 for an answer, 0 for none.
 
     Raises:
-        ValueError: There is no draw.
+        ValueError: There is no sample.
     """
     if not answers:
-        raise ValueError("lexical similarity needs at least one draw")
+        raise ValueError("lexical similarity needs at least one sample")
     if len(answers) == 1:
         return float(answers[0] is not None)
     similarity = SIMILARITIES[form]

@@ -6,7 +6,7 @@
 
 The methods that KEQA is compared with take the first step alone.
 
-Every question that is finished is on disk at once, so a run that was killed goes on where it was.
+Every question that is finished is on disk at once, so a run that was killed resumes where it was.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Compiled(Generic[P]):
             check_apart(folder, self.folder)
         if not overwrite:
             check_sources(folder, self.report.sources)
-        told = {**self.report.about(), **about}
-        told["problems"] = [without_folders(problem) for problem in told["problems"]]
-        save(self.program, folder, **without_secrets(told, [self.reflection_lm]))
+        facts = {**self.report.about(), **about}
+        facts["problems"] = [without_folders(problem) for problem in facts["problems"]]
+        save(self.program, folder, **without_secrets(facts, [self.reflection_lm]))
 
 
 def compile_program(
@@ -101,7 +101,7 @@ def compile_program(
         trainset: Questions with gold answers to learn from: examples, mappings, ``dspy.Example``, or a file of them
             (see `keqa.data.own.read_examples`). Those that cannot be used are named in the report.
         valset: Questions to choose by; without them a quarter of the training questions is held out.
-        folder: Where finished work is kept; the same call on the same folder goes on where it was. A temporary one
+        folder: Where finished work is kept; the same call on the same folder resumes where it was. A temporary one
             where None.
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
         metric: Correctness of an answer.

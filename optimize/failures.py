@@ -51,8 +51,8 @@ def passing_cause(record: QuestionRecord | None, error: Exception | None = None)
     if record is None:
         return None
     # What another attempt mended is no reason.
-    told = ([] if record.failure is None else [record.failure]) + [one for one in record.degradations if one.touches]
-    return next((f"{one.cause}: {one.message}" for one in told if is_transient(one.cause)), None)
+    failed = ([] if record.failure is None else [record.failure]) + [one for one in record.degradations if one.touches]
+    return next((f"{one.cause}: {one.message}" for one in failed if is_transient(one.cause)), None)
 
 
 class Failures:
@@ -76,7 +76,7 @@ class Failures:
     @property
     def found(self) -> list[Failed]:
         """The steps in which something failed, in their order."""
-        return [watch.told for watch in self._steps.values() if watch.failed]
+        return [watch.summary for watch in self._steps.values() if watch.failed]
 
 
 class FailureMonitor:
@@ -98,7 +98,7 @@ class FailureMonitor:
         self._step, self._total, self._asking = step, total, total if asking is None else asking
         self._asked = self._passing = self._running = 0
         self.failed: int = 0 if before is None else before.failed
-        self._before: int = 0 if before is None else before.told.asked
+        self._before: int = 0 if before is None else before.summary.asked
         self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
         self._lock = threading.Lock()
 
@@ -149,12 +149,12 @@ class FailureMonitor:
             raise TooManyFailuresError(
                 f"{self._step}: {count} of {asked} questions could not be asked as they should be ({passing}). Nothing "
                 "is chosen by such scores. What was finished is kept: once the cause is gone, the same command in the "
-                "same folder goes on where it was"
+                "same folder resumes where it was"
             )
 
     @property
-    def told(self) -> Failed:
-        """What the report tells of it."""
+    def summary(self) -> Failed:
+        """What the report says of it."""
         cause = self._causes.most_common(1)[0][0] if self._causes else ""
         asked = self._asked if self._total is None else self._total
         return Failed(self._step, self._before + asked, self.failed, cause)

@@ -37,10 +37,10 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
 
 def example_key(example: Example) -> str:
     """Name a training question in a journal; another question or answer under the same id gets another name."""
-    told = dataclasses.asdict(example)
+    fields = dataclasses.asdict(example)
     # Reports tell questions apart by it; nothing is learned from it.
-    del told["kind"]
-    return f"{example.id} {digest(told)}"
+    del fields["kind"]
+    return f"{example.id} {digest(fields)}"
 
 
 def question_key(state: str, question: str, answer_type: str, choices: Any) -> str:

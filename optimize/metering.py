@@ -21,7 +21,7 @@ _EVERY = 50
 
 
 class Meter(UsageTracker):
-    """Counts every request that reaches a language model while it is DSPy's usage tracker, and tells the one before it.
+    """Counts requests to language models while it is DSPy's usage tracker, and reports each to the one before.
 
     Attributes:
         earlier: What earlier runs had kept, so at least what they spent: the last few requests of one that was killed
@@ -57,7 +57,7 @@ class Meter(UsageTracker):
             self._parent.add_usage(lm, usage_entry)
 
     def add_failed(self) -> None:
-        """Count a request that was sent and got no reply that tells of its usage."""
+        """Count a request that was sent and got no reply that reports its usage."""
         self.add_usage("", {})
 
     @property

@@ -199,10 +199,10 @@ class Steps:
         """The program with a reference, unless it is worse with it beyond chance."""
         watch = self.failures.watch("labelling passages", len(self.train))
 
-        def labelling(told: Labelling) -> None:
-            if told.latest is not None and told.latest.passing:
-                watch.outcome(told.latest.passing.partition(":")[0], told.latest.passing)
-            self.progress("labelling passages", told.done, told.total)
+        def labelling(state: Labelling) -> None:
+            if state.latest is not None and state.latest.passing:
+                watch.outcome(state.latest.passing.partition(":")[0], state.latest.passing)
+            self.progress("labelling passages", state.done, state.total)
 
         fingerprint = reference_fingerprint(program, correctness=self.metric)
         with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
@@ -215,8 +215,8 @@ class Steps:
                 progress=labelling,
                 origins=self.origins,
             )
-        told = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
-        self.problems += told
+        problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
+        self.problems += problems
         self.problems += [
             f"{sum(of.values())} passages have no label, since a call failed with {cause}: of training questions "
             f"{', '.join([*of][:_NAMED])}{f' and {len(of) - _NAMED} more' if len(of) > _NAMED else ''}"

@@ -53,8 +53,8 @@ def split(trainset: Questions, valset: Questions | None, seed: int) -> Split:
     train, problems = _read(trainset, "train")
     if valset is None:
         if len(train) < _FEW:
-            told = f"{len(train)} training questions are too few to hold some out: they choose as well"
-            return Split(train, list(train), [*problems, told])
+            few = f"{len(train)} training questions are too few to hold some out: they choose as well"
+            return Split(train, list(train), [*problems, few])
         held = min(len(train) // _HELD_OUT, _MOST_HELD_OUT)
         places = set(random.Random(f"validation {seed}").sample(range(len(train)), held))
         val = [example for place, example in enumerate(train) if place in places]
@@ -77,8 +77,8 @@ def _read(source: Questions, what: str) -> tuple[list[Example], list[str]]:
         raise InputError(f"the {what} questions must be examples, or a file of them, not {source!r}")
     reading = read_examples(source) if isinstance(source, str | Path) else sort_examples(source)
     if not reading.examples:
-        told = "".join(f"\n  {problem}" for problem in reading.problems[:5])
-        raise InputError(f"no {what} question can be used{told}")
+        details = "".join(f"\n  {problem}" for problem in reading.problems[:5])
+        raise InputError(f"no {what} question can be used{details}")
     return reading.examples, [f"{what}: {problem}" for problem in named(reading.problems)]
 
 

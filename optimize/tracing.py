@@ -1,6 +1,6 @@
 """A program's answers to training questions, each kept on disk as soon as it is there.
 
-The record of a question tells every call that was made for it, so it is the trace from which demonstrations and
+The record of a question holds every call that was made for it, so it is the trace from which demonstrations and
 feedback are taken. It is kept under what the program was at that moment and what was asked: the same program is never
 asked the same question twice, a program with other demonstrations is.
 """
@@ -85,7 +85,7 @@ def run_traces(
         journal: Where answers are kept.
         metric: Correctness of an answer against gold answers.
         in_flight: Questions in work at once.
-        step: The name under which progress is told.
+        step: The name under which progress is reported.
         progress: See `Progress`.
         failures: Where failed questions are counted.
         origins: Demonstrations that come from a question are not shown while that question is asked.
@@ -109,8 +109,8 @@ def run_traces(
     for outcome in answer_many(asking, [examples[p] for p in missing], in_flight):
         position = missing[outcome.position]
         error = None if outcome.error is None else str(outcome.error)
-        told = None if error is not None or outcome.record is None else outcome.record.model_dump(mode="json")
-        lost[position] = {"record": told, "error": error}
+        record = None if error is not None or outcome.record is None else outcome.record.model_dump(mode="json")
+        lost[position] = {"record": record, "error": error}
         watch.add(outcome.record, outcome.error)
         done += 1
         progress(step, done, len(examples))
@@ -123,7 +123,7 @@ def run_traces(
 
 
 def asked_as(example: Answered) -> _Asked:
-    """What tells a question from others when it comes back from `keqa.programs.runtime.batch.answer_many`."""
+    """What distinguishes a question from others when it comes back from `keqa.programs.runtime.batch.answer_many`."""
     return example.question, tuple(example.choices)
 
 
@@ -136,7 +136,7 @@ class _Asking:
         self.known: dict[_Asked, tuple[Program, str, str]] = {}
 
     def expect(self, example: Answered) -> str:
-        """Make ready for a question, and tell its key."""
+        """Make ready for a question, and return its key."""
         whom = self.origins.without(self.program, example.id)
         state = self.state if whom is self.program else program_fingerprint(whom)
         key = question_key(state, example.question, example.answer_type, example.choices)
@@ -150,12 +150,12 @@ class _Asking:
 
     def __call__(self, question: str, answer_type: AnswerType, choices: Sequence[str]) -> dspy.Prediction:
         whom, root, key = self.known[question, tuple(choices)]
-        told: AskResult = ask(whom, root, question, answer_type, choices, steps=self.steps)
-        if told.lasting:
-            self.journal.put(key, told.value)
-        if told.error is not None:
-            raise told.error
-        return dspy.Prediction(record=told.record)
+        asked: AskResult = ask(whom, root, question, answer_type, choices, steps=self.steps)
+        if asked.lasting:
+            self.journal.put(key, asked.value)
+        if asked.error is not None:
+            raise asked.error
+        return dspy.Prediction(record=asked.record)
 
 
 def _trace(example: Answered, value: Mapping[str, Any], metric: Correctness) -> Trace:

@@ -83,8 +83,10 @@ def tune(
     if not 0 <= cost_per_retrieval < float("inf"):
         raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {cost_per_retrieval}")
     knobs = Knobs.of(program, grid or Grid())
-    counted, told = failures or Failures(), origins or DemoProvenance()
-    search = _Search(program, valset, journal, metric, cost_per_retrieval, in_flight, progress, knobs, counted, told)
+    counted, provenance = failures or Failures(), origins or DemoProvenance()
+    search = _Search(
+        program, valset, journal, metric, cost_per_retrieval, in_flight, progress, knobs, counted, provenance
+    )
     best = search.run()
     return Tuned(set_to(program, best.settings), list(search.points.values()), best)
 

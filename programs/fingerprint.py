@@ -70,7 +70,7 @@ def lm_spec(lm: Any) -> dict[str, Any]:
     Returns:
         ``model``, ``model_type`` where it is not ``chat``, ``weights`` for a model in this process, and each setting
         that is given: temperature, max_tokens, stop, seed, reasoning_effort and whatever else a provider takes.
-        Secrets, addresses and what only tells how a request is sent are left out.
+        Secrets, addresses and what only decides how a request is sent are left out.
     """
     found: dict[str, Any] = {"model": getattr(lm, "model", None)}
     kind = getattr(lm, "model_type", "chat")

@@ -2,7 +2,7 @@
 
 ``dspy.Predict.load_state`` sets every key of a state as an attribute, so that a ``config`` in a file would send calls,
 with the key of whoever loads it, to a server of the file's choice. A state may come from a stranger: it is checked here
-before DSPy sees it, and what DSPy sees is written anew from what was checked.
+before DSPy sees it, and what DSPy sees is written from what was checked.
 """
 
 from __future__ import annotations

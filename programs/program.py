@@ -26,7 +26,7 @@ class UnansweredError(StageError):
     """A question that has no answer.
 
     Attributes:
-        record: Its story, with the failure and the cost in it; None only before the story is told.
+        record: What became of it, with the failure and the cost in it; None only before it is written.
     """
 
     def __init__(self, stage: str, cause: str, message: str, record: QuestionRecord | None = None) -> None:

@@ -24,7 +24,7 @@ MAX_QUERY_TERMS = 512
 # Below this share of the letters, Chinese is taken for names inside an English corpus.
 _CHINESE_SHARE = 0.05
 # Above this share of passages in Chinese, an index that was taken for English finds too little.
-_TELL_CHINESE_SHARE = 0.01
+_REPORTED_CHINESE_SHARE = 0.01
 _LONGEST_TERM = 40
 _HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
@@ -66,20 +66,20 @@ def settings_for(language: str) -> AnalyzerSettings:
 
 
 def detect_language(passages: Iterable[Passage]) -> Language:
-    """Tell from a sample of passages which analyzer a corpus needs."""
+    """Decide by a sample of passages which analyzer a corpus needs."""
     shares = [unspaced_share(passage.text) for passage in passages]
     return "zh" if shares and sum(shares) / len(shares) >= _CHINESE_SHARE else "en"
 
 
 def is_chinese(text: str) -> bool:
-    """Tell whether a text is written in Chinese (or Japanese) rather than quoting some of it."""
+    """Decide whether a text is written in Chinese (or Japanese) rather than quoting some of it."""
     # The first two questions are quick; only a text that has such a character at all is counted.
     return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
 
 
-def told_of_chinese(chinese: int, count: int, language: str) -> str:
-    """What to tell the user of passages in Chinese in an index for English; empty where there are hardly any."""
-    if language != "en" or chinese <= _TELL_CHINESE_SHARE * count:
+def warning_of_chinese(chinese: int, count: int, language: str) -> str:
+    """The warning about passages in Chinese in an index for English; empty where there are hardly any."""
+    if language != "en" or chinese <= _REPORTED_CHINESE_SHARE * count:
         return ""
     return (
         f"{chinese} of {count} passages are in Chinese, in an index for English: "

@@ -38,7 +38,7 @@ class CachingRetriever(Retriever):
     """Finds what another retriever found before for the same query, and lets it search for the rest.
 
     A retrieval is kept under everything that the manifest of the index says, the query and the number of passages. So
-    an index that was built again, or changed, is searched anew. Several processes may share a file.
+    an index that was built again, or changed, is searched again. Several processes may share a file.
 
     Attributes:
         retriever: Searches for what is not kept.
@@ -93,7 +93,7 @@ class CachingRetriever(Retriever):
             made = self._searched(missing, wanted)
             seconds = (time.perf_counter() - started) / len(missing)
             found |= made
-            # An engine may turn to a new state of its index while it searches: of which this is, cannot be told then.
+            # An engine may turn to a new state of its index while it searches: which one was searched is unknown then.
             if self._manifest_digest() == before:
                 for query, hits in made.items():
                     rows = [[hit.passage.id, hit.passage.title, hit.passage.text, hit.score] for hit in hits]
@@ -113,7 +113,7 @@ class CachingRetriever(Retriever):
         known, digest = self._known
         if manifest is None or not dataclasses.is_dataclass(manifest):
             raise ConfigurationError(
-                f"a {type(self.retriever).__name__} has no manifest to tell what it searches, so nothing can be kept"
+                f"a {type(self.retriever).__name__} has no manifest that says what it searches, so nothing can be kept"
             )
         if manifest != known:
             kind = type(self.retriever).__name__

@@ -15,7 +15,7 @@ from keqa.retrievers.text import clean_text
 __all__ = ["Intake", "Notice", "SeenIds", "cleaned"]
 
 Notice = Callable[[str], None]
-"""Tells the user something about a build."""
+"""Reports something about a build to the user."""
 
 # The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
 # deleted.
@@ -58,7 +58,7 @@ class Intake:
             self.count += 1
             yield passage
 
-    def tell(self, notice: Notice) -> None:
+    def report(self, notice: Notice) -> None:
         """Say what the user should know of them."""
         if self.renamed:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")

@@ -5,7 +5,7 @@
     index/
       manifest.json        names the data folder; replaced atomically, and only when that folder is finished
       manifest.next.json   present while passages are added or deleted: the manifest as it will be after the commit
-      building.json        present while a build runs; found without a running build, it tells of an interrupted one
+      building.json        present while a build runs; found without a running build, it is that of an interrupted one
       lock                 held by the process that builds or changes
       data-3f2a…/          the engine's files
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.left_out import shown
 from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
 from keqa.storage.folders import sync_folder
+from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
@@ -129,7 +129,7 @@ def no_index(folder: Path) -> RetrievalError:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the system raises while something is written into an error that tells what to do.
+    """Turn what the system raises while something is written into an error that says what to do.
 
     Args:
         path: What is written.
@@ -260,16 +260,16 @@ def claim(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False)
 
 
 def _is_ours(folder: Path) -> bool:
-    """Tell an index, finished or not, from anything else, by content rather than by the name of a file.
+    """Distinguish an index, finished or not, from anything else, by content rather than by the name of a file.
 
     Raises:
-        InputError: What would tell cannot be read.
+        InputError: What would show it cannot be read.
     """
     for name in (MANIFEST, BUILDING):
         try:
             text = read_text(folder, name)
         except RetrievalError as error:
-            raise InputError(f"whether {folder} holds an index cannot be told: {error}. Name another folder") from error
+            raise InputError(f"whether {folder} holds an index is unknown: {error}. Name another folder") from error
         try:
             values = None if text is None else parse_json(text, folder / name, error=RetrievalError)
         except RetrievalError:
@@ -280,10 +280,10 @@ def _is_ours(folder: Path) -> bool:
 
 
 def remove_stale(folder: Path, *keep: str | None) -> None:
-    """Remove the data folders but those that are named: the one of the manifest, and one that a build goes on with.
+    """Remove the data folders but those that are named: the one of the manifest, and one that a build resumes.
 
     They are renamed first. The engine takes some missing files for empty ones, so a reader that opens a folder must
-    be able to tell that nothing was removed meanwhile: the folder still has its name.
+    be able to see that nothing was removed meanwhile: the folder still has its name.
     """
     for entry in list(folder.iterdir()):
         if entry.name.startswith(DATA_PREFIX) and entry.name not in keep and entry.is_dir():
@@ -306,35 +306,12 @@ def exclusive(folder: Path) -> Iterator[None]:
     """Hold the right to change an index. The system releases it when the process ends, however it ends.
 
     Raises:
-        RetrievalError: Another process holds it.
+        RetrievalError: Another process holds it, or the folder cannot be written to or locked.
     """
+    holder = "another process, which is building or changing the index"
     try:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(folder / LOCK, flags, 0o644)
+        lock = open_locked(folder / LOCK, holder, "end it", lock_only=True, error=RetrievalError)
     except OSError as error:
         raise RetrievalError(f"{folder} cannot be changed: {error}") from error
-    try:
-        try:
-            _lock(descriptor)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-                raise RetrievalError(f"{folder} cannot be locked: {error}. Name a folder on another disk") from error
-            raise RetrievalError(f"another process is building or changing {folder}: wait for it, or end it") from error
+    with lock:
         yield
-    finally:
-        os.close(descriptor)
-
-
-if sys.platform == "win32":
-
-    def _lock(descriptor: int) -> None:
-        import msvcrt
-
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-
-    def _lock(descriptor: int) -> None:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

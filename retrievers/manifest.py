@@ -159,8 +159,8 @@ def _made(kind: type[_D], values: Any, where: str, before: str) -> _D:
     missing = [f"no {before}{name}" for name in fields if name not in values and name not in optional]
     unknown = [f"unknown {before}{name[:40]}" for name in values if name not in fields]
     if missing or unknown:
-        told = ", ".join([*missing, *unknown][:5])
-        raise RetrievalError(f"{where} is incomplete or has unknown entries ({told})")
+        names = ", ".join([*missing, *unknown][:5])
+        raise RetrievalError(f"{where} is incomplete or has unknown entries ({names})")
     hints = get_type_hints(kind)
     return kind(**{name: _value(value, hints[name], where, before + name) for name, value in values.items()})
 

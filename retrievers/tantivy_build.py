@@ -20,7 +20,7 @@ from keqa.retrievers.analysis import (
     is_chinese,
     register,
     settings_for,
-    told_of_chinese,
+    warning_of_chinese,
 )
 from keqa.retrievers.base import Passage
 from keqa.retrievers.intake import Intake, Notice, cleaned
@@ -81,7 +81,7 @@ def build_index(
     Args:
         passages: The passages, read once and never held in memory.
         out: Folder of the index; new, empty, or an index to be replaced.
-        language: ``"en"``, ``"zh"``, or ``"auto"`` to tell from the first passages.
+        language: ``"en"``, ``"zh"``, or ``"auto"`` to decide by the first passages.
         progress: Called with the number of passages so far, now and then and at the end.
         notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
         sources: Where the passages come from, for the manifest.
@@ -89,7 +89,7 @@ def build_index(
         overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
         of the sources is not in it.
 
     Raises:
@@ -98,16 +98,16 @@ def build_index(
         RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
     """
     folder = Path(out)
-    tell = notice or _LOG.warning
+    report = notice or _LOG.warning
     fixed = None if language == "auto" else settings_for(language)
     claim(folder, sources, overwrite=overwrite)
     with exclusive(folder):
         try:
-            _tell_of_interruption(folder, tell)
+            _report_interruption(folder, report)
             stream = iter(passages)
             sample = list(itertools.islice(stream, _SAMPLE))
             settings = fixed or settings_for(detect_language(sample))
-            build = _Build(folder, settings, progress, tell)
+            build = _Build(folder, settings, progress, report)
             of = _Origin(name or folder.resolve().name, tuple(sources), passages)
             manifest = build.run(itertools.chain(sample, stream), of)
         except BaseException:
@@ -118,15 +118,15 @@ def build_index(
     return manifest
 
 
-def _tell_of_interruption(folder: Path, tell: Notice) -> None:
+def _report_interruption(folder: Path, report: Notice) -> None:
     """Say so where the build before this one was interrupted, and clear away what it left."""
     marker = folder / BUILDING
     published = _published(folder)
     if marker.exists():
         begun = read_note(folder, BUILDING)
         if published is None or begun.get("data") != published.data:
-            tell(
-                f"an earlier build of {folder}, begun {begun.get('started', 'before')}, was interrupted: building anew"
+            report(
+                f"an earlier build of {folder}, begun {begun.get('started', 'before')}, was interrupted: building again"
             )
     _remove_stale(folder, published)
 
@@ -169,12 +169,12 @@ class _Build:
     """One run of building."""
 
     def __init__(
-        self, folder: Path, settings: AnalyzerSettings, progress: Callable[[int], None] | None, tell: Notice
+        self, folder: Path, settings: AnalyzerSettings, progress: Callable[[int], None] | None, report: Notice
     ) -> None:
         self._folder = folder
         self._settings = settings
         self._progress = progress or (lambda count: None)
-        self._tell = tell
+        self._report = report
         self._chinese = 0
 
     def run(self, passages: Iterable[Passage], of: _Origin) -> Manifest:
@@ -203,9 +203,9 @@ class _Build:
         )
         write_atomically(self._folder / MANIFEST, manifest.to_json())
         (self._folder / NEXT_MANIFEST).unlink(missing_ok=True)
-        intake.tell(self._tell)
-        if told := told_of_chinese(self._chinese, count, self._settings.language):
-            self._tell(told)
+        intake.report(self._report)
+        if warning := warning_of_chinese(self._chinese, count, self._settings.language):
+            self._report(warning)
         return manifest
 
     def _index(self, intake: Intake, data: Path) -> int:

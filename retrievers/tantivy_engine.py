@@ -46,7 +46,7 @@ def engine_errors(what: str) -> Iterator[None]:
         raise
     except BaseException as error:
         if isinstance(error, ValueError | OSError | RuntimeError) or type(error).__name__ == "PanicException":
-            # A thread of the engine that cannot write tells no more than this.
+            # A thread of the engine that cannot write reports no more than this.
             hint = ". Where the disk is full, free space and run the same again" if "io::Error" in str(error) else ""
             raise RetrievalError(f"{what}: {error}{hint}") from error
         raise
@@ -151,7 +151,7 @@ def _open(folder: Path, manifest: Manifest) -> Opened:
         manifest = dataclasses.replace(following, commit=stamp)
     if found != manifest.passages:
         raise RetrievalError(
-            f"the index in {folder} is not complete: its manifest tells of {manifest.passages} passages, "
+            f"the index in {folder} is not complete: its manifest says {manifest.passages} passages, "
             f"it holds {found}. Build it again"
         )
     return Opened(manifest, index, index.schema)

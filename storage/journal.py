@@ -1,4 +1,4 @@
-"""A journal of finished work, so that a compilation that was killed goes on where it was."""
+"""A journal of finished work, so that a compilation that was killed resumes where it was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.appending import append, open_locked
+from keqa.storage.appending import append
+from keqa.storage.locking import open_locked
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import parse_json
 
@@ -25,7 +26,7 @@ _DEEPEST = 100
 class Journal:
     """Finished pieces of work by key, in a JSONL file that is only ever appended to.
 
-    The first line tells what the work depends on, each further line holds one piece. A line is on the disk when `put`
+    The first line says what the work depends on, each further line holds one piece. A line is on the disk when `put`
     returns. A last line that was cut off by a kill is dropped on opening; its piece of work was not finished.
 
     Attributes:
@@ -184,16 +185,16 @@ def _compare(path: Path, first: bytes, header: bytes) -> None:
     now = json.loads(header)
     if then["keqa_journal"] != now["keqa_journal"]:
         raise InputError(
-            f"{path} was written by another version of KEQA; choose another folder, or delete it to begin anew"
+            f"{path} was written by another version of KEQA; choose another folder, or delete it to start over"
         )
     current = now["fingerprint"]
     changed = [name for name in {**before, **current} if before.get(name) != current.get(name)]
     if changed or before.keys() != current.keys():
         named = sorted({*changed, *(before.keys() ^ current.keys())})
-        told = "; ".join(f"{name} was {_short(before, name)}, now {_short(current, name)}" for name in named)
+        differences = "; ".join(f"{name} was {_short(before, name)}, now {_short(current, name)}" for name in named)
         raise InputError(
-            f"{path} was begun with other settings ({told}). Go on with those, choose another folder, or delete the "
-            "file to begin anew"
+            f"{path} was begun with other settings ({differences}). Use those, choose another folder, or delete the "
+            "file to start over"
         )
 
 

@@ -57,7 +57,7 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
 
 
 def hide_keys(text: str, keys: Sequence[str]) -> str:
-    """A text with ``<secret>`` in the places of keys, of parts of them that tell something, and of credentials.
+    """A text with ``<secret>`` in the places of keys, of parts of them that give something away, and of credentials.
 
     Args:
         text: Anything.
@@ -74,7 +74,7 @@ def hide_keys(text: str, keys: Sequence[str]) -> str:
 
 
 def _secrets(value: Any, *, named: bool) -> Iterator[str]:
-    """The texts under a name that tells of a secret, however deep, and the passwords of addresses."""
+    """The texts under a name of a secret, however deep, and the passwords of addresses."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _secrets(inner, named=named or bool(_NAME.search(str(name))))
@@ -102,7 +102,7 @@ def _passwords(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _forms(key: str) -> tuple[tuple[str, int, bool], ...]:
-    """How a key may be written, in lower case, with the fewest characters that tell, and whether it is base64."""
+    """How a key may be written, in lower case, with the fewest characters that give it away, and if it is base64."""
     plain = {key, quote(key, safe=""), json.dumps(key)[1:-1], html.escape(key)}
     coded = set()
     for before in range(3):

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.appending import refuse_special
+from keqa.storage.locking import refuse_special
 from keqa.storage.private import private_file, private_folder
 from keqa.storage.untrusted import parse_json
 
@@ -42,8 +42,8 @@ class SqliteStore:
 
         Args:
             path: See above; its folder is made where it is missing.
-            table: Name of the table, so that a file of something else is told from this one.
-            what: What the file is, as a message tells it.
+            table: Name of the table, so that a file of something else is recognized.
+            what: What the file is, in messages.
             sound: Whether a key may have a value, where the file may come from elsewhere; one that it may not have is
                 passed over, and replaced when the key is next put.
 

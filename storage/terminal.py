@@ -97,7 +97,7 @@ class GuardedStream:
         """Write a text as `visible` shows it; returns the length of what was given."""
         length, text = len(text), without_keys(text) if self.hides_keys else text
         if UNSAFE.search(text):
-            # A bar of another library begins its line anew.
+            # A bar of another library starts its line again.
             start = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
             self.unguarded.write(start + self._guarded(text[len(start) :].replace("\r\n", "\n")))
         else:

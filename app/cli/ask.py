@@ -89,19 +89,21 @@ def ask(
     ] = None,
     tries: Annotated[
         int | None,
-        typer.Option(min=1, help="Closed-book tries at a quiz.", show_default="5", rich_help_panel=_METHOD),
+        typer.Option(
+            min=1, help="Closed-book samples of the answer to a quiz (N_c).", show_default="5", rich_help_panel=_METHOD
+        ),
     ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(
-            help="Share of equal tries from which a quiz is known: .8 or 4/5.",
+            help="Share of equal samples from which a quiz is known: .8 or 4/5.",
             show_default="0.8",
             rich_help_panel=_METHOD,
         ),
     ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Temperature of the tries.", show_default="1.0", rich_help_panel=_METHOD),
+        typer.Option(min=0.0, help="Temperature of the samples.", show_default="1.0", rich_help_panel=_METHOD),
     ] = None,
     top_k: Annotated[
         int | None,
@@ -125,7 +127,7 @@ def ask(
         bool,
         typer.Option(
             "--no-cache",
-            help="Make every call anew; by default DSPy's cache answers what was asked before.",
+            help="Make every call again; by default DSPy's cache answers what was asked before.",
             rich_help_panel=_LMS,
         ),
     ] = False,

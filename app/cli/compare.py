@@ -34,19 +34,20 @@ def compare(
     """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
 
     They share language models, passages and a cache of calls, so that none pays for what another has asked; both what
-    the answers take and what was paid are told. The same command goes on after a kill, and one more method costs its
-    own questions only. The paper's tables and figures are written to OUT/report; given run files, they are drawn again.
+    the answers take and what was paid are reported. The same command resumes after a kill, and one more method costs
+    its own questions only. The paper's tables and figures are written to OUT/report; given run files, they are
+    drawn again.
 
-    Gates (gate-votes, gate-certainty and so on) decide on the same draws. gate-probability needs draws with token
+    Gates (gate-votes, gate-certainty and so on) decide on the same samples. gate-probability needs samples with token
     probabilities: name it from the beginning, for gates that were asked without it in OUT are not asked again with it.
 
     On the testbed ircot collects 8 passages at most, as many as the language model that ships was trained to read.
     rowen compares answers in English and Chinese, as in its paper, or in another language with rowen:language=German;
     the language model that ships speaks English only, and rephrased questions are all that is compared.
 
-    A method whose language model gives no token probabilities, though it needs them, is told and left out. Exit code: 0
-    where every method was asked, 1 where one was left out or answered no question, 2 something to put right first, such
-    as a server that is away.
+    A method whose language model gives no token probabilities, though it needs them, is reported and left out. Exit
+    code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
+    first, such as a server that is away.
     """
     from keqa.cli.console import results, status
     from keqa.cli.run_table import figures, run_table, told_failures
@@ -112,7 +113,7 @@ def run_files(names: list[str]) -> list[Path] | None:
 
 
 def _order(file: Path) -> tuple[int, str]:
-    """A folder's runs in the order of the paper's tables, as far as their names tell their methods."""
+    """A folder's runs in the order of the paper's tables, as far as their names show their methods."""
     from keqa.programs.registry import METHODS
 
     named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]

@@ -52,7 +52,7 @@ def compile_command(
     work: Annotated[
         Path | None,
         typer.Option(
-            help="Folder where finished work is kept, so that the same command goes on after a kill; OUT.work."
+            help="Folder where finished work is kept, so that the same command resumes after a kill; OUT.work."
         ),
     ] = None,
     force: Annotated[
@@ -107,7 +107,7 @@ def compile_command(
         bool, typer.Option("--no-reference", help="Build no utility reference.", rich_help_panel=_LEARNING)
     ] = False,
     no_tuning: Annotated[
-        bool, typer.Option("--no-tuning", help="Leave threshold, tries, top-k alone.", rich_help_panel=_LEARNING)
+        bool, typer.Option("--no-tuning", help="Leave threshold, samples, top-k alone.", rich_help_panel=_LEARNING)
     ] = False,
     embedder: Annotated[
         str | None,
@@ -142,7 +142,7 @@ def compile_command(
 
     The methods that KEQA is compared with learn demonstrations or instructions with --method.
 
-    It ends with a table of what was learned. Every finished question is kept at once: the same command goes on after a
+    It ends with a table of what was learned. Every finished question is kept at once: the same command resumes after a
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.cli.compile_given import method_of, questions_of, retrieves
@@ -213,7 +213,7 @@ def compile_command(
                 valset,
                 folder=place,
                 out=None if force else out,
-                progress=bars.tell,
+                progress=bars.report,
                 optimizer=optimizer,
                 before_first=lambda: check_roles(roles, *([] if reflecting is None else [reflecting])),
                 reflection_lm=reflecting,
@@ -235,12 +235,12 @@ def compile_command(
         return
     _show(compiled)
     ask = f'Ask with: keqa ask "…" --program {out}'
-    told = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
+    advice = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
     from keqa.programs.reference.embedding import is_built_in
 
     # A model that only the folder names would not be opened.
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
-    results().print(told + named, markup=False, soft_wrap=True)
+    results().print(advice + named, markup=False, soft_wrap=True)
 
 
 def _show(compiled: Compiled[Any]) -> None:

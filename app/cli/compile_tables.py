@@ -110,10 +110,10 @@ def _reference(report: Report) -> str:
 
 
 def _cost(report: Report) -> str:
-    told = _spent(report.spent)
+    spent = _spent(report.spent)
     if report.spent_earlier.calls:
-        told += f"; earlier runs in the same folder: at least {_spent(report.spent_earlier)}"
-    return told
+        spent += f"; earlier runs in the same folder: at least {_spent(report.spent_earlier)}"
+    return spent
 
 
 def _spent(spent: Spending) -> str:

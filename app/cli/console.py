@@ -17,7 +17,7 @@ __all__ = ["complain", "results", "show_json", "status"]
 
 
 def results() -> Console:
-    """The console for what was asked for. It is made anew, since tests and callers may replace the stream."""
+    """The console for what was asked for. It is made each time, since tests and callers may replace the stream."""
     from keqa.cli.guarded_console import GuardedConsole
 
     return GuardedConsole(file=_behind(sys.stdout), highlight=False, markup=False, emoji=False)

@@ -121,14 +121,14 @@ def _written(interval: Interval, *, signed: bool = False) -> Text:
 
 def _untouched(result: DemoResult) -> str:
     """The scores over the questions that no failure touched, where these are not all."""
-    told = [
+    untouched = [
         f"{row.method} {row.untouched} (F1 {_mean(row.untouched_f1)}, EM {_mean(row.untouched_em)})"
         for row in result.rows
         if row.untouched < result.questions
     ]
-    if not told:
+    if not untouched:
         return f"Untouched by failures: all {result.questions} questions of every row."
-    return f"Untouched by failures, of {result.questions}: {'; '.join(told)}; all of the other rows."
+    return f"Untouched by failures, of {result.questions}: {'; '.join(untouched)}; all of the other rows."
 
 
 def _mean(value: float | None) -> str:

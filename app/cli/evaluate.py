@@ -32,7 +32,7 @@ def evaluate(
 ) -> None:
     """Ask a method questions with known answers, and keep a line for each in OUT/METHOD.jsonl.
 
-    The line is there when its question ends: the same command goes on after a kill and asks nothing twice. A question
+    The line is there when its question ends: the same command resumes after a kill and asks nothing twice. A question
     that fails is kept apart from a wrong answer. Several methods, side by side: keqa compare.
 
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a

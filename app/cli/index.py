@@ -52,7 +52,7 @@ def index(
         str, typer.Option(help="embedded (BM25), dense (embeddings), or elasticsearch (BM25 on a cluster).")
     ] = "embedded",
     language: Annotated[
-        str | None, typer.Option(help="en, zh, or auto to tell from the text.", show_default="auto")
+        str | None, typer.Option(help="en, zh, or auto to decide by the text.", show_default="auto")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the index; the folder's by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an index that was made of other sources.")] = False,
@@ -106,14 +106,14 @@ def index(
     """Index documents, so that `keqa ask --index` can search them.
 
     Long documents are split into passages of about 100 words. An index is published only when it is finished; one that
-    is already there stays in place until then. After a kill, the same command goes on where a dense index or one of
-    Elasticsearch was.
+    is already there stays in place until then. After a kill, the same command resumes a dense index or one of
+    Elasticsearch.
 
     What could not be read is counted and named at the end, and in the index. Where that should have been read (a
     damaged PDF, a folder without rights, a link that leads elsewhere), the index is made of the rest and the exit code
     is 1.
 
-    keqa index info ADDRESS tells what an index is.
+    keqa index info ADDRESS shows what an index is.
     """
     from keqa.cli.indexing import build
 

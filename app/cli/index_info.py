@@ -35,9 +35,9 @@ def info(
     k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages to show.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON and nothing else.")] = False,
 ) -> None:
-    """Tell what an index is: how it was built, of what, how many passages it holds and how much room it takes.
+    """Show what an index is: how it was built, of what, how many passages it holds and how much room it takes.
 
-    The passages are counted, and a file that is missing or cut off is told. Where documents to be indexed are in a
+    The passages are counted, and a file that is missing or cut off is reported. Where documents to be indexed are in a
     folder that is called info, write ./info.
     """
     from keqa.cli.console import results, show_json, status
@@ -49,10 +49,10 @@ def info(
         parts = facts_of(address)
         found = None if query is None else timed(open_index(address), query, k)
     if as_json:
-        told: dict[str, Any] = {"indexes": parts}
+        facts: dict[str, Any] = {"indexes": parts}
         if found is not None:
-            told |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
-        show_json(told)
+            facts |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
+        show_json(facts)
         return
     for part in parts:
         results().print(_table(part))
@@ -83,12 +83,12 @@ def _rows(part: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]
         elif value is None:
             yield label, "not known: the credentials do not allow to ask"
         else:
-            yield label, decimal(value) if name == "bytes" else _told(value)
+            yield label, decimal(value) if name == "bytes" else _formatted(value)
 
 
-def _told(value: Any) -> str:
+def _formatted(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(_told, value))
+        return ", ".join(map(_formatted, value))
     if isinstance(value, int):
         return f"{value:,}"
     # A space at the end of a prefix matters.

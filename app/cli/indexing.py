@@ -17,7 +17,7 @@ __all__ = ["build"]
 # So many files are named at the end; the manifest names more of them.
 _NAMED = 20
 
-Tell = Callable[[str], None]
+Notice = Callable[[str], None]
 Progress = Callable[..., None]
 """How many passages are done, and of how many where that is known."""
 
@@ -51,8 +51,8 @@ def build(
     from keqa.cli.console import results, status
 
     place = _placed(engine, name, options)
-    with _progress() as (progress, tell):
-        manifest = _built(engine, sources, name, place, {**options, "overwrite": force}, progress, tell)
+    with _progress() as (progress, notice):
+        manifest = _built(engine, sources, name, place, {**options, "overwrite": force}, progress, notice)
     noun = "passage" if manifest.passages == 1 else "passages"
     kind = getattr(manifest, "language", None) or f"{engine}, {manifest.encoder.model}"  # type: ignore[union-attr]
     address = _address(place, manifest)
@@ -103,13 +103,13 @@ def _built(
     place: str,
     options: Mapping[str, Any],
     progress: Progress,
-    tell: Tell,
+    notice: Notice,
 ) -> Manifest | DenseManifest:
     from keqa.retrievers import build_dense, build_index, read_corpus
 
-    passages = read_corpus(sources, notice=tell, summary=False)
+    passages = read_corpus(sources, notice=notice, summary=False)
     own = {option: value for option, value in options.items() if option not in ("out", "url")}
-    shared: dict[str, Any] = {"progress": progress, "notice": tell, "sources": [str(source) for source in sources]}
+    shared: dict[str, Any] = {"progress": progress, "notice": notice, "sources": [str(source) for source in sources]}
     if engine == "dense":
         return build_dense(passages, place, name=name, **own, **shared)
     if engine == "elasticsearch":
@@ -120,7 +120,7 @@ def _built(
 
 
 @contextmanager
-def _progress() -> Iterator[tuple[Progress, Tell]]:
+def _progress() -> Iterator[tuple[Progress, Notice]]:
     """A bar for passages, and a way to say something beside it."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -140,7 +140,7 @@ def _progress() -> Iterator[tuple[Progress, Tell]]:
         def progress(done: int, total: int | None = None) -> None:
             bar.update(task, completed=done, total=total, of="" if total is None else f" of {total:,}")
 
-        def tell(text: str) -> None:
+        def notice(text: str) -> None:
             console.print(text, style="yellow", markup=False, soft_wrap=True)
 
-        yield progress, tell
+        yield progress, notice

@@ -87,7 +87,7 @@ def reproduce_paper(
 
 
 def _check_models(plan: Plan, dry_run: bool) -> None:
-    """Build every language model, so that a wrong one is told before the first question; a dry run asks none of them.
+    """Build every language model, so that a wrong one is reported before the first question; a dry run asks none.
 
     Raises:
         ConfigurationError: A string names nothing usable, or a key or an address is missing that is needed.

@@ -48,12 +48,12 @@ class Bars:
         self._bar.__exit__(*ended)
         self._context.__exit__(*ended)
 
-    def tell(self, step: str, done: int, total: int, note: str = "") -> None:
-        """Progress, as `keqa.optimize.tracing.Progress` tells it, and where wanted what else there is to say of it."""
+    def report(self, step: str, done: int, total: int, note: str = "") -> None:
+        """Show progress as `keqa.optimize.tracing.Progress` reports it, with a note where there is one."""
         if step not in self._tasks:
             self._tasks[step] = self._bar.add_task(step, total=total, calls="", note="")
-        told = f"{self.calls:,} LM calls in all"
-        self._bar.update(self._tasks[step], completed=done, total=total, calls=told, note=note and f"; {note}")
+        calls = f"{self.calls:,} LM calls in all"
+        self._bar.update(self._tasks[step], completed=done, total=total, calls=calls, note=note and f"; {note}")
 
     def say(self, line: str) -> None:
         """Write a line above the bars."""

@@ -71,7 +71,7 @@ def record_tree(record: QuestionRecord) -> Tree:
 
 
 def cost_line(cost: Cost) -> str:
-    """Tell in one line what a question cost.
+    """Say in one line what a question cost.
 
     Args:
         cost: Its cost by role.
@@ -150,7 +150,7 @@ def _verdict(quiz: QuizRecord) -> Text:
 
 
 def _consistency(quiz: QuizRecord) -> str:
-    """T_c against α; where tries were saved it is what the tries made so far say."""
+    """T_c against α; where sampling ended early it is that of the samples drawn until then."""
     if quiz.threshold_exact is None:
         return f"consistency {quiz.consistency_exact}"
     if quiz.complete:

@@ -39,7 +39,7 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Folder of the run files, with which a stopped command goes on; temporary by default."
+            "--out", "-o", help="Folder of the run files, with which a stopped command resumes; temporary by default."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
@@ -159,9 +159,9 @@ def reproduce(
     cases = [load_case(name, values) for name in dict.fromkeys(chosen or case_names())]
     used = {option for case in cases for command in (*case.first, case.command) for option in options_of(command)}
     if any(flag not in values or flag not in used for flag in flags):
-        told = ", ".join(flags)
+        named = ", ".join(flags)
         raise InputError(
-            f"{told} is for the preset paper, keqa reproduce paper {told} …, or allows a file of yours to use the same"
+            f"{named} is for the preset paper, keqa reproduce paper {named} …, or lets a file of yours use the same"
         )
     if listed:
         for case in cases:
@@ -176,7 +176,7 @@ def reproduce(
 
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
-    """Run the cases, each in a folder of its own, and tell each figure as soon as it is there."""
+    """Run the cases, each in a folder of its own, and report each figure as soon as it is there."""
     from keqa.cli.console import results, status
     from keqa.evaluation.reproduction.checking import check
 
@@ -189,11 +189,11 @@ def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]
             for one in check(case, place):
                 checked.append(one)
                 if not quiet:
-                    results().print(_told(one), soft_wrap=True)
+                    results().print(_formatted(one), soft_wrap=True)
     return checked
 
 
-def _told(one: Checked) -> Text:
+def _formatted(one: Checked) -> Text:
     from rich.text import Text
 
     figure = one.figure

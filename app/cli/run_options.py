@@ -57,7 +57,9 @@ class RunOptions:
     no_cache: Annotated[
         bool,
         typer.Option(
-            "--no-cache", help="Make every call anew; by default runs in one folder share theirs.", rich_help_panel=_RUN
+            "--no-cache",
+            help="Make every call again; by default runs in one folder share theirs.",
+            rich_help_panel=_RUN,
         ),
     ] = False
     in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_RUN)] = 8

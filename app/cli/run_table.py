@@ -71,7 +71,7 @@ def _untouched(tally: Tally) -> Iterator[Cell]:
 
 def told_failures(rows: Sequence[Row]) -> list[str]:
     """What failed, by the kind of error, and what to do about it."""
-    told = []
+    failures = []
     for row in rows:
         tally = row.tally
         for count, how, causes in (
@@ -80,8 +80,8 @@ def told_failures(rows: Sequence[Row]) -> list[str]:
         ):
             if count:
                 kinds = ", ".join(f"{cause} {times}" for cause, times in causes.most_common())
-                told.append(f"{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
-    return told
+                failures.append(f"{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
+    return failures
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ class Asking:
 
 
 def questions_of(options: RunOptions) -> Questions:
-    """The questions that the options name; what of the data cannot be used is told.
+    """The questions that the options name; what of the data cannot be used is reported.
 
     Raises:
         InputError: They contradict each other, or there are no such questions.
@@ -145,7 +145,7 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
     Args:
         specs: The methods.
         asking: What they are asked.
-        leave_out: Whether a method that cannot be asked while others can is told and left out; see
+        leave_out: Whether a method that cannot be asked while others can is reported and left out; see
             `keqa.evaluation.compare.compare`.
 
     Raises:
@@ -197,7 +197,7 @@ def rows_of(specs: Sequence[Spec], asking: Asking, *, leave_out: bool = False) -
                 command=invocation(),
                 in_flight=asking.in_flight,
                 retry_failed=asking.retry_failed,
-                progress=lambda label, tally: bars.tell(label, tally.done, tally.questions, standing(tally)),
+                progress=lambda label, tally: bars.report(label, tally.done, tally.questions, standing(tally)),
                 left_out=(lambda spec, error: bars.say(f"{spec.label} is left out: {error}")) if leave_out else None,
                 stop_after_outages=asking.stop_after_outages,
                 before_first=check_once(roles),

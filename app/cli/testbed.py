@@ -76,7 +76,7 @@ def boundary(
     tries: Annotated[int, typer.Option(min=1, help="Answers to each, N_c.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
 ) -> None:
-    """Examine facts of the encyclopedia, and tell how well their consistency T_c shows what the LM was told."""
+    """Examine facts of the encyclopedia: how well does their consistency T_c show what the LM was trained on?"""
     from rich.progress import Progress
 
     from keqa.cli.console import results, status
@@ -89,8 +89,8 @@ def boundary(
         found = draw_boundary(roles, facts=facts, tries=tries, progress=lambda: bar.advance(task))
     if as_json:
         tiers = [{"tier": tier, **found.figures(tier)} for tier in found.tiers]
-        told = {"lm": lm, "tiers": tiers, "auroc": found.auroc, "auroc_of_all": found.auroc_of_all}
-        typer.echo(json.dumps(told, indent=2))
+        figures = {"lm": lm, "tiers": tiers, "auroc": found.auroc, "auroc_of_all": found.auroc_of_all}
+        typer.echo(json.dumps(figures, indent=2))
         return
     results().print(_tiers(found))
     results().print(f"AUROC, often against never: {found.auroc:.3f}")

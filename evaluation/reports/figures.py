@@ -148,8 +148,8 @@ def _probable(entry: Entry | None, group: Group | None) -> Iterator[tuple[float,
         first = leader([cluster.size for cluster in quiz.clusters])
         if first is None or quiz.consistency is None or not quiz.complete or plain(str(quiz.resolved)) in seen:
             continue
-        told = [quiz.samples[member].probability for member in quiz.clusters[first].members]
-        known = [probability for probability in told if probability is not None]
+        probabilities = [quiz.samples[member].probability for member in quiz.clusters[first].members]
+        known = [probability for probability in probabilities if probability is not None]
         if known:
             seen.add(plain(str(quiz.resolved)))
             yield quiz.consistency, sum(known) / len(known)

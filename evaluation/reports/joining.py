@@ -23,7 +23,7 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
     Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
-    titles of the later ones tell. Existing methods come first, then KEQA, its ablations and gates, each in the order
+    titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates, each in the order
     given, as in the paper's Table 1.
 
     Raises:
@@ -44,14 +44,14 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
             entry.lines[(*place, line.id)] = line
-    rows = [entry for alike in found.values() for entry in _told_apart(alike)]
+    rows = [entry for alike in found.values() for entry in _distinguished(alike)]
     return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
 
 
 def title_of(method: str, label: str, settings: Mapping[str, Any]) -> str:
-    """What a row is called: the method's title, with the arguments that its label tells; else the label.
+    """What a row is called: the method's title, with the arguments of its label; else the label.
 
-    Settings that take away what a method's paper describes are told, too; see `keqa.programs.registry.Method`.
+    Settings that take away what a method's paper describes are named, too; see `keqa.programs.registry.Method`.
     """
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
@@ -59,8 +59,8 @@ def title_of(method: str, label: str, settings: Mapping[str, Any]) -> str:
     title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
     form, less = known.reduced or ("", {})
     reduced = form if less and less.items() <= settings.items() else ""
-    told = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
-    return f"{title} ({told})" if told else title
+    details = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
+    return f"{title} ({details})" if details else title
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
@@ -81,7 +81,7 @@ def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
     return any(identity[:2] == place for identity in entry.expected)
 
 
-def _told_apart(rows: Sequence[Entry]) -> list[Entry]:
+def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
     """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
     first, *others = rows
     return [first, *(replace(row, title=f"{row.title} ({_otherwise(row, first)})") for row in others)]
@@ -95,22 +95,22 @@ def _mixed(first: QuestionSummary, its_header: RunHeader, line: QuestionSummary,
     """Why two lines are no answers to one question."""
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:
-        told = f"different questions, {first.question!r} and {line.question!r},"
+        differing = f"different questions, {first.question!r} and {line.question!r},"
     elif first.answers == line.answers:
-        told = f"different choices for {line.question!r}"
+        differing = f"different choices for {line.question!r}"
     else:
-        told = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
+        differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
     return (
-        f"{files} hold {told} under the id {line.id!r} of {called((header.dataset, header.split))}: they were run on "
-        "different data, or the data were changed in between. Report on them apart, or run one of them again"
+        f"{files} hold {differing} under the id {line.id!r} of {called((header.dataset, header.split))}: they were run "
+        "on different data, or the data were changed in between. Report on them apart, or run one of them again"
     )
 
 
 def _demonstrated(header: RunHeader) -> bool | None:
-    """Whether there are demonstrations in the prompts of a run; None where nothing tells."""
+    """Whether there are demonstrations in the prompts of a run; None where nothing says so."""
     if header.demonstrations is not None:
         return any(header.demonstrations.values())
-    # A file that does not count them still tells what a method cannot do without.
+    # A file that does not count them still shows what a method cannot do without.
     known = METHODS.get(header.method)
     reference = header.configuration.get("reference") or {"variant": "none"}
     return True if (known is not None and known.learned) or reference.get("variant") != "none" else None

@@ -134,6 +134,6 @@ MEASURES: dict[str, Callable[[Sequence[QuestionSummary]], float | None]] = {
 }
 """By name. Costs are for one question: ``samples`` are the LM calls that the answers take, as the papers count them,
 ``task samples`` and so on those of a role, ``requests`` what they were asked in, of which one may carry several,
-``calls`` the requests that no cache answered, ``seconds`` those of questions whose calls were all made anew, ``quiz
+``calls`` the requests that no cache answered, ``seconds`` those of questions whose calls no cache answered, ``quiz
 answering seconds`` and so on those of the calls of a step, added up, and ``total seconds`` the sum over all questions
 as they were asked."""

@@ -55,7 +55,7 @@ class Checked:
 def golds_of_runs(entry: Entry) -> Golds | None:
     """The gold answers of the testbed's quizzes, which it knows whatever question they are of; None of other data.
 
-    Of those each line tells its own; see `keqa.evaluation.records.RunLine.quiz_golds`.
+    Of those each line has its own; see `keqa.evaluation.records.RunLine.quiz_golds`.
     """
     if {dataset for dataset, _, _ in entry.expected} != {TESTBED}:
         return None
@@ -74,7 +74,7 @@ def checked_quizzes(entry: Entry, group: Group | None = None, golds: Golds | Non
     Args:
         entry: The row.
         group: Of these questions only.
-        golds: Gold answers of quizzes, in the place of those that the lines tell. A quiz that is the question itself
+        golds: Gold answers of quizzes, in the place of those in the lines. A quiz that is the question itself
             has the question's.
     """
     seen: set[str] = set()

@@ -1,9 +1,9 @@
 """What retrieval does to quizzes that the LM knows and to those that it does not know: KBM's analysis, from run files.
 
-Two runs are laid beside each other: ``gate-never``, which has all draws of each quiz and answers from memory, and
+Two runs are laid beside each other: ``gate-never``, which has all samples of each quiz and answers from memory, and
 ``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2). The paper draws
 answers with retrieval as often as without. A run has one such answer of a quiz, so that here the change is that of the
-answer, and accuracy and certainty are those of the draws from memory.
+answer, and accuracy and certainty are those of the samples from memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Effect:
     """A quiz without and with retrieval.
 
     Attributes:
-        accuracy: The share of its draws that are right.
-        certainty: 1 - H / log k over the k distinct answers among its draws (section 2.2, equation 2); an abstention is
-            one of its own, and without any answer it is 0.
+        accuracy: The share of its samples that are right.
+        certainty: 1 - H / log k over the k distinct answers among its samples (section 2.2, equation 2); an abstention
+            is one of its own, and without any answer it is 0.
         memory: Whether the answer from memory, that of the largest cluster, is right.
         retrieved: Whether the answer with retrieval is right.
         kept: Whether that was given from a passage; where none was helpful, memory stands in.
@@ -68,7 +68,7 @@ class Compared:
     Attributes:
         effects: Of each whose gold answer is known and that both runs asked and answered.
         known: How many the run without retrieval has whose gold answer is known.
-        tries: The numbers of draws that the quizzes have.
+        tries: The numbers of samples that the quizzes have.
     """
 
     effects: list[Effect]
@@ -80,15 +80,15 @@ INDICATORS: Mapping[str, Callable[[Effect], float]] = {
     "accuracy": lambda effect: float(effect.accuracy),
     "certainty": lambda effect: effect.certainty,
 }
-"""What tells a known quiz from an unknown one, by name."""
+"""What distinguishes a known quiz from an unknown one, by name."""
 
 
 def compared(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Compared | None:
     """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once.
 
     A later quiz of a question is in both runs only where the earlier answers that it refers to agree. A question whose
-    calls failed in a way that may pass, such as for a retriever that was away, tells nothing of retrieval and is left
-    out.
+    calls failed in a way that may pass, such as for a retriever that was away, shows nothing about retrieval and is
+    left out.
 
     Args:
         entries: All rows.

@@ -29,7 +29,7 @@ class Entry:
         title: What stands in the first column.
         kind: ``baseline``, ``keqa``, ``ablation`` or ``gate``; see `keqa.programs.registry`.
         facets: What it was set up with, on the first data set.
-        demonstrated: Whether there are demonstrations in its prompts; None where its run file does not tell.
+        demonstrated: Whether there are demonstrations in its prompts; None where its run file does not say.
         base: What its answers depend on besides, so that points of one curve have the same.
         setting: All that they depend on, on the first data set, by which rows of two names are known to be one.
         threshold: What its gate compares with, on the first data set; None where it compares with nothing.
@@ -116,7 +116,7 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
             members.setdefault(named, []).append(identity)
     groups = [
         Group(name, frozenset(found), all(kinds[one].answer_type != "short" for one in found))
-        # What is told first of each question, such as how fast an answer changes, stands together.
+        # What comes first of each question, such as how fast an answer changes, stands together.
         for (_, name), found in sorted(members.items(), key=lambda member: member[0][0])
     ]
     return groups if len(groups) > 1 else [Group("", group.questions, group.polar) for group in groups]

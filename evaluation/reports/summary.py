@@ -33,7 +33,7 @@ ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
 
 STEPS = ("quiz answering", "assessment", "everything else")
-"""The steps whose time the KEQA paper tells (section 4.2, efficiency analysis)."""
+"""The steps whose time the KEQA paper reports (section 4.2, efficiency analysis)."""
 
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
@@ -51,7 +51,7 @@ class QuestionCost:
         samples: LM calls as the papers count them, of which one request may carry several.
         asked: The same by role, in the order of `ROLES`.
         tokens: Read and written, by role.
-        step_seconds: Time of the calls and searches of each of `STEPS`, added up; empty where the record does not tell.
+        step_seconds: Time of the calls and searches of each of `STEPS`, added up; empty where the record has none.
         step_samples: LM calls of each of them; as empty.
         read: Tokens of prompts.
         written: Tokens of replies.
@@ -80,7 +80,7 @@ class QuestionSummary:
         answer_type: What kind of answer it wants.
         choices: The options of a choice.
         kind: Its shape; may be empty.
-        content: Tells whether it is still the same question.
+        content: A hash, which shows whether it is still the same question.
         scores: Of its answer.
         seconds: Wall time.
         failed: Whether it has no answer.
@@ -90,7 +90,7 @@ class QuestionSummary:
         unreadable: Outputs that did not parse.
         searched: Quizzes that were searched for.
         asked: Quizzes that were asked.
-        told: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
+        oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
         packed: The examined quizzes with their gold answers.
     """
 
@@ -110,7 +110,7 @@ class QuestionSummary:
     unreadable: int
     searched: int
     asked: int
-    told: tuple[int, int] | None
+    oracle: tuple[int, int] | None
     packed: bytes | None
 
     @property
@@ -125,7 +125,7 @@ class QuestionSummary:
 
     @property
     def examined(self) -> tuple[list[QuizRecord], dict[str, list[str]]]:
-        """The same, and by resolved text the gold answers that the line tells of them."""
+        """The same, and by resolved text the gold answers that the line has of them."""
         return ([], {}) if self.packed is None else _EXAMINED.validate_json(zlib.decompress(self.packed))
 
 
@@ -175,7 +175,7 @@ def brief_of(line: RunLine) -> QuestionSummary:
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),
         asked=len(found),
-        told=_told(line.golds, quizzes),
+        oracle=_oracle_counts(line.golds, quizzes),
         packed=_packed(quizzes, (line.golds or {}) | (line.quiz_golds or {})) if quizzes else None,
     )
 
@@ -216,7 +216,7 @@ def _by_step(cost: Cost) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return tuple(seconds.values()), tuple(samples.values())
 
 
-def _told(golds: Mapping[str, list[str]] | None, quizzes: Sequence[QuizRecord]) -> tuple[int, int] | None:
+def _oracle_counts(golds: Mapping[str, list[str]] | None, quizzes: Sequence[QuizRecord]) -> tuple[int, int] | None:
     if golds is None:
         return None
     decided = [str(quiz.resolved) in golds for quiz in quizzes if quiz.known is not None]

@@ -1,7 +1,8 @@
 """Scores with and without the questions that a failure touched.
 
-A question that failed scores 0, and one that a failure decided something of scores as it came out; neither tells about
-the method. So wherever F1 and EM over all questions are shown, those over the untouched ones are as well.
+A question that failed scores 0, and one that a failure decided something of scores as it came out; neither says
+anything about the method. So wherever F1 and EM over all questions are shown, those over the untouched ones are
+as well.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ def note(entries: Sequence[Entry]) -> str:
     """The same in words, for tables without these columns."""
     if not any_touched(entries):
         return "Untouched by failures: all questions of all rows."
-    told = []
+    untouched = []
     for entry in entries:
         if any(line.touched for line in entry.lines.values()):
             count, *scores = (cell.text or "-" for cell in cells(entry))
-            told.append(f"{entry.title} {count} (F1 {scores[0]}, EM {scores[1]})")
-    return f"Untouched by failures, with the scores over these alone: {'; '.join(told)}; all questions of other rows."
+            untouched.append(f"{entry.title} {count} (F1 {scores[0]}, EM {scores[1]})")
+    return (
+        f"Untouched by failures, with the scores over these alone: {'; '.join(untouched)}; all questions of other rows."
+    )

@@ -58,7 +58,7 @@ def check(case: Case, folder: Path) -> list[Checked]:
 
     Args:
         case: What to run.
-        folder: Where its run files go; a command that was stopped there goes on.
+        folder: Where its run files go; a command that was stopped there resumes.
 
     Returns:
         The figures in their order. A command that ends in another way than it should has none.

@@ -79,14 +79,14 @@ def _pairs(
     shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
     heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
     scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
-    told = [untouched.note([e for e in entries if any((e.method, *c) in paper for c in shown)])] if scored else []
+    unaffected = [untouched.note([e for e in entries if any((e.method, *c) in paper for c in shown)])] if scored else []
     rows = [
         Row((text(entry.title), *_cells(entry, shown, paper)))
         for entry in entries
         if any((entry.method, *c) in paper for c in shown)
     ]
     return (
-        Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes, *told))
+        Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes, *unaffected))
         if rows
         else None
     )
@@ -112,7 +112,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
     pairs = pairs_by_group(rows, groups, golds_of_runs)
     if not any(pairs):
         return None
-    found, told = judges(pair for some in pairs for pair in some.values())
+    found, judged_by = judges(pair for some in pairs for pair in some.values())
     lines = []
     for name in dict.fromkeys(name for name, _ in TABLE_2):
         here = [accuracy(found[name], some) if name in found else None for some in pairs]
@@ -122,7 +122,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
     counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
     notes = (
         "The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is the gold answers of quizzes, as far "
-        f"as the data have them. Pairs here: {counts}. {told}",
+        f"as the data have them. Pairs here: {counts}. {judged_by}",
     )
     title = "Table 2, the judge of consistency, here and in the paper"
     return Grid("paper-table2", title, (Column("judge", right=False), *heads), tuple(lines), notes)

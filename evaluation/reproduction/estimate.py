@@ -132,7 +132,7 @@ def counter(model: str) -> Callable[[str], int]:
     from keqa.lms.served import quiet_litellm
 
     litellm = quiet_litellm()
-    # That of Llama it would fetch from the hub, and without a network try that anew for every text.
+    # That of Llama it would fetch from the hub, and without a network try that again for every text.
     litellm.disable_hf_tokenizer_download = True
     return lambda words: int(litellm.token_counter(model=model, text=words))
 

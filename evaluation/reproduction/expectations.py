@@ -166,9 +166,9 @@ def read_case(file: Path | Traversable, given: Mapping[str, Sequence[str]] | Non
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        told = problem["msg"].removeprefix("Value error, ")
+        reason = problem["msg"].removeprefix("Value error, ")
         line = line_of(node, problem["loc"])
-        raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{told}") from error
+        raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{reason}") from error
 
 
 def _shipped() -> Traversable:

@@ -42,7 +42,7 @@ _TOP_K_TOO = ("rag", "rag-cot", "rowen", "slimplm")
 _ANALYSED = ("nq", "strategyqa")
 """The data sets of Tables 2 to 5 and Figures 3 to 5."""
 
-# With five tries these are all the thresholds from 0.4 to 1 that differ.
+# With five samples these are all the thresholds from 0.4 to 1 that differ.
 _THRESHOLDS = ("0.4", "0.6", "1.0")
 _TOP_K = (5, 10, 15, 20)
 _COMPARED = ("keqa", "rag")
@@ -126,7 +126,7 @@ def needs_program() -> tuple[str, ...]:
 
 
 def _endings(models: Sequence[str]) -> list[str]:
-    """What tells the labels of language models apart: the last part of the name, or all of it where that is taken."""
+    """What distinguishes the labels of language models: the last part of the name, or all of it where that is taken."""
     found: list[str] = []
     taken = {DENSE}
     for model in models:

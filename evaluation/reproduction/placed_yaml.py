@@ -1,4 +1,4 @@
-"""YAML whose values know the lines that they stand on, so that what is wrong with one can be told.
+"""YAML whose values know the lines that they stand on, so that an error can name it.
 
 A file may come from a stranger, so only what a list of figures needs is read: plain values, lists and mappings, bounded
 in size, number and depth, with no alias (of which a few lines unfold to gigabytes) and no tag.
@@ -32,7 +32,7 @@ def compose(file: Path | Traversable, expected: str) -> Any:
 
     Args:
         file: The file.
-        expected: What is told of a file that holds something else.
+        expected: The message for a file that holds something else.
 
     Raises:
         InputError: The file cannot be read, is no regular file, has more in it than such a file needs, or holds
@@ -49,8 +49,8 @@ def compose(file: Path | Traversable, expected: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}, line {mark.line + 1}" if mark is not None else str(file)
-        told = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(f"{place}: {told}") from error
+        reason = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{place}: {reason}") from error
     if not isinstance(node, yaml.MappingNode):
         raise InputError(f"{file}, line 1: {expected}")
     return node
@@ -130,5 +130,5 @@ def _events(text: str) -> Iterator[Any]:
     return events
 
 
-def _refused(file: Path | Traversable, node: Any, told: str) -> InputError:
-    return InputError(f"{file}, line {node.start_mark.line + 1}: {told}")
+def _refused(file: Path | Traversable, node: Any, reason: str) -> InputError:
+    return InputError(f"{file}, line {node.start_mark.line + 1}: {reason}")

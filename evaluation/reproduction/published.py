@@ -25,7 +25,7 @@ COLUMNS = (
 
 COSTS = ("retrievals", "task samples", "task tokens", "seconds")
 """The measures of Table 5. Its LM calls and tokens leave out, as far as one can tell, those of D_s and D_u: KEQA's 5.08
-calls on NQ are five tries and little more."""
+calls on NQ are five samples and little more."""
 
 _OVERALL = {
     "closed-book": (0.427, 0.294, 0.468, 0.380, 0.264, 0.313, 0.224),

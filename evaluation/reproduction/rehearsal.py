@@ -1,8 +1,8 @@
 """What an experiment will cost, before it is run: its programs over a few of its questions, with a stand-in for the LM.
 
 The prompts, the passages in them and the order of calls are the real ones; only the replies are not. Once the stand-in
-knows everything, so that all its draws agree and its first thought concludes, and once nothing, so that every gate
-retrieves, no sentence or query comes again, and every loop goes on to its end: what a real LM costs lies between, as
+knows everything, so that all its samples agree and its first thought concludes, and once nothing, so that every gate
+retrieves, no sentence or query comes again, and every loop runs to its end: what a real LM costs lies between, as
 long as it decomposes into no more quizzes than the stand-in.
 """
 

@@ -4,7 +4,7 @@ Imported only once a local model is wanted, for it imports torch and transformer
 
 Prompts are read padded on the right, where a causal mask hides the padding. A prompt drawn from several times is read
 once; the beginnings that prompts share (system message, demonstrations) are read once as well and kept while memory
-allows (`keqa.lms.local.kv_cache`). How a draw stays independent of its batch is told in `keqa.lms.local.sampling`.
+allows (`keqa.lms.local.kv_cache`). How a draw stays independent of its batch is explained in `keqa.lms.local.sampling`.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class Decoder:
         used = len(self._jobs)
         layers = []
         for i in range(self._layers):
-            # Without running jobs there is nothing to keep, and a reading tells the shapes.
+            # Without running jobs there is nothing to keep, and reading gives the shapes.
             keys, values = (old[i].keys, old[i].values) if old is not None and used else (None, None)
             if keys is None or values is None:
                 source = like[i] if like is not None else (old[i].keys[0], old[i].values[0]) if old else None

@@ -31,7 +31,7 @@ _shared_lock = threading.Lock()
 class TransformersEngine:
     """One model, its tokenizer and the thread that runs them.
 
-    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` tells
+    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` says
     how, and what floats leave of it). A request without a seed takes one from the operating system.
 
     Attributes:

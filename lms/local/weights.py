@@ -1,4 +1,4 @@
-"""Models that run in this process: where their weights are, and what tells two checkpoints of one name apart."""
+"""Models that run in this process: where their weights are, and what distinguishes two checkpoints of one name."""
 
 import hashlib
 import importlib.resources
@@ -51,7 +51,7 @@ def place_of(provider: str, name: str) -> str:
 
 
 def fingerprint(path: str) -> str:
-    """What tells two checkpoints of one name apart: a short hash of the files a model is made of.
+    """What distinguishes two checkpoints of one name: a short hash of the files a model is made of.
 
     Large files are hashed by name, size and both ends; for a hub id it is the revision in use.
 

@@ -67,7 +67,7 @@ def bootstrap(
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
-    What becomes one is told by `keqa.optimize.demos.from_records` for KEQA, and for other programs, of whose parts
+    What becomes one is decided by `keqa.optimize.demos.from_records` for KEQA, and for other programs, of whose parts
     nothing is known, by `keqa.optimize.demos.from_traces`.
 
     A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second

@@ -6,7 +6,7 @@ bootstrap from. What it lacks is the form, and gold answers show it as well as i
 
 ======  ===============================================================================================================
 quiz    a quiz with its gold answer: the question where the program does not decompose, else the gold decomposition's
-answer  the same with the first passage found for it whose text tells the gold answer
+answer  the same with the first passage found for it whose text states the gold answer
 same    the gold answer beside an alias of it, and beside the gold answer of another quiz
 ======  ===============================================================================================================
 """
@@ -97,7 +97,7 @@ def _answers(program: KEQA, known: Sequence[_Known], watch: FailureMonitor) -> I
             watch.outcome(type(error).__name__, str(error))
             continue
         watch.outcome(None, None)
-        # A title names what a passage is about; its text tells.
+        # A title names what a passage is about; its text says something about it.
         telling = next((passage for passage in passages if contains_answer(passage.text, list(one.golds))), None)
         if telling is not None:
             shown = f"{telling.title}: {telling.text}" if telling.title else telling.text

@@ -47,12 +47,12 @@ def answers(
         kept = [passage for passage in quiz.passages if passage.kept]
         shown = [] if quiz.evidence and program.select == "instead" else kept
         right = one.agrees(quiz.answer)
-        # A title names what a passage is about; its text tells.
-        told = quiz.answer if right else _told([*(passage.text for passage in shown), *quiz.evidence], one)
-        if told is None:
+        # A title names what a passage is about; its text says something about it.
+        stated = quiz.answer if right else _stated([*(passage.text for passage in shown), *quiz.evidence], one)
+        if stated is None:
             continue
-        answer = best_gold(told, one.golds, one.answer_type, one.choices)
-        score = metric(told, one.golds, one.answer_type, one.choices)
+        answer = best_gold(stated, one.golds, one.answer_type, one.choices)
+        score = metric(stated, one.golds, one.answer_type, one.choices)
         without = _without_passages(trace, one, metric, closed_book)
         if without is None or gain(score, without) <= 0:
             continue
@@ -67,8 +67,8 @@ def answers(
         yield Candidate(demo, kind, trace.example.id)
 
 
-def _told(texts: Sequence[str], one: Settled) -> str | None:
-    """The first of the gold answers that one of the texts tells; nearly every text holds a yes or a no."""
+def _stated(texts: Sequence[str], one: Settled) -> str | None:
+    """The first of the gold answers that one of the texts states; nearly every text holds a yes or a no."""
     if one.answer_type != "short":
         return None
     return next((gold for gold in one.golds if any(contains_answer(text, [gold]) for text in texts)), None)

@@ -37,24 +37,24 @@ class DemoProvenance:
         """
         own = self._demos.get(root, set())
 
-        def tells(demo: Any) -> bool:
+        def excluded(demo: Any) -> bool:
             return _named(demo) in own
 
-        return without_demos(program, tells) if own else program
+        return without_demos(program, excluded) if own else program
 
 
-def without_demos(program: P, tells: Callable[[Any], bool]) -> P:
+def without_demos(program: P, excluded: Callable[[Any], bool]) -> P:
     """The program itself, or a copy without some of its demonstrations.
 
     Args:
         program: It stays as it is.
-        tells: Whether a demonstration is left out.
+        excluded: Whether a demonstration is left out.
     """
-    if not any(tells(demo) for predictor in program.predictors() for demo in predictor.demos):
+    if not any(excluded(demo) for predictor in program.predictors() for demo in predictor.demos):
         return program
     twin: P = program.deepcopy()
     for predictor in twin.predictors():
-        predictor.demos = [demo for demo in predictor.demos if not tells(demo)]
+        predictor.demos = [demo for demo in predictor.demos if not excluded(demo)]
     return twin
 
 

@@ -132,8 +132,8 @@ def optimize(
             (MIPROv2) or of steps (SIMBA).
         seed: Another seed, another search.
         in_flight: Questions in work at once.
-        progress: Told how many questions were asked, those of earlier runs included; how many there will be is known
-            only where the budget is a number of them.
+        progress: Called with how many questions were asked, those of earlier runs included; how many there will be is
+            known only where the budget is a number of them.
         failures: Where failed questions are counted.
         origins: Where it is noted from which questions demonstrations come; none is shown to its own question.
 
@@ -167,7 +167,7 @@ def optimize(
 
 
 def _counted(name: str, budget: Budget | int, progress: Progress) -> Callable[[], None]:
-    """Tells progress of each question asked."""
+    """Reports each question asked as progress."""
     number = itertools.count(1)
     total = budget if name == "gepa" and isinstance(budget, int) else 0
 

@@ -56,7 +56,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
     try:
         lm("Reply with one word: ready")
     except Exception as error:
-        raise _told(error, lm) from error
+        raise _explained(error, lm) from error
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
     """Lend it to an optimizer, which is ended at once where no further request could do better.
 
     Yields:
-        A copy that tells how each request ended.
+        A copy that reports how each request ended.
 
     Raises:
         ConfigurationError: As in `ask_once`; or every request failed.
@@ -76,9 +76,9 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
         yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch, lm)])
     except _Ended as ended:
         raise ended.error from ended.__cause__
-    told = watch.told
-    if told.asked and told.failed == told.asked:
-        raise ConfigurationError(f"the reflection LM answered none of {told.asked} requests ({told.cause})")
+    requests = watch.summary
+    if requests.asked and requests.failed == requests.asked:
+        raise ConfigurationError(f"the reflection LM answered none of {requests.asked} requests ({requests.cause})")
 
 
 class _Ended(BaseException):
@@ -96,10 +96,10 @@ class _Watching(BaseCallback):
         self._watch, self._lm = watch, lm
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
-        """Count the request, and end the optimizer where it is of no use to go on."""
+        """Count the request, and end the optimizer where further requests are of no use."""
         failure = typed_error(exception, [self._lm]) if isinstance(exception, Exception) else None
         if failure is not None and not isinstance(failure, CallError):
-            raise _Ended(_told(exception, self._lm)) from exception
+            raise _Ended(_explained(exception, self._lm)) from exception
         cause = None if failure is None else failure.cause
         try:
             self._watch.outcome(cause, str(failure) if cause and is_transient(cause) else None)
@@ -107,7 +107,7 @@ class _Watching(BaseCallback):
             raise _Ended(error) from exception
 
 
-def _told(error: Exception, lm: dspy.BaseLM) -> KeqaError:
+def _explained(error: Exception, lm: dspy.BaseLM) -> KeqaError:
     """The error as the project's own, which names the language model's role."""
     found = typed_error(error, [lm])
     if isinstance(found, MissingExtraError):

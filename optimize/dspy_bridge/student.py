@@ -55,8 +55,8 @@ class Student(dspy.Module):
       without a call, and `surfacing` raises the error in the end.
     * A demonstration that a question's own calls became is not shown to that question.
     * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
-    * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to draw
-      anew, its temperature and rollout are taken over by the model of each role.
+    * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to sample
+      again, its temperature and rollout are taken over by the model of each role.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Student(dspy.Module):
         if self._ended.value:
             raise self._ended.value[0]
         try:
-            kept = self._told(root, question, answer_type, choices)
+            kept = self._kept_or_asked(root, question, answer_type, choices)
         except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
             self._ended.value.append(error)
             raise
@@ -142,14 +142,16 @@ class Student(dspy.Module):
             raise self._ended.value[0]
 
     @staticmethod
-    def _unreached(told: str = "") -> ConfigurationError:
+    def _unreached(how: str = "") -> ConfigurationError:
         return ConfigurationError(
-            f"the optimizer ended{told}, and not one question had reached the program, so it learned nothing. DSPy "
+            f"the optimizer ended{how}, and not one question had reached the program, so it learned nothing. DSPy "
             "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
             "copied, in_flight=1 does without threads"
         )
 
-    def _told(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Mapping[str, Any]:
+    def _kept_or_asked(
+        self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]
+    ) -> Mapping[str, Any]:
         """What the journal keeps of a question, asked where it keeps nothing."""
         journal, watch = self._journal.value, self._watch.value
         whom = self._origins.value.without(self.program, root)
@@ -160,11 +162,11 @@ class Student(dspy.Module):
         if kept is not None and "steps" in kept:
             watch.kept(failed="error" in kept)
             return kept
-        told = ask(whom, root, question, answer_type, choices, steps=True)
-        if told.lasting:
-            journal.put(key, told.value)
-        watch.add(told.record, told.error)
-        return told.value
+        asked = ask(whom, root, question, answer_type, choices, steps=True)
+        if asked.lasting:
+            journal.put(key, asked.value)
+        watch.add(asked.record, asked.error)
+        return asked.value
 
     def _replay(self, kept: Mapping[str, Any]) -> None:
         trace = dspy.settings.trace

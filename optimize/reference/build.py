@@ -90,7 +90,7 @@ def build_reference(
             its text never are.
 
     Returns:
-        The entries, a list in the order of the training questions. It also tells what came of each question
+        The entries, a list in the order of the training questions. It also says what came of each question
         (`questions`), which gave less than they could and why (`problems`, such as those without any passage), how many
         passages have no label because a call failed (`left_out`), and the cost (`spent`).
 

@@ -213,10 +213,10 @@ class Labeller:
 def _unprompted(program: KEQA, question: str) -> KEQA:
     """A program without demonstrations of this very question: they would tell what passages are to tell."""
 
-    def tells(demo: Any) -> bool:
+    def excluded(demo: Any) -> bool:
         return question in (dict(demo).get("question"), dict(demo).get("quiz"))
 
-    return without_demos(program, tells)
+    return without_demos(program, excluded)
 
 
 def _each_once(passages: Sequence[Passage]) -> list[Passage]:

@@ -94,7 +94,7 @@ class IRCoT(Program):
     async def _extend(
         self, session: Session, asked: Question, collected: Collected, thoughts: list[str], number: int
     ) -> str:
-        """The next sentence; empty where there is none, and a degradation tells why.
+        """The next sentence; empty where there is none, and a degradation says why.
 
         Raises:
             UnansweredError: There is none, and no passage to answer from either.

@@ -65,7 +65,7 @@ class Reflection(Stage):
             answered: Passages, each with the answer that was written from it.
 
         Returns:
-            A critique for each, in their order. A token that cannot be had counts 0, and a degradation tells why.
+            A critique for each, in their order. A token that cannot be had counts 0, and a degradation says why.
         """
         count, answers = len(answered), list(dict.fromkeys(answer for _, answer in answered))
         pairs = [{"passage": passage, "question": question, "answer": answer} for passage, answer in answered]

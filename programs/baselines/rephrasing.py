@@ -51,7 +51,7 @@ class Rephrasing(Stage):
             asked: The question.
 
         Returns:
-            The different wordings other than its own; a degradation tells of each draw that failed.
+            The different wordings other than its own; a degradation reports each sample that failed.
         """
         drawn = await session.gather([self._draw(session, asked, position) for position in range(self.tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))

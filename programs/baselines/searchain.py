@@ -49,11 +49,11 @@ class SearChain(Program):
 
     A round plans what is left of the chain (section 3.1, Chain-of-Query) and goes through it node by node: an unsolved
     query is completed from passages, an answer that the passages contradict is corrected (section 3.2), and the
-    language model then plans anew from there, which grows another branch of the tree (section 3.3). A plan that stands
+    language model then plans again from there, which grows another branch of the tree (section 3.3). A plan that stands
     as it is ends the search.
 
     Xu et al. read with a trained extractive reader and trust it where its score exceeds a threshold. Here the task LM
-    reads, told to answer from memory where the passages do not tell, and a judge compares the two answers.
+    reads, and answers from memory where the passages say nothing, and a judge compares the two answers.
     """
 
     method: ClassVar[str] = "searchain"

@@ -114,7 +114,7 @@ class SelfRAG(Program):
                 gate=self.method,
                 known=not wanted,
                 retrieved=wanted,
-                passages=_told(hits, replies, critiques, best),
+                passages=_verdicts(hits, replies, critiques, best),
                 answer=reply.answer,
                 source=story.answer_source,
             )
@@ -130,14 +130,14 @@ class SelfRAG(Program):
             return None
 
 
-def _told(
+def _verdicts(
     hits: Sequence[Hit], replies: Sequence[Reply | None], critiques: Mapping[int, Critique], best: int | None
 ) -> list[PassageVerdict]:
     """The passages with what became of their answers."""
-    told = []
+    verdicts = []
     for i, (verdict, reply) in enumerate(zip(unread(hits), replies, strict=True)):
         if reply is None:
-            told.append(verdict)
+            verdicts.append(verdict)
             continue
         one = critiques[i]
         why = (
@@ -145,5 +145,5 @@ def _told(
             f"usefulness {one.usefulness:g}, score {one.score:g}"
         )
         judged = "helpful" if one.relevance else "not helpful"
-        told.append(verdict.model_copy(update={"verdict": judged, "kept": i == best, "why": why}))
-    return told
+        verdicts.append(verdict.model_copy(update={"verdict": judged, "kept": i == best, "why": why}))
+    return verdicts

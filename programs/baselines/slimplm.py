@@ -1,4 +1,4 @@
-"""SlimPLM: a proxy's answer tells when and what to retrieve (Tan et al., 2024)."""
+"""SlimPLM: a proxy's answer shows when and what to retrieve (Tan et al., 2024)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class SlimPLM(Program):
                 gate=self.method,
                 known=known,
                 retrieved=not known,
-                passages=_told(hits, reply.read, queries, found) if reply.read else unread(hits),
+                passages=_verdicts(hits, reply.read, queries, found) if reply.read else unread(hits),
                 answer=reply.answer,
                 source=story.answer_source,
             )
@@ -162,7 +162,7 @@ class SlimPLM(Program):
         return queries or [asked.question]
 
 
-def _told(
+def _verdicts(
     hits: Sequence[Hit], read: int, queries: Sequence[str], found: Sequence[Sequence[Hit]]
 ) -> list[PassageVerdict]:
     """The passages, each with the queries that found it."""

@@ -47,7 +47,7 @@ _DIMENSION = 1024
 _MAX_DIMENSION = 16384
 _SIZED = re.compile(rf"{HASHING}-([0-9]+)")
 _WORD = re.compile(r"\w+")
-# A question word tells what kind of answer is wanted, so it counts where other function words do not.
+# A question word shows what kind of answer is wanted, so it counts where other function words do not.
 _DROPPED = ENGLISH - {"how", "what", "when", "where", "which", "who", "whom", "whose", "why"}
 _GRAM = 3
 _GRAMS_WEIGH = 0.5

@@ -142,7 +142,7 @@ class UtilityReference(Parameter):
         return {True: helpful, False: len(self.entries) - helpful}
 
     def signature_of_entries(self) -> str:
-        """What tells the entries from others: a hash over all of them, in their order."""
+        """What distinguishes the entries from others: a hash over all of them, in their order."""
         return _signature(self.entries)
 
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ triples                                        marked: whole passages; without a
 answer from passages                           the quiz fails: KEQA answers the question itself with retrieval, marked;
                                                the other methods, and that answer itself, fail the question
 summary                                        an outage fails the question; an unusable reply is as a failed quiz
-plans, reasoning        as a judgement         marked: the method goes on with the passages it has; without any, the
+plans, reasoning        as a judgement         marked: the method continues with its passages; without any, the
                                                question fails
 ======================  =====================  ======================================================================
 
@@ -78,8 +78,8 @@ async def attempted(
 
     Args:
         session: The calls of the question.
-        call: Makes an attempt, of which it is told the number for `Session.predict`: 0 is the request as it is, any
-            other a draw of its own.
+        call: Makes an attempt, which gets its number for `Session.predict`: 0 is the request as it is, any
+            other a sample of its own.
         stage: Which stage it is, for degradations.
         number: The quiz's number, for degradations.
         draws: How often to draw where the reply to the request as it is cannot be used.

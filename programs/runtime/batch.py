@@ -42,7 +42,7 @@ class Outcome:
 def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: InFlight) -> Iterator[Outcome]:
     """Answer questions side by side; see `keqa.programs.program.Program.answer_many`.
 
-    What is wrong with the arguments themselves is told at once, and not when the first outcome is asked for.
+    What is wrong with the arguments themselves is reported at once, and not when the first outcome is asked for.
     """
     check(answer_many, {"in_flight": in_flight}, "answer_many")
     if isinstance(questions, str | bytes | bytearray | Mapping) or not isinstance(questions, Iterable):

@@ -47,7 +47,7 @@ _FAULTS = (
     SyntaxError,
     TypeError,
 )
-# The native engines of vLLM and Ollama report an overflow as an invalid request and only the message tells.
+# The native engines of vLLM and Ollama report an overflow as an invalid request and only the message says so.
 _OVERFLOW = re.compile(
     r"context[ _](?:length|window|size)|maximum (?:context|sequence|input|prompt)|max_model_len|too many tokens"
     r"|prompt is too long|input is too long|exceeds? the (?:model|context)",

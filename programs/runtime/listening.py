@@ -28,14 +28,14 @@ class Meter(UsageTracker):
         self.calls = self.samples = self.prompt = self.completion = 0
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        """Count a request, here and where the usage is told further."""
+        """Count a request, here and where the usage is reported further."""
         self.calls += 1
         self._add_tokens(usage_entry)
         if self.parent is not None:
             self.parent.add_usage(lm, usage_entry)
 
     def add_failed(self) -> None:
-        """Count a request that was sent and got no reply that tells of its usage."""
+        """Count a request that was sent and got no reply that reports its usage."""
         self.calls += 1
         add = getattr(self.parent, "add_failed", None)
         if add is not None:
@@ -80,7 +80,7 @@ class Listener:
 
     @property
     def replies(self) -> list[tuple[str, str | None]]:
-        """Each reply with the reason it ended, where that was told."""
+        """Each reply with the reason it ended, where that was given."""
         found = []
         for entry in self.history:
             texts = [out.get("text") if isinstance(out, dict) else out for out in entry.get("outputs") or []]
@@ -133,7 +133,7 @@ def _finish_reasons(response: Any) -> list[str | None]:
 
 
 def listened(meter: Meter, listener: Listener) -> AbstractContextManager[None]:
-    """While it is entered, DSPy tells both of every request.
+    """While it is entered, DSPy reports every request to both.
 
     Args:
         meter: Hears what requests cost.

@@ -41,7 +41,7 @@ async def predict_with_retry(
 
     Args:
         session: The calls of the question.
-        ask: Makes an attempt, of which it is told the number; see `Session.predict`. It refuses an empty answer.
+        ask: Makes an attempt, which gets its number; see `Session.predict`. It refuses an empty answer.
         number: The quiz's number, for degradations.
         stage: Which stage it is, for degradations.
 
@@ -78,7 +78,7 @@ def salvaged(session: Session, error: CallError, stage: str, number: int | None 
 
 
 def first_line(reply: str, field: str) -> str | None:
-    """The first line of a field's value that tells something; of a field named twice that of the last.
+    """The first line of a field's value that says something; of a field named twice that of the last.
 
     Args:
         reply: What a language model wrote; it ends with a line break unless it was cut off.

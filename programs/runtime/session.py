@@ -220,5 +220,5 @@ def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
 
 
 def runs_in_process(lm: Any) -> bool:
-    """Whether an engine object generates here; such an engine needs a seed to draw anew."""
+    """Whether an engine object generates here; such an engine needs a seed to sample again."""
     return not isinstance(getattr(lm, "_engine_spec", "none"), str)

@@ -200,9 +200,9 @@ def as_json(value: Any, indent: int | None = None) -> bytes:
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
 
 
-def _version(told: Any) -> str:
+def _version(found: Any) -> str:
     """A version as a message may show it."""
-    return told if isinstance(told, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", told) else "unknown"
+    return found if isinstance(found, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", found) else "unknown"
 
 
 def _entries(path: Path, content: bytes) -> list[Entry]:

@@ -66,7 +66,7 @@ __all__ = [
 SOURCES = "sources"
 """The name of what a compiled program was compiled from, as `keqa.optimize.compile.sources_of` digests it."""
 
-_TOLD = 5
+_MOST_LISTED = 5
 
 
 def save(program: Program, folder: str | Path, **about: Any) -> None:
@@ -153,8 +153,8 @@ def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
     then = found if isinstance(found, dict) else {}
     changed = [name for name, digest in sources.items() if then.get(name) != digest]
     if changed:
-        told = f"from other sources ({', '.join(changed)})" if then else "from sources that it does not tell"
-        raise InputError(f"{folder} holds a program that was compiled {told}, and {replaced}")
+        origin = f"from other sources ({', '.join(changed)})" if then else "from sources that it does not name"
+        raise InputError(f"{folder} holds a program that was compiled {origin}, and {replaced}")
 
 
 def check_apart(folder: str | Path, work: str | Path) -> None:
@@ -253,7 +253,7 @@ def about(folder: str | Path) -> dict[str, Any]:
         folder: As for `load`.
 
     Returns:
-        What `save` was told, and ``method``, ``created``, ``keqa`` and ``settings``.
+        What `save` was given, and ``method``, ``created``, ``keqa`` and ``settings``.
 
     Raises:
         InputError: There is no saved program.
@@ -307,5 +307,5 @@ def _found(predictor: dspy.Predict) -> dict[str, Any]:
 
 def _refuse(changed: list[str], what: str) -> None:
     if changed:
-        told = "; ".join([*changed[:_TOLD], *(["and so on"] if len(changed) > _TOLD else [])])
-        raise ConfigurationError(f"{what}{told}. Compile the program again with this version of KEQA")
+        listed = "; ".join([*changed[:_MOST_LISTED], *(["and so on"] if len(changed) > _MOST_LISTED else [])])
+        raise ConfigurationError(f"{what}{listed}. Compile the program again with this version of KEQA")

@@ -20,7 +20,7 @@ __all__ = ["Decomposition", "is_the_question"]
 
 
 def is_the_question(quiz: str, question: str) -> bool:
-    """Whether a quiz is the question itself, as far as normalisation tells."""
+    """Whether a quiz is the question itself, as far as normalisation shows."""
     return normalize(quiz) == normalize(question)
 
 

@@ -95,7 +95,7 @@ def _cut(query: str, passage: Passage, keep: int, similarity: Similarity) -> Pas
 
 
 def _as_passage(rendered: str) -> Passage:
-    """A passage from what a language model reads, in which its title is not told from a first sentence with a colon."""
+    """A passage from what a language model reads, where a title looks like a first sentence with a colon."""
     title, colon, text = rendered.partition(": ")
     named = bool(colon) and len(title) <= _LONGEST_TITLE
     return Passage("", title if named else "", text if named else rendered)

@@ -60,7 +60,7 @@ class Picking(Stage):
         reference: Finds the demonstrations for a quiz and a passage, per call (Algorithm 2, line 11). They replace
             those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
             DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
-            told first what it will be asked, so that it can embed all in one batch.
+            given first what it will be asked, so that it can embed all in one batch.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
@@ -123,7 +123,7 @@ class Picking(Stage):
                 if known is error:
                     raise
                 raise known from error
-            # What fails for a passage as well is told of the passage.
+            # What fails for a passage as well is reported of the passage.
             action = "looked for the demonstrations of each passage by itself"
             session.note("judge_utility", known.cause, known.message, action, number, harmless=True)
 

@@ -61,7 +61,7 @@ class QuizFlow:
     async def run(
         self, quiz: Quiz, text: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> QuizRecord:
-        """Answer a quiz; one that cannot be answered has source ``failed``, and a degradation tells why.
+        """Answer a quiz; one that cannot be answered has source ``failed``, and a degradation says why.
 
         One that is not known is answered from passages. Where finding or reading them failed it is not answered at all:
         from memory it would be as if it had been known. See `keqa.programs.runtime.attempts`.

@@ -32,7 +32,7 @@ FLAT_LIMIT = 100_000
 SHARD = 2048
 """So many passages are encoded between two notes of how far the build has come."""
 
-# Progress is told after so many, which share the longest text of their own.
+# Progress is reported after so many, which share the longest text of their own.
 _PIECE = 256
 
 Progress = Callable[[int, int], None]
@@ -59,7 +59,7 @@ def build_dense(
 ) -> DenseManifest:
     """Build a dense index, and publish it only when it is finished.
 
-    An index that is already there stays in place until then. The same call after a kill or a failure goes on at the
+    An index that is already there stays in place until then. The same call after a kill or a failure resumes at the
     first shard that was not finished, where passages, settings and model are the same, and ends in the same index.
 
     Args:
@@ -80,7 +80,7 @@ def build_dense(
         overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
         of the sources is not in it.
 
     Raises:
@@ -92,7 +92,7 @@ def build_dense(
     """
     if shard < 1:
         raise InputError(f"a shard holds at least one passage, not {shard}")
-    folder, tell = Path(out), notice or _LOG.warning
+    folder, report = Path(out), notice or _LOG.warning
     check_place(folder, sources, overwrite=overwrite)
     encoder = Encoder.choose(
         model,
@@ -106,7 +106,7 @@ def build_dense(
     with exclusive(folder):
         try:
             settings = {**dataclasses.asdict(encoder.settings), "shard": shard}
-            work = begin(folder, passages, settings, encoder.passage_probe(), tell)
+            work = begin(folder, passages, settings, encoder.passage_probe(), report)
             _encode(work, encoder, shard, progress or (lambda done, of: None))
             manifest = dataclasses.replace(
                 _manifest(work, encoder, flat_limit),

@@ -21,7 +21,7 @@ __all__ = ["Encoder", "EncoderSettings", "same_weights"]
 SIMILARITIES = ("cosine", "dot")
 _LARGEST_DIMENSION = 65_536
 
-# Any question will do: it tells whether a model gives the vectors that it gave when an index was built.
+# Any question will do: it shows whether a model gives the vectors that it gave when an index was built.
 _PROBE = "Who wrote the first program, and for which machine?"
 _SAVED = "probe.npy"
 _LARGEST_PROBE = 4096 + 4 * _LARGEST_DIMENSION
@@ -168,7 +168,7 @@ class Encoder:
         return encoder
 
     def save_probe(self, data: Path) -> None:
-        """Write into a data folder what tells this encoder from others.
+        """Write into a data folder what distinguishes this encoder from others.
 
         Raises:
             RetrievalError: It cannot be written.
@@ -177,7 +177,7 @@ class Encoder:
             np.save(data / _SAVED, self._probe(), allow_pickle=False)
 
     def passage_probe(self) -> list[float]:
-        """What tells the model of passages from others, for the note of a build under way."""
+        """What distinguishes the model of passages from others, for the note of a build under way."""
         row: list[float] = self.passages([Passage("", "", _PROBE)])[0].tolist()
         return row
 

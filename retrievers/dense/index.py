@@ -151,7 +151,7 @@ def _files(folder: Path) -> _Files:
             continue
         if len(passages) != manifest.passages:
             raise RetrievalError(
-                f"the index in {folder} is not complete: its manifest tells of {manifest.passages} passages, "
+                f"the index in {folder} is not complete: its manifest says {manifest.passages} passages, "
                 f"it holds {len(passages)}. Build it again"
             )
         return _Files(manifest, passages, search)

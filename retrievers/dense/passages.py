@@ -26,7 +26,7 @@ _LONGEST = 256 << 20
 
 
 def write_passages(data: Path, passages: Iterable[Passage]) -> int:
-    """Write the passages into a data folder, for good on return, and tell how many there are."""
+    """Write the passages into a data folder, on the disk on return, and count them."""
     offsets, end = array("Q", [0]), 0
     with (data / _PASSAGES).open("wb") as stream:
         for passage in passages:

@@ -80,7 +80,7 @@ class VectorFile:
     """
 
     def __init__(self, data: Path, rows: int, dimension: int) -> None:
-        """Begin, or go on where it was left.
+        """Begin, or resume where it was left.
 
         Args:
             data: The data folder.
@@ -163,7 +163,7 @@ def open_search(data: Path, settings: VectorSettings, rows: int, dimension: int)
     """Open the vectors of a finished index, memory-mapped.
 
     Raises:
-        RetrievalError: They are not there, or not those that the manifest tells of.
+        RetrievalError: They are not there, or not those of the manifest.
     """
     try:
         shape, search = _flat(data) if settings.kind == FLAT else _ivf(data, settings, rows, dimension)
@@ -171,7 +171,7 @@ def open_search(data: Path, settings: VectorSettings, rows: int, dimension: int)
         raise RetrievalError(f"the vectors in {data} cannot be read: {error}") from error
     if shape != (rows, dimension):
         raise RetrievalError(
-            f"the index in {data.parent} is not complete: its manifest tells of {rows} vectors of length {dimension}, "
+            f"the index in {data.parent} is not complete: its manifest says {rows} vectors of length {dimension}, "
             f"it holds {shape[0]} of {shape[1]}. Build it again"
         )
     return search

@@ -1,4 +1,4 @@
-"""A build of a dense index under way, as its folder tells it, so that an interrupted one can be gone on with."""
+"""A build of a dense index under way, as its folder records it, so that an interrupted one can be resumed."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ class Work:
 
 
 def begin(
-    folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any], probe: Sequence[float], tell: Notice
+    folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any], probe: Sequence[float], report: Notice
 ) -> Work:
-    """Write the passages, or find that an interrupted build has the same ones and go on with it.
+    """Write the passages, or find that an interrupted build has the same ones and resume it.
 
     Args:
         folder: Of the index.
         passages: Read once.
         settings: What the vectors depend on, as JSON.
         probe: A vector of the model, which may have become another under its name.
-        tell: Called with what the user should know.
+        report: Called with what the user should know.
 
     Raises:
         InputError: There are no passages, or one has no id.
@@ -82,15 +82,15 @@ def begin(
         count = write_passages(data, intake)
     if not count:
         raise InputError("there are no passages to index: the corpus is empty")
-    intake.tell(tell)
+    intake.report(report)
     work = Work(data, started, count, intake.renamed, intake.source_hash.hexdigest())
     if earlier is not None and earlier["source_hash"] == work.source_hash:
         shutil.rmtree(data, ignore_errors=True)
         work = dataclasses.replace(work, data=folder / earlier["data"], started=earlier["started"])
-        tell(f"an earlier build of {folder}, begun {work.started}, was interrupted: going on with it")
+        report(f"an earlier build of {folder}, begun {work.started}, was interrupted: resuming it")
         return work
     if before:
-        tell(f"an earlier build of {folder}, begun {before.get('started')}, was interrupted: building anew")
+        report(f"an earlier build of {folder}, begun {before.get('started')}, was interrupted: building again")
     marker |= {"settings": dict(settings), "probe": list(probe), "source_hash": work.source_hash}
     write_atomically(folder / BUILDING, json.dumps(marker) + "\n")
     return work
@@ -103,7 +103,7 @@ def _marker(folder: Path) -> dict[str, Any]:
 
 
 def _unfinished(folder: Path, marker: dict[str, Any]) -> bool:
-    """Whether the passages of an interrupted build were written, so that its shards can be gone on with."""
+    """Whether the passages of an interrupted build were written, so that its shards can be used."""
     return {"source_hash", "started", "data"} <= set(marker) and (folder / str(marker.get("data"))).is_dir()
 
 
@@ -118,7 +118,7 @@ def _published(folder: Path) -> str | None:
 
 
 def clean_up(folder: Path) -> None:
-    """Remove what neither the index nor a build that can be gone on with needs."""
+    """Remove what neither the index nor a build that can be resumed needs."""
     published, marker = _published(folder), _marker(folder)
     kept = marker["data"] if _unfinished(folder, marker) else None
     if published is not None or not (folder / MANIFEST).exists():

@@ -25,7 +25,7 @@ Credentials never stand in the address. They come from the environment, as all a
 What they must allow on ``name`` and on ``name-*``, the index behind the name:
 
 * ``read`` and ``view_index_metadata`` to search; ``monitor``, on them and on the cluster, for all that
-  ``keqa index info`` tells;
+  ``keqa index info`` reports;
 * ``manage``, ``write`` and ``read`` to load; ``monitor`` on the cluster to wait for the copies of the new index.
 """
 

@@ -51,7 +51,7 @@ class Address:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether an index is named by an address in Elasticsearch rather than by its folder."""
+    """Decide whether an index is named by an address in Elasticsearch rather than by its folder."""
     return text.partition("://")[0].lower() in _SCHEMES and "://" in text
 
 

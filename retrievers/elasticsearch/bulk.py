@@ -32,7 +32,7 @@ _TIMEOUT = 120
 
 
 class Sender:
-    """Writes passages in several threads, in order as far as anyone can tell.
+    """Writes passages in several threads, in an order that nobody can distinguish from the one given.
 
     Attributes:
         arrived: The mark of the last batch that has arrived together with everything before it.
@@ -146,7 +146,7 @@ def stored_documents(
     """Return what an index holds for each of some passages; None where it holds nothing.
 
     Raises:
-        RetrievalError: Of one of them it cannot be told.
+        RetrievalError: Whether one of them was is unknown.
     """
     with server_errors(address, f"the index {data} could not be read back"):
         answer = client.mget(index=data, ids=[key(passage.id) for passage in passages])

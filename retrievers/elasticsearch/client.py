@@ -1,4 +1,4 @@
-"""The connection to a cluster, and its errors in words that tell what to do."""
+"""The connection to a cluster, and its errors in words that say what to do."""
 
 from __future__ import annotations
 

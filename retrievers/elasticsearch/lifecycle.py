@@ -1,4 +1,4 @@
-"""The states of an index in a cluster, told by the ``_meta`` of its mapping.
+"""The states of an index in a cluster, recorded in the ``_meta`` of its mapping.
 
 ::
 
@@ -7,7 +7,7 @@
     wikipedia-3f2a91c04b7d-load    alias that the load writes through, until the index is published
 
 The one step that publishes an index is the switch of the alias, so a loader killed at any moment leaves either the
-index as it was or the new one, complete; until then, the next loader can go on. A load writes through an alias of its
+index as it was or the new one, complete; until then, the next loader can resume. A load writes through an alias of its
 own because Elasticsearch creates an index that is written to and not there: what is left of a load must not bring back
 the index that another removed.
 """
@@ -88,7 +88,7 @@ class Indexes:
             )
 
     def note(self, load: Load, *, owner: str, manifest: Manifest | None = None) -> None:
-        """Write down how far a load is, or who goes on with it.
+        """Write down how far a load is, or who resumes it.
 
         Args:
             load: The new record.
@@ -122,7 +122,7 @@ class Indexes:
             Whether all its copies are there already; None where the credentials do not allow to ask.
 
         Raises:
-            RetrievalError: Another process has taken over, or the cluster failed. The load can be gone on with.
+            RetrievalError: Another process has taken over, or the cluster failed. The load can be resumed.
         """
         self.note(load, owner=load.owner)
         copies: dict[str, Any] = {"auto_expand_replicas": "0-1"}
@@ -131,7 +131,7 @@ class Indexes:
         with server_errors(self._address, f"the index {load.data} could not be finished"):
             settings = {**copies, "refresh_interval": None, "blocks.write": True}
             self._client.indices.put_settings(index=load.data, settings=settings)
-            # Where copies are not there in time, the answer is 408 and tells how things stand. To ask takes a privilege
+            # Where copies are not there in time, the answer is 408 and reports the state. To ask takes a privilege
             # on the cluster, which someone who may load an index need not have.
             patient = self._client.options(request_timeout=max(_TIMEOUT, timeout()), ignore_status=(403, 408))
             health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
@@ -184,5 +184,5 @@ class Indexes:
 
 
 def taken_over(name: str) -> RetrievalError:
-    """The error of a load that another process goes on with, or has removed."""
-    return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can go on")
+    """The error of a load that another process has taken over or removed."""
+    return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can continue")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.analysis import detect_language, is_chinese, told_of_chinese
+from keqa.retrievers.analysis import detect_language, is_chinese, warning_of_chinese
 from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.bulk import Sender
@@ -55,13 +55,13 @@ def load_index(
 
     An index of that name that is already there stays in place, and can be searched, until the new one is complete and
     verified: the number of its passages, and the whole content of a random sample of them. Then the name switches to
-    the new one at once, and the old one is removed. A load that was interrupted, however it ended, goes on where it
+    the new one at once, and the old one is removed. A load that was interrupted, however it ended, resumes where it
     stood when it is called again with the same passages and settings. A finished index refuses further writes.
 
     Args:
         passages: The passages, read once and never held in memory; repeated ids are made unique by a suffix.
         address: Of the index; see :mod:`keqa.retrievers.elasticsearch`.
-        language: ``"en"``, ``"zh"``, or ``"auto"`` to tell from the first passages.
+        language: ``"en"``, ``"zh"``, or ``"auto"`` to decide by the first passages.
         progress: Called with the number of passages so far, now and then and at the end.
         notice: Called with what the user should know, such as an interrupted earlier load; logged by default.
         sources: Where the passages come from, for the manifest.
@@ -69,12 +69,12 @@ def load_index(
         replicas: How many copies of each part there are besides it; by default one where there are several nodes.
         k1: BM25's k1: how soon further occurrences of a word stop to count.
         b: BM25's b: how much a long text is held against it.
-        resume: Whether to go on with an interrupted load; otherwise it is removed.
+        resume: Whether to resume an interrupted load; otherwise it is removed.
         threads: How many requests may be on their way at a time.
         overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
 
     Returns:
-        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` tells what
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
         of the sources is not in it.
 
     Raises:
@@ -114,7 +114,7 @@ def load_index(
             left_out=left_out_of(passages),
         )
         loading.publish(manifest, replicas)
-        loading.tell(intake)
+        loading.report(intake)
     finally:
         client.close()
     return manifest
@@ -139,21 +139,21 @@ class _Loading:
         client: Elasticsearch,
         address: Address,
         plan: dict[str, Any],
-        tell: Notice,
+        report: Notice,
         progress: Callable[[int], None],
     ) -> None:
         self._client = client
         self._address = address
         self._indexes = Indexes(client, address)
         self._plan = plan
-        self._tell = tell
+        self._report = report
         self._progress = progress
         self._sample = Sample()
         self._chinese = 0
         self._closed = False
 
     def begin(self, head: Sequence[Passage], resume: bool, sources: Sequence[str] | None) -> None:
-        """Go on with an interrupted load of the same passages, or begin one; None of sources replaces any index."""
+        """Resume an interrupted load of the same passages, or begin one; None of sources replaces any index."""
         self._indexes.refuse_foreign(sources)
         first = Intake(head)
         for _ in first:
@@ -161,9 +161,9 @@ class _Loading:
         owner, digest = uuid.uuid4().hex, first.source_hash.hexdigest()
         earlier = self._indexes.unfinished()
         if earlier and resume and (earlier.plan, earlier.head) == (self._plan, digest):
-            self._tell(
+            self._report(
                 f"an earlier load of {earlier.name}, begun {earlier.started}, was interrupted after about "
-                f"{earlier.passages} passages: going on from there"
+                f"{earlier.passages} passages: resuming from there"
             )
             self.load = dataclasses.replace(earlier, owner=owner)
             self._indexes.note(self.load, owner=earlier.owner)
@@ -171,7 +171,7 @@ class _Loading:
             return
         if earlier:
             why = "its passages or settings are others" if resume else "as asked for"
-            self._tell(f"an earlier load of {earlier.name}, begun {earlier.started}, was interrupted: anew ({why})")
+            self._report(f"an earlier load of {earlier.name}, begun {earlier.started}, was interrupted: again ({why})")
         self._indexes.remove_others(None)
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         name = self._address.name
@@ -236,21 +236,21 @@ class _Loading:
                 f"the index {self.load.name} did not pass its verification: {wrong}. It is not published, and what was "
                 "loaded is removed. Run the same again to load it from the beginning"
             )
-        # From here on, whoever goes on has nothing to send again.
+        # From here on, whoever resumes has nothing to send again.
         self.load = dataclasses.replace(self.load, passages=manifest.passages, source_hash=manifest.source_hash)
         copied = self._indexes.publish(self.load, manifest, replicas)
         if copied is None:
-            self._tell(
+            self._report(
                 f"whether all copies of {manifest.name} are there yet is not known: the credentials lack the privilege "
                 "monitor on the cluster"
             )
         elif not copied:
-            self._tell(f"not all copies of {manifest.name} are there yet: the cluster goes on making them, if it can")
+            self._report(f"not all copies of {manifest.name} are there yet: the cluster keeps making them, if it can")
         for data in self._indexes.remove_others(manifest.data):
-            self._tell(f"the earlier index {data} stays, since another alias stands for it")
+            self._report(f"the earlier index {data} stays, since another alias stands for it")
 
-    def tell(self, intake: Intake) -> None:
+    def report(self, intake: Intake) -> None:
         """Say what was odd about the passages."""
-        intake.tell(self._tell)
-        if told := told_of_chinese(self._chinese, intake.count, self._plan["language"]):
-            self._tell(told)
+        intake.report(self._report)
+        if warning := warning_of_chinese(self._chinese, intake.count, self._plan["language"]):
+            self._report(warning)

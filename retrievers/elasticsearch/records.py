@@ -26,8 +26,8 @@ class Load:
         data: The index that is loaded.
         owner: Who loads it now; another process takes over by writing its own.
         started: When it was begun, in UTC.
-        plan: Language and settings; a load goes on only with the same.
-        head: Hash of the first passages, by which another corpus is told.
+        plan: Language and settings; a load resumes only with the same.
+        head: Hash of the first passages, by which another corpus is recognized.
         passages: So many, from the beginning of the corpus, are in it for certain.
         source_hash: Hash of these.
     """
@@ -53,7 +53,7 @@ def data_name(name: str) -> str:
 
 
 def is_finished(state: dict[str, Any]) -> bool:
-    """Tell a finished index that KEQA made from anything else."""
+    """Distinguish a finished index that KEQA made from anything else."""
     return meta_of(state).get("format") == _INDEX
 
 
@@ -82,7 +82,7 @@ def described(load: Load, manifest: Manifest | None = None) -> dict[str, Any]:
 
     Args:
         load: How far its load is.
-        manifest: Of an index that is complete. The load stays beside it, to be gone on with where the index is not
+        manifest: Of an index that is complete. The load stays beside it, to be resumed where the index is not
             published after all.
     """
     record = {"format": _LOAD, **dataclasses.asdict(load)}

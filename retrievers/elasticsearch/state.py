@@ -54,7 +54,7 @@ def checked_manifest(client: Elasticsearch, address: Address) -> Manifest:
         if indexes.unfinished():
             raise RetrievalError(
                 f"{where} is not finished: its load is still running, or was interrupted. Run `keqa index` again to "
-                "go on with it"
+                "resume it"
             )
         raise RetrievalError(
             f"there is no index {address.name} at {address.cluster}. Load one with `keqa index SOURCE --engine "
@@ -68,7 +68,7 @@ def checked_manifest(client: Elasticsearch, address: Address) -> Manifest:
     passages = count_passages(client, address, data)
     if passages != manifest.passages:
         raise RetrievalError(
-            f"{where} is not complete: its manifest tells of {manifest.passages} passages, it holds {passages}. "
+            f"{where} is not complete: its manifest says {manifest.passages} passages, it holds {passages}. "
             "Load it again"
         )
     return manifest

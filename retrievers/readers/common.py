@@ -45,7 +45,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
-# So many bytes tell text from anything else, as for git and grep.
+# So many bytes distinguish text from anything else, as for git and grep.
 _HEAD = 8192
 _MAGIC = (
     (b"%PDF-", "a PDF"),
@@ -92,7 +92,7 @@ def default_notice(message: str) -> None:
 
 
 def plain_suffix(path: Path) -> str:
-    """Return the suffix that tells the format, in lower case and without ``.gz``."""
+    """Return the suffix that names the format, in lower case and without ``.gz``."""
     name = path.name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
@@ -196,7 +196,7 @@ def _decode_line(path: Path, number: int, line: bytes) -> str:
 
 
 def bom_encoding(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark tells of."""
+    """Return the encoding that a byte order mark stands for."""
     return next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
 
 
@@ -223,7 +223,7 @@ def decode(data: bytes, name: str, notice: Notice) -> str:
 
 
 def _looks_like_gb(data: bytes) -> bool:
-    """Tell Chinese from accented Latin letters.
+    """Distinguish Chinese from accented Latin letters.
 
     Both bytes of a common Chinese character are above 0xA0, while accented letters mostly stand between plain ones.
     """
@@ -240,7 +240,7 @@ def refuse_binary(data: bytes, path: Path) -> None:
     """Refuse what a text file's name does not make text: programs, pictures, archives.
 
     Args:
-        data: The content, or its beginning; so many bytes of it are looked at as tell.
+        data: The content, or its beginning; so many bytes of it are looked at as decide.
         path: For the message.
 
     Raises:

@@ -37,7 +37,7 @@ def read_document(
         path: The file.
         identifier: What its passages are called after.
         words: Target length of a passage.
-        notice: Told of a guessed encoding.
+        notice: Called for a guessed encoding.
         left_out: Takes note of a document without text.
 
     Raises:
@@ -110,7 +110,7 @@ def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
     import io
     import logging
 
-    # It warns of what it finds in a file, in the file's words; what cannot be read is told below.
+    # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
     if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
     try:

@@ -26,7 +26,7 @@ def read_folder(folder: Path, words: int, notice: Notice, left_out: LeftOutCount
     Args:
         folder: Where to look.
         words: Target length of a passage.
-        notice: Told of guessed encodings.
+        notice: Called for guessed encodings.
         left_out: Takes note of what is not in the passages.
 
     Raises:
@@ -41,12 +41,14 @@ def read_folder(folder: Path, words: int, notice: Notice, left_out: LeftOutCount
             reason = error.reason if isinstance(error, UnreadError) else "unreadable"
             left_out.unread(path, reason, str(error))
     if not found:
-        told = left_out.result()
-        others = ", ".join(f"{count} {kind}" for kind, count in [*told.unread.items(), *told.passed_over.items()][:5])
+        result = left_out.result()
+        others = ", ".join(
+            f"{count} {kind}" for kind, count in [*result.unread.items(), *result.passed_over.items()][:5]
+        )
         raise InputError(
             f"{folder} has no {', '.join(DOCUMENTS)} file that can be read; it has {others or 'nothing at all'} "
             "(files of records, such as .jsonl, are named one by one)"
-            + "".join(f"\n  {name}" for name in told.names[:5])
+            + "".join(f"\n  {name}" for name in result.names[:5])
         )
 
 

@@ -232,7 +232,7 @@ def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, se
         assert told in said
         assert "--force" in said
         assert (out / "program.json").read_bytes() == before
-    # The same command once more is no other source, and goes on.
+    # The same command once more is no other source, and resumes.
     assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
     assert keqa_command("compile", *changes["training questions"], "--force").code == 0
     assert json.loads((out / "program.json").read_text())["about"]["questions"]["train"] == 7
@@ -244,7 +244,7 @@ def test_a_program_that_tells_no_sources_is_replaced_only_with_force(keqa_comman
     command += ["--optimizer", "none", "--out", tmp_path / "program"]
     ended = keqa_command(*command)
     assert (ended.code, server.count) == (2, 0)
-    assert "from sources that it does not tell" in " ".join(ended.err.split())
+    assert "from sources that it does not name" in " ".join(ended.err.split())
     assert keqa_command(*command, "--force").code == 0
 
 

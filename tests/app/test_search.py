@@ -72,7 +72,7 @@ def test_info_of_an_index_that_was_cut_off(keqa_command, bm25):
     manifest.write_text(manifest.read_text().replace('"passages": 3', '"passages": 4'))
     ended = keqa_command("index", "info", bm25)
     assert ended.code == 2
-    assert "tells of 4 passages, it holds 3" in ended.err
+    assert "says 4 passages, it holds 3" in ended.err
 
 
 def test_a_folder_called_info_is_indexed(keqa_command, corpus, tmp_path, monkeypatch):
@@ -196,4 +196,4 @@ def test_elasticsearch_from_the_command_line_and_no_server_in_a_run(
     kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
     assert b"oldest oak" in kept
     assert nodes.encode() not in kept
-    assert b"elasticsearch://<address>/" in kept or b"elasticsearch+https://<address>/" in kept
+    assert b"<address>" in kept

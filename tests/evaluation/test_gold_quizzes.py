@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from keqa.data.example import as_example
-from keqa.evaluation.gold_quizzes import golds_of, golds_within, telling
+from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log
 from keqa.evaluation.questions import of_testbed
 from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
 
@@ -47,13 +47,13 @@ def test_the_testbed_tells_the_answers_of_all_its_quizzes():
 
 def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
     golds = golds_of([CHAIN, {"id": "d", "question": "Who governs Rome?", "answer": "Cai"}])
-    with telling(as_example(CHAIN)) as told:
+    with oracle_log(as_example(CHAIN)) as log:
         assert golds("Who is it that governs Oslo?") == ("Bob",)
         assert golds("To whom is the man called Bob married?") == ("Ann Lee",)
         assert golds("who governs rome?") == ("Cai",)
         # Another question's quiz in other words may ask something else.
         assert golds("Who is it that governs Rome?") == ("",)
-    assert told.answers == {
+    assert log.answers == {
         "Who is it that governs Oslo?": ["Bob"],
         "To whom is the man called Bob married?": ["Ann Lee"],
         "who governs rome?": ["Cai"],
@@ -62,12 +62,12 @@ def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
     assert golds("Who is it that governs Oslo?") == ("",)
 
 
-def test_what_is_told_of_nothing_is_not_the_same_as_not_being_asked():
+def test_a_quiz_without_gold_answers_is_not_one_that_was_never_asked():
     golds = golds_of([CHAIN])
-    with telling(as_example(CHAIN)) as told:
-        assert told.answers is None
+    with oracle_log(as_example(CHAIN)) as log:
+        assert log.answers is None
         golds("Who governs Rome?")
-        assert told.answers == {}
+        assert log.answers == {}
 
 
 def asked(*texts, drawn=True):

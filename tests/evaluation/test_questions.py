@@ -136,7 +136,7 @@ def test_a_sample_is_drawn_by_its_seed_whatever_the_order(mine):
     assert one.seed == 1
     assert len(set(ids(one))) == 10
     assert set(ids(one)) != set(ids(of_name(mine(*rows), sample=10, seed=2)))
-    # A larger sample begins with the smaller one, so that a run can be gone on with.
+    # A larger sample begins with the smaller one, so that a run can be resumed.
     assert ids(of_name(mine(*rows), sample=20, seed=1))[:10] == ids(one)
     assert ids(of_name(mine(*rows), sample=10, seed=1, limit=3)) == ids(one)[:3]
 

@@ -78,7 +78,7 @@ def test_an_abstention_is_not_mastered_even_where_it_is_gold():
 
 
 def test_mastery_needs_draws_and_golds():
-    with pytest.raises(ValueError, match="at least one draw"):
+    with pytest.raises(ValueError, match="at least one sample"):
         mastery([], ["Oslo"])
     with pytest.raises(ValueError, match="gold"):
         mastery(["Oslo"], [])

@@ -43,7 +43,7 @@ def test_options_are_the_same_by_letter_and_text():
 
 
 def test_no_draws():
-    with pytest.raises(ValueError, match="at least one draw"):
+    with pytest.raises(ValueError, match="at least one sample"):
         lexical_similarity([])
 
 

@@ -31,9 +31,9 @@ def test_the_same_passages_have_the_same_hash_however_dirty():
 def test_renamed_passages_are_told():
     told = []
     intake = Intake([Passage("a", "", ""), Passage("a", "", "")])
-    intake.tell(told.append)
+    intake.report(told.append)
     assert [passage.id for passage in intake] == ["a", "a~2"]
-    intake.tell(told.append)
+    intake.report(told.append)
     assert told == ["1 passages had an id that was taken and got a suffix such as ~2"]
 
 

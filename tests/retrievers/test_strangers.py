@@ -212,7 +212,7 @@ def test_a_place_below_a_file_is_told(tmp_path):
 def test_what_may_be_an_index_and_cannot_be_read_is_not_called_something_else(index, monkeypatch):
     (index / "manifest.json").unlink()
     os.mkfifo(index / "manifest.json")
-    with pytest.raises(InputError, match=r"whether .* holds an index cannot be told"):
+    with pytest.raises(InputError, match=r"whether .* holds an index is unknown"):
         check_place(index)
 
 

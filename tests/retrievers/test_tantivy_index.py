@@ -170,7 +170,7 @@ def test_what_is_no_index_is_not_opened(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "value", "message"),
     [
-        ("passages", 5, "its manifest tells of 5 passages, it holds 4"),
+        ("passages", 5, "its manifest says 5 passages, it holds 4"),
         ("passages", "4", "passages must be int"),
         ("schema_version", 2, "schema version 2"),
         ("format", "other", "is not the manifest of an index"),

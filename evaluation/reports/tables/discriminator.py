@@ -142,14 +142,14 @@ def discriminator(entries: Sequence[Entry], golds: Callable[[Entry], Golds | Non
         names.append("all")
     if not any(pairs):
         return None
-    compared, told = judges(pair for some in pairs for pair in some.values())
+    compared, judged_by = judges(pair for some in pairs for pair in some.values())
     lines = [Row((text(name), *(number(accuracy(judge, some)) for some in pairs))) for name, judge in compared.items()]
     lines.append(Row((text("pairs"), *(_count(len(some)) for some in pairs)), ruled=True))
     lines.append(Row((text("the same"), *(_count(sum(pair.truly for pair in some.values())) for some in pairs))))
     columns = (Column("judge", right=False), *(Column("accuracy", name) for name in names))
     notes = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
-        f"Each counts once, whichever of the runs with KEQA's judge compared it. {told}",
+        f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}",
     )
     return Grid("table2", "The judge of consistency and measures of similarity", columns, tuple(lines), notes)
 

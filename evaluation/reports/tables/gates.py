@@ -53,7 +53,7 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
         untouched.note(compared),
-        *_told_to_oracles(compared),
+        *_known_to_oracles(compared),
     )
     return Grid("gates", "Gates", _COLUMNS, rows, notes)
 
@@ -101,13 +101,13 @@ def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
         for entry in compared
         if entry.threshold is not None and usual[entry.label] not in (None, entry.threshold)
     ]
-    told = "Thresholds are the gates' defaults"
+    thresholds = "Thresholds are the gates' defaults"
     if others:
         # Demonstrations are everybody's, a threshold is that of the gate it was tuned for.
-        told += f", except where a compiled program brought its own or one was given: {', '.join(others)}"
+        thresholds += f", except where a compiled program brought its own or one was given: {', '.join(others)}"
     yield (
-        f"{told}. What is searched for, and so ratio, F1 and EM, depends on them: a gate whose threshold was tuned has "
-        "an advantage there over those at their defaults. AUROC, PRR, AURC and ECE do not depend on them."
+        f"{thresholds}. What is searched for, and so ratio, F1 and EM, depends on them: a gate whose threshold was "
+        "tuned has an advantage there over those at their defaults. AUROC, PRR, AURC and ECE do not depend on them."
     )
 
 
@@ -121,18 +121,18 @@ def _chances(compared: Sequence[Entry]) -> Iterator[str]:
         )
     if "matched random" in kinds:
         yield (
-            "The threshold of a random gate that matches a run is the share of quizzes that the run held for unknown: "
-            "of the same quizzes the gate searches for exactly as many, drawn by chance. Their ratios differ only by "
-            "what came up in one of the two runs: quizzes that wait for an answer which the other did not have, and "
+            "The threshold of a random gate that matches a run is the share of quizzes that the run classified as "
+            "unknown: of the same quizzes the gate searches for exactly as many, drawn by chance. Their ratios differ "
+            "only by what came up in one of the two runs: quizzes that wait for an answer that the other lacks, and "
             "questions that fell back."
         )
 
 
-def _told_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
+def _known_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
     """Of how many quizzes an oracle had the gold answer, without which it searches as it does for what is unknown."""
     for entry in compared:
-        told = [line.told for line in entry.lines.values() if line.told is not None]
-        known, decided = sum(one for one, _ in told), sum(one for _, one in told)
+        counts = [line.oracle for line in entry.lines.values() if line.oracle is not None]
+        known, decided = sum(one for one, _ in counts), sum(one for _, one in counts)
         if decided:
             yield (
                 f"{entry.title}: the gold answer is known of {known} of {decided} quizzes "

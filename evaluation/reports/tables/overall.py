@@ -204,12 +204,12 @@ def _demonstrations(entries: Sequence[Entry]) -> Iterator[str]:
     }
     if not titles[True] or not (titles[False] or titles[None]):
         return
-    told = f"There are demonstrations in the prompts of: {titles[True]}."
+    note = f"There are demonstrations in the prompts of: {titles[True]}."
     if titles[False]:
-        told += f" There are none in those of: {titles[False]}. A part of a lead over these may be due to them."
+        note += f" There are none in those of: {titles[False]}. A part of a lead over these may be due to them."
     if titles[None]:
-        told += f" The run files do not tell of: {titles[None]}."
-    yield told
+        note += f" The run files do not say so of: {titles[None]}."
+    yield note
 
 
 def _verdict(scores: Sequence[_Score], entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:
@@ -217,7 +217,7 @@ def _verdict(scores: Sequence[_Score], entries: Sequence[Entry], ranked: list[in
     others = [row for row in ranked if row != keqa]
     if not others:
         return "No other row is comparable and was asked all questions: there is nothing to compare KEQA with."
-    behind = [told for score in scores if (told := _behind(score, entries, ranked, keqa))]
+    behind = [note for score in scores if (note := _behind(score, entries, ranked, keqa))]
     if behind:
         return f"KEQA is not the best in {'; '.join(behind)}."
     shared = [(score, [entries[row].title for row in others if not score.ahead(keqa, row)]) for score in scores]

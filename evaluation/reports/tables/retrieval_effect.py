@@ -41,8 +41,8 @@ _COLUMNS = (
 _CLASSES = (
     "Beneficial: the answer from memory, that of the largest cluster, is wrong and the answer with retrieval is right; "
     "harmful: the other way round; neutral: both are right, or both wrong. There is one answer with retrieval, and not "
-    "as many as there are draws, so that what is right from memory cannot gain, and what is wrong cannot lose. "
-    "Accuracy: the share of draws without retrieval that is right; certainty: that over the distinct answers among "
+    "as many as there are samples, so that what is right from memory cannot gain, and what is wrong cannot lose. "
+    "Accuracy: the share of samples without retrieval that is right; certainty: that over the distinct answers among "
     "them. Right: the mean accuracy, and the shares of answers from memory and with retrieval that are right. "
     f"Known: {number(float(KNOWN_FROM), 1).text} or more."
 )
@@ -88,7 +88,7 @@ def effect_figure(entries: Sequence[Entry], golds: Callable[[Entry], Golds | Non
         x = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
         shares = {change: tuple(_count(part, change) / len(part) for _, part in parts) for change in CHANGES}
         panels.append(Panel(name, "share of quizzes", tuple(Series(change, x, y) for change, y in shares.items())))
-    return Figure(_NAME, _TITLE, "of the draws without retrieval", tuple(panels))
+    return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels))
 
 
 def _intervals(effects: Sequence[Effect], indicator: Callable[[Effect], float]) -> list[list[Effect]]:
@@ -138,8 +138,8 @@ def _correlated(found: Compared) -> str:
     measured = correlation(found.effects)
     if measured is None:
         return "Too few quizzes, or quizzes too much alike, for a correlation of accuracy and certainty."
-    told = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
-    return f"Pearson's correlation of accuracy and certainty: {told}."
+    measures = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
+    return f"Pearson's correlation of accuracy and certainty: {measures}."
 
 
 def _counted(found: Compared) -> str:
@@ -147,7 +147,7 @@ def _counted(found: Compared) -> str:
     vain = sum(not effect.kept for effect in found.effects)
     return (
         f"Counted: {len(found.effects)} of {found.known} quizzes whose gold answer is known, each text once, with "
-        f"{' or '.join(map(str, found.tries))} draws each; {whole} of them are questions themselves, the others are "
+        f"{' or '.join(map(str, found.tries))} samples each; {whole} of them are questions themselves, the others are "
         "quizzes of one. Left out are those that only one of the runs asked, as earlier answers to which they refer "
         f"differ, and those without an answer. Answered from memory in both runs, as no passage was kept: {vain}."
     )

@@ -37,8 +37,8 @@ def by_language_model(entries: Sequence[Entry]) -> Grid | None:
 def costs(entries: Sequence[Entry]) -> Grid:
     """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
 
-    Calls and tokens are those that the answers take; where a cache answered, the tokens are those it had been told.
-    Seconds are those of questions whose calls were all made anew, for a cache answers sooner than any language model.
+    Calls and tokens are those that the answers take; where a cache answered, the tokens are those of the first call.
+    Seconds are those of questions whose calls no cache answered, for a cache answers sooner than any language model.
     The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
     """
     groups = groups_of(entries)
@@ -82,42 +82,42 @@ def costs_by_role(entries: Sequence[Entry]) -> Grid:
 def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
     """Seconds and LM calls of a question by step (section 4.2, efficiency analysis), of KEQA and what is made of it.
 
-    None where no run file tells, as those of earlier versions do not.
+    None where no run file says, as those of earlier versions do not.
     """
-    told = [entry for entry in entries if entry.own and any(line.paid.step_seconds for line in entry.lines.values())]
-    if not told:
+    timed = [entry for entry in entries if entry.own and any(line.paid.step_seconds for line in entry.lines.values())]
+    if not timed:
         return None
     columns = (
         Column("method", right=False),
         *(Column(step, what) for what in ("seconds", "LM calls") for step in STEPS),
     )
     rows = []
-    for entry in told:
+    for entry in timed:
         lines = list(entry.lines.values())
         cells = [number(measure(f"{step} {what}", lines), 2) for what in ("seconds", "samples") for step in STEPS]
         rows.append(Row((text(entry.title), *cells)))
     notes = (
-        "For one question. Quiz answering: the tries at quizzes, and answers to them from memory; assessment: D_s. "
+        "For one question. Quiz answering: the samples of quizzes, and answers to them from memory; assessment: D_s. "
         "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
         "are made side by side, so that a question takes less. A call to a language model in this process may wait for "
         "those of other questions.",
-        *_untimed(told),
+        *_untimed(timed),
     )
     return Grid("steps", "Seconds and LM calls by step for each question", columns, tuple(rows), notes)
 
 
 def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     """Which rows have a time of some of their questions only, or none."""
-    told = []
+    partly = []
     for entry in entries:
         lines = list(entry.lines.values())
         timed = sum(map(made_anew, lines))
         if timed < len(lines):
-            told.append(f"{entry.title} {timed} of {len(lines)}")
-    if told:
+            partly.append(f"{entry.title} {timed} of {len(lines)}")
+    if partly:
         yield (
-            f"The time is that of questions whose calls no cache answered: {', '.join(told)}. For that of all of them "
-            "run the methods with keqa compare --no-cache."
+            f"The time is that of questions whose calls no cache answered: {', '.join(partly)}. For that of all of "
+            "them run the methods with keqa compare --no-cache."
         )
 
 

@@ -102,7 +102,7 @@ def test_a_killed_command_goes_on_when_it_is_run_again(keqa_command, flags, elas
     assert (ended.code, "is not finished" in ended.err) == (2, True)
     ended = keqa_command("index", many, *flags)
     assert ended.code == 0, ended.err
-    assert "going on from there" in ended.err
+    assert "resuming from there" in ended.err
     assert "Indexed 30,000 passages" in ended.out
     assert ElasticsearchRetriever.open(elasticsearch_address).facts().passages == 30_000
 

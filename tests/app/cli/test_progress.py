@@ -17,7 +17,7 @@ def test_calls_are_counted_and_not_kept(capsys):
             tracker.add_usage("openai/scripted", dict(USAGE))
         kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        bars.tell("keqa", 1, 2)
+        bars.report("keqa", 1, 2)
         assert bars.calls == 20_001
     # A dictionary a call would be 4 MB.
     assert kept < 100_000

@@ -68,7 +68,7 @@ def test_a_build_that_is_killed_goes_on_and_ends_in_the_same(
     library.CALLS.clear()
     _, told, progress = built(tmp_path / "i", flat_limit=flat_limit)
     assert progress[0] == ((killed_after - 3) * 10, 50)
-    assert ["going on with it" in one for one in told] == [True]
+    assert ["resuming it" in one for one in told] == [True]
     encoded = [text for _, _, texts in library.CALLS[3:-1] for text in texts]
     assert sorted(encoded) == sorted(f"{p.title}: {p.text}" for p in passages()[(killed_after - 3) * 10 :])
     built(tmp_path / "whole", flat_limit=flat_limit)
@@ -90,7 +90,7 @@ def test_a_model_in_a_folder_is_found_from_every_directory(library, monkeypatch,
     assert other_process(CODE, 5, "i", 100).returncode == -signal.SIGKILL
     monkeypatch.chdir("elsewhere")
     manifest, told, progress = built(tmp_path / "i", model="../some/model")
-    assert ["going on with it" in one for one in told] == [True]
+    assert ["resuming it" in one for one in told] == [True]
     assert progress[0] == (20, 50)
     assert manifest.encoder.model == manifest.encoder.query_model == str(tmp_path / "some/model")
     monkeypatch.chdir(tmp_path.parent)
@@ -107,7 +107,7 @@ def test_shards_of_others_are_not_gone_on_with(library, monkeypatch, tmp_path, o
     changed = {"query_prefix": "q: "} if change == "settings" else {}
     _, told, progress = built(tmp_path / "i", passages(49) if change == "passages" else None, **changed)
     assert progress[0][0] == 0
-    assert ["building anew" in one for one in told] == [True]
+    assert ["building again" in one for one in told] == [True]
     assert len(list((tmp_path / "i").glob("data-*"))) == 1
 
 

@@ -88,7 +88,7 @@ def test_a_note_that_is_broken_begins_anew(tmp_path):
 def test_what_is_not_whole_is_not_opened(tmp_path):
     flat = VectorSettings("flat")
     written(tmp_path, rows(20), flat)
-    with pytest.raises(RetrievalError, match="tells of 21 vectors of length 8, it holds 20 of 8"):
+    with pytest.raises(RetrievalError, match="says 21 vectors of length 8, it holds 20 of 8"):
         open_search(tmp_path, flat, 21, 8)
     whole = (tmp_path / "vectors.npy").read_bytes()
     (tmp_path / "vectors.npy").write_bytes(whole[:-1])

@@ -276,7 +276,7 @@ def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages)
     assert ElasticsearchRetriever.open(address).manifest.passages == 4
     notices = []
     manifest = load_index(passages[:2], address, notice=notices.append)
-    assert "anew (its passages or settings are others)" in notices[0]
+    assert "again (its passages or settings are others)" in notices[0]
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
@@ -338,7 +338,7 @@ def test_killed_inside_publishing_nothing_is_sent_again(address, client, passage
         return forward()
 
     manifest = load_index(words(100), altered(watching), notice=notices.append)
-    assert "was interrupted after about 100 passages: going on from there" in notices[0]
+    assert "was interrupted after about 100 passages: resuming from there" in notices[0]
     assert [path for path in sent if "_bulk" in path] == []
     assert (manifest.data, manifest.passages) == (left, 100)
     assert behind(client, address) == {left: [name_of(address)]}
@@ -368,7 +368,7 @@ def test_a_complete_index_of_other_passages_is_not_adopted(address, client, word
     killed_in_publishing(address, 7)
     notices = []
     manifest = load_index(words(100), address, k1=0.9, notice=notices.append)
-    assert "anew (its passages or settings are others)" in notices[0]
+    assert "again (its passages or settings are others)" in notices[0]
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
@@ -485,7 +485,7 @@ def test_a_read_only_index_is_told_and_the_load_goes_on_afterwards(address, clie
     client.indices.put_settings(index=index, settings={"index.blocks.write": None})
     notices = []
     assert load_index(words(1000), address, notice=notices.append).passages == 1000
-    assert "going on from there" in notices[0]
+    assert "resuming from there" in notices[0]
     assert behind(client, address) == {index: [name_of(address)]}
 
 

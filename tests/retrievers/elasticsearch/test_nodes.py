@@ -124,4 +124,4 @@ def test_a_load_goes_on_when_the_only_node_is_back(start, settled, words, monkey
     settled(address)
     notices = []
     assert load_index(words(3000), address, notice=notices.append).passages == 3000
-    assert "going on from there" in notices[0]
+    assert "resuming from there" in notices[0]

@@ -359,7 +359,7 @@ def test_what_is_no_index_is_not_opened(address, client):
 @pytest.mark.parametrize(
     ("entry", "value", "message"),
     [
-        ("passages", 5, "its manifest tells of 5 passages, it holds 4"),
+        ("passages", 5, "its manifest says 5 passages, it holds 4"),
         ("passages", "4", "passages must be int"),
         ("schema_version", 0, "schema version 0"),
         ("format", "other", "was not made by KEQA"),

@@ -190,7 +190,7 @@ def test_of_run_files_without_a_count_no_more_is_said_than_is_known(scored):
     (note,) = [note for note in overall(entries_of(runs)).notes if "emonstrations" in note]
     assert note == (
         "There are demonstrations in the prompts of: CoT, few-shot, KEQA. There are none in those of: Closed book. A "
-        "part of a lead over these may be due to them. The run files do not tell of: Always retrieve, KEQA w/o R."
+        "part of a lead over these may be due to them. The run files do not say so of: Always retrieve, KEQA w/o R."
     )
     assert notes_on(scored, rag=None, keqa=None) == []
 
