@@ -22,7 +22,7 @@ from keqa.programs.runtime.concurrency import CallLimiter
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = [getattr(gates, name) for name in gates.__all__ if name.endswith("Gate") and hasattr(gates, name)]
-GATES = [gate for gate in GATES if gate not in (gates.Gate, gates.AskingGate)]
+GATES = [gate for gate in GATES if gate not in (gates.Gate, gates.NamedGate)]
 
 JSON = st.recursive(
     st.none()
@@ -236,7 +236,7 @@ def one_line_at_most():
 ARGUMENTS = [
     (method, name)
     for method in METHODS.values()
-    for name in arguments_of(load_class(method.target if method.gate is None else f"keqa.programs.gates:{method.gate}"))
+    for name in arguments_of(method.gate or load_class(method.target))
     if name != "similarity"
 ]
 
