@@ -10,15 +10,11 @@ from keqa.evaluation.records import RunHeader
 from keqa.programs.arguments import exact
 from keqa.programs.gates import VoteGate
 from keqa.programs.gates.registry import GATES
+from keqa.retrievers.engines import ENGINES
 
 __all__ = ["Facets", "facets_of", "gate_threshold"]
 
-_RETRIEVERS = {
-    "TantivyRetriever": "BM25",
-    "ElasticsearchRetriever": "BM25 (Elasticsearch)",
-    "DenseRetriever": "dense",
-    "HybridRetriever": "hybrid",
-}
+_HYBRID = {"HybridRetriever": "hybrid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,8 @@ def facets_of(header: RunHeader) -> Facets:
     gate = _gate(settings.get("gate")) if examines else None
     index = _mapping(header.configuration, "index")
     kind, name = index.get("kind"), index.get("name")
-    retriever = _RETRIEVERS.get(str(kind), str(kind)) if kind else None
+    titles = _HYBRID | {engine.retriever: engine.title for engine in ENGINES.values()}
+    retriever = titles.get(str(kind), str(kind)) if kind else None
     lm = _mapping(_mapping(header.configuration, "models"), "task").get("model")
     return Facets(
         threshold=_threshold(settings) if gate == VoteGate.kind else None,
