@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keqa.errors import ConfigurationError, InputError
+from keqa.programs.gates.base import NamedGate
 from keqa.programs.gates.consistency import VoteGate
 from keqa.programs.gates.registry import GATES, check_gate
 
@@ -35,6 +36,7 @@ __all__ = [
     "takes",
 ]
 
+_GateClass = TypeVar("_GateClass", bound=type[NamedGate])
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
 _NAME = re.compile(r"[a-z0-9-]+")
@@ -154,7 +156,7 @@ METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 """Every method by its name; `register_gate` and `register_method` add to it."""
 
 
-def register_gate(gate: type[Any]) -> type[Any]:
+def register_gate(gate: _GateClass) -> _GateClass:
     """Make a gate of your own known: as a method to compare, to tables and figures, and to programs that are saved.
 
     Also a decorator of the class. It lasts as long as the process does, so a program that holds the gate is loaded

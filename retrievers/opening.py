@@ -59,7 +59,8 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
     parts = parts_of(address)
     if len(parts) > 1:
         return HybridRetriever([_open(part, model) for part in parts])
-    return _open(parts[0], model)
+    opened: Index = _open(parts[0], model)
+    return opened
 
 
 def folder_and_model(address: str) -> tuple[Path, str | None]:
