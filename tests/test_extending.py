@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
@@ -79,6 +81,19 @@ def test_a_gate_is_known_to_tables_and_figures(example):
     assert facets_of(header(settings={"gate": {"kind": "MarginGate", "threshold": "1/5"}})).gate == "margin"
     with pytest.raises(keqa.InputError, match="gate-margin has no form"):
         make(parse_spec("gate-margin:form=x"), Parts(None, None, draws=SharedDraws()))
+
+
+def test_the_command_line_knows_what_a_module_registers(tmp_path):
+    (code,) = [code for name, code, _ in SECTIONS if name == "A gate that reads samples"]
+    (tmp_path / "my_gates.py").write_text(code[: code.index("# A method like any other")], encoding="utf-8")
+    (started,) = re.findall(r'python -c "(import my_gates; [^"]+)"', PAGE)
+    asked = [sys.executable, "-c", started, "evaluate", "gate-margin:form=x", "--testbed", "--out", "runs"]
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))
+    done = subprocess.run(
+        asked, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert "gate-margin has no form; it has threshold" in done.stderr
+    assert done.returncode == 2
 
 
 def test_a_gate_is_registered_again_where_a_notebooks_cell_is(example):
