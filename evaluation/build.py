@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError
 from keqa.evaluation.compiled_programs import Folders, program_of
+from keqa.programs.gates import VoteGate
 from keqa.programs.registry import KEQA as TARGET
-from keqa.programs.registry import RANDOM, VOTES, Method, Spec, arguments_of, check_arguments, load_class, takes
+from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, takes
 
 if TYPE_CHECKING:
     from keqa.programs.gates import Gate, Golds
@@ -78,8 +79,8 @@ def make(spec: Spec, parts: Parts) -> Program:
         return program
     if parts.draws is None:
         raise ConfigurationError(f"{method.name} needs draws that the gates share")
-    own = spec.method.gate == VOTES and not spec.arguments and type(program.examination.gate).__name__ == VOTES
-    return parts.draws.sharing(program, None if own else _gate_of(spec, parts))
+    own = method.gate is VoteGate and not spec.arguments and type(program.examination.gate) is VoteGate
+    return parts.draws.sharing(program, None if own else _gate_of(spec, method.gate, parts))
 
 
 def given(spec: Spec, parts: Parts) -> dict[str, Any]:
@@ -135,15 +136,13 @@ def _keqa(spec: Spec, parts: Parts) -> KEQA:
     return program
 
 
-def _gate_of(spec: Spec, parts: Parts) -> Gate:
-    from keqa.programs import gates
-
+def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
     arguments = dict(spec.arguments)
-    if spec.method.gate == "OracleGate":
+    if cls.needs == "golds":
         if parts.golds is None:
             raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
         arguments["golds"] = parts.golds
-    if spec.method.gate == RANDOM and "threshold" not in arguments:
+    if spec.method.matches and "threshold" not in arguments:
         if parts.matched is None:
             raise ConfigurationError(
                 f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4. Or "
@@ -151,7 +150,7 @@ def _gate_of(spec: Spec, parts: Parts) -> Gate:
                 f"with {spec.method.name}:like=NAME"
             )
         return parts.matched
-    gate: Gate = getattr(gates, str(spec.method.gate))(**arguments)
+    gate: Gate = cls(**arguments)
     return gate
 
 

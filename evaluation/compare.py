@@ -20,6 +20,7 @@ from keqa.evaluation.matching import NoRatioError, check_matches, forget_other_m
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.run_file import forget_unasked
 from keqa.evaluation.tally import Tally
+from keqa.programs.gates import asks
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec
 from keqa.programs.runtime.shared_samples import SharedDraws
@@ -27,7 +28,6 @@ from keqa.programs.stages.probabilities import NoProbabilitiesError
 
 __all__ = ["Row", "compare", "run_path"]
 
-_PROBABLE = "ProbabilityGate"
 _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
 
@@ -117,7 +117,7 @@ def compare(
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
         configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
-        if spec.method.gate == "OracleGate":
+        if _needs_golds(spec):
             configuration["golds"] = _GOLDS
         if spec in later:
             forget_other_match(path, spec, questions, {**describe(program), **configuration})
@@ -156,10 +156,12 @@ def compare(
             if left_out is None:
                 raise
             left_out(spec, error)
-            if spec.method.gate == _PROBABLE:
+            if _asks_probabilities(spec):
                 parts = replace(parts, draws=own.draws or SharedDraws(store=cache.draws()))
                 programs |= {
-                    other.label: make(other, parts) for other in now if other.method.gate not in (None, _PROBABLE)
+                    other.label: make(other, parts)
+                    for other in now
+                    if other.method.gate is not None and not _asks_probabilities(other)
                 }
             continue
         ended.append(spec)
@@ -182,19 +184,27 @@ def _tells_no_probabilities(error: ConfigurationError) -> bool:
 
 def _in_order(specs: Sequence[Spec]) -> list[Spec]:
     """Whether there are token probabilities decides how all gates draw: the gate that needs them is asked first."""
-    if not any(spec.method.gate == _PROBABLE for spec in specs):
+    if not any(map(_asks_probabilities, specs)):
         return list(specs)
-    return sorted(specs, key=lambda spec: spec.method.gate not in (None, _PROBABLE))
+    return sorted(specs, key=lambda spec: spec.method.gate is not None and not _asks_probabilities(spec))
+
+
+def _asks_probabilities(spec: Spec) -> bool:
+    return spec.method.gate is not None and asks(spec.method.gate) == "probabilities"
+
+
+def _needs_golds(spec: Spec) -> bool:
+    return spec.method.gate is not None and spec.method.gate.needs == "golds"
 
 
 def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache, retry_failed: bool) -> Parts:
     """What the gates need, and what the questions ask of single methods."""
     parts = replace(parts, own={**questions.settings, **parts.own})
-    gates = {spec.method.gate for spec in specs} - {None}
     if parts.draws is not None and retry_failed:
         parts.draws.forget_failed()
-    if gates and parts.draws is None:
-        parts = replace(parts, draws=SharedDraws(probabilities=_PROBABLE in gates, store=cache.draws()))
-    if "OracleGate" in gates and parts.golds is None:
+    if parts.draws is None and any(spec.method.gate is not None for spec in specs):
+        probable = any(map(_asks_probabilities, specs))
+        parts = replace(parts, draws=SharedDraws(probabilities=probable, store=cache.draws()))
+    if parts.golds is None and any(map(_needs_golds, specs)):
         parts = replace(parts, golds=golds_of(questions.examples))
     return parts

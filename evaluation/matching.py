@@ -14,7 +14,7 @@ from keqa.evaluation.questions import Questions
 from keqa.evaluation.reading import iter_lines, read_header
 from keqa.evaluation.run_file import empty
 from keqa.programs.gates import MatchedRandomGate
-from keqa.programs.registry import RANDOM, Spec, check_arguments
+from keqa.programs.registry import Spec, check_arguments
 
 __all__ = ["NoRatioError", "check_matches", "forget_other_match", "matched_gate", "waits"]
 
@@ -34,7 +34,7 @@ def waits(spec: Spec, specs: Sequence[Spec]) -> bool:
         spec: The method.
         specs: All methods of the comparison.
     """
-    if spec.method.gate != RANDOM or "threshold" in spec.arguments:
+    if not spec.method.matches or "threshold" in spec.arguments:
         return False
     return "like" in spec.arguments or any(other.method.name in _USUAL for other in specs)
 
@@ -50,7 +50,7 @@ def check_matches(specs: Sequence[Spec]) -> None:
     """
     for spec in specs:
         check_arguments(spec)
-        if spec.method.gate == RANDOM and ("like" in spec.arguments or "threshold" not in spec.arguments):
+        if spec.method.matches and ("like" in spec.arguments or "threshold" not in spec.arguments):
             _check(spec, specs)
 
 
@@ -63,7 +63,7 @@ def _check(spec: Spec, specs: Sequence[Spec]) -> None:
     if "like" in spec.arguments:
         found = _named(str(spec.arguments["like"]), specs)
         if len(found) != 1:
-            labels = ", ".join(one.label for one in (found or specs) if one.method.gate != RANDOM)
+            labels = ", ".join(one.label for one in (found or specs) if not one.method.matches)
             several = "several runs" if found else "no run"
             raise InputError(
                 f"{spec.label}: like={spec.arguments['like']} names {several} to match; name one of "
@@ -125,7 +125,7 @@ def forget_other_match(path: Path, spec: Spec, questions: Questions, configurati
 
 def _named(name: str, specs: Sequence[Spec]) -> list[Spec]:
     """The methods of a label, else those of a name, that do not decide by chance."""
-    others = [spec for spec in specs if spec.method.gate != RANDOM]
+    others = [spec for spec in specs if not spec.method.matches]
     return [spec for spec in others if spec.label == name] or [spec for spec in others if spec.method.name == name]
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import dspy
 
+from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.prompts import whole_prompt
@@ -162,13 +163,20 @@ def gate_fingerprint(gate: Any) -> str:
         return repr(gate)
     slots = [name for one in kind.__mro__ for name in getattr(one, "__slots__", ()) if hasattr(gate, name)]
     values = {name: getattr(gate, name) for name in slots} | getattr(gate, "__dict__", {})
+    question = question_of(gate)
+    # Of a stage, what it inherits is the package's and DSPy's.
+    asked = [] if question is None or _name(question).startswith(_OURS) else [_code_of_class(question, inherited=False)]
+    return f"{_name(kind)} {digest([_value(values), _code_of_class(kind), *asked])}"
+
+
+def _code_of_class(kind: type[Any], *, inherited: bool = True) -> dict[str, Any]:
     # What Python writes into a class, such as the methods of a dataclass, adds nothing to the values.
-    named = {name: part for one in reversed(kind.__mro__[:-1]) for name, part in vars(one).items() if name[:2] != "__"}
+    classes = reversed(kind.__mro__[:-1]) if inherited else (kind,)
+    named = {name: part for one in classes for name, part in vars(one).items() if name[:2] != "__"}
     parts = {name: getattr(part, "fget", None) or getattr(part, "__func__", part) for name, part in named.items()}
-    code = {
+    return {
         name: function_fingerprint(part) if hasattr(part, "__code__") else _value(part) for name, part in parts.items()
     }
-    return f"{_name(kind)} {digest([_value(values), code])}"
 
 
 def function_fingerprint(function: Callable[..., Any]) -> str:

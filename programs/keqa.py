@@ -30,6 +30,7 @@ from keqa.programs.arguments import (
     checked,
 )
 from keqa.programs.gates import Gate, VoteGate, as_fraction
+from keqa.programs.gates.registry import questions
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.runtime.concurrency import Branch, NoCopy
@@ -45,7 +46,6 @@ from keqa.programs.stages.selection import Selection, Similarity, similarity_of
 from keqa.programs.stages.stage import RoleLMs
 from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
-from keqa.signatures import DecideRetrieval, StateConfidence
 
 __all__ = ["KEQA"]
 
@@ -61,11 +61,6 @@ class KEQA(Program):
     """
 
     method: ClassVar[str] = "keqa"
-    # A gate that asks the LM brings its own predictor; what was saved with another gate knows none.
-    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {
-        "examination.confidence.state": StateConfidence,
-        "examination.decision.decide": DecideRetrieval,
-    }
 
     def __init__(
         self,
@@ -144,6 +139,11 @@ class KEQA(Program):
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.select: Select | None = "beside" if select is True else select or None
         self.bind_lms(lms)
+
+    @property
+    def optional(self) -> Mapping[str, type[dspy.Signature]]:
+        """The predictors that gates bring along; what was saved with another gate knows none of them."""
+        return {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""

@@ -275,7 +275,8 @@ class Degradation(Record):
 
     Attributes:
         stage: Where: ``decompose``, ``references``, ``examine``, ``judge_consistency``, ``state_confidence``,
-            ``retrieve``, ``judge_utility``, ``select``, ``answer`` or ``summarize``; of a baseline also its own stages.
+            ``retrieve``, ``judge_utility``, ``select``, ``answer`` or ``summarize``; of a baseline or a gate
+            also its own stages.
         quiz: Number of the quiz; None where it concerns the whole question.
         cause: Class name of the error, or the name of a broken rule.
         message: What happened.

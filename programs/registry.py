@@ -11,9 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keqa.errors import ConfigurationError, InputError
+from keqa.programs.gates.base import NamedGate
+from keqa.programs.gates.consistency import VoteGate
+from keqa.programs.gates.registry import GATES, check_gate
 
 if TYPE_CHECKING:
     from keqa.programs.reference.utility_reference import Variant
@@ -22,32 +25,29 @@ __all__ = [
     "KEQA",
     "LIKE",
     "METHODS",
-    "RANDOM",
-    "VOTES",
     "Method",
     "Spec",
     "arguments_of",
     "check_arguments",
     "load_class",
     "parse_spec",
+    "register_gate",
+    "register_method",
     "takes",
 ]
 
+_GateClass = TypeVar("_GateClass", bound=type[NamedGate])
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 
-_SPEC = re.compile(r"(?P<name>[a-z0-9-]+)(?::(?P<arguments>.+))?")
+_NAME = re.compile(r"[a-z0-9-]+")
+_SPEC = re.compile(rf"(?P<name>{_NAME.pattern})(?::(?P<arguments>.+))?")
 # The label is made of it, and names a file.
 _LONGEST = 200
 _CONSTANTS = {"True": True, "False": False, "None": None}
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
-VOTES = "VoteGate"
-"""The gate that is KEQA's own."""
-RANDOM = "RandomGate"
-"""The gate of chance; without a share of its own it matches another run, see `keqa.evaluation.matching`."""
 LIKE = "like"
-"""The argument by which it names that run."""
-_GATES = "keqa.programs.gates"
+"""The argument by which a gate that matches another run names that run, see `keqa.evaluation.matching`."""
 # What makes a gate what it is, and what only code can give.
 _OF_GATES = {"name", "needs_all_draws", "golds", "correctness"}
 
@@ -60,9 +60,9 @@ class Method:
         name: In specifications and run files.
         title: In tables.
         kind: What it is in a comparison.
-        target: Module and class, imported when it is made.
+        target: The class, or module and class, which is imported when it is made.
         fixed: Arguments that make it what it is.
-        gate: Class of the gate that decides instead of KEQA's, on draws that all gates share.
+        gate: Class of the gate that decides instead of KEQA's, on draws that all gates share; a `NamedGate`.
         variant: What the utility reference shows instead of what is most similar.
         learned: The predictor of a compiled KEQA from whose demonstrations those of its own `answer` are made.
         reduced: What its title tells besides where it is set up with less than its paper describes, and the settings
@@ -72,12 +72,17 @@ class Method:
     name: str
     title: str
     kind: Kind
-    target: str
+    target: str | Callable[..., Any]
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    gate: str | None = None
+    gate: type[Any] | None = None
     variant: Variant | None = None
     learned: str | None = None
     reduced: tuple[str, Mapping[str, Any]] | None = None
+
+    @property
+    def matches(self) -> bool:
+        """Whether it is a gate that matches another run where it has no threshold of its own."""
+        return self.gate is not None and self.gate.needs == "run"
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,8 @@ def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed:
     return Method(name, title, "ablation", KEQA, fixed, variant=variant)
 
 
-def _gate(name: str, title: str, gate: str) -> Method:
-    return Method(name, title, "gate", KEQA, gate=gate)
+def _gate(gate: type[Any]) -> Method:
+    return Method(gate.method, gate.title, "gate", KEQA, gate=gate)
 
 
 _ALL = (
@@ -144,20 +149,60 @@ _ALL = (
     _ablation("keqa-random-reference", "w random R'", variant="random"),
     _ablation("keqa-key-sentences", "w SE", extract_sentences=2),
     _ablation("keqa-full", "Full", examine=False, pick=False),
-    _gate("gate-votes", "KEQA's vote", VOTES),
-    _gate("gate-always", "Always retrieve", "AlwaysRetrieveGate"),
-    _gate("gate-never", "Never retrieve", "NeverRetrieveGate"),
-    _gate("gate-random", "Random at a matched ratio", RANDOM),
-    _gate("gate-oracle", "Oracle", "OracleGate"),
-    _gate("gate-certainty", "Certainty", "CertaintyGate"),
-    _gate("gate-lexical", "Lexical similarity", "LexicalSimilarityGate"),
-    _gate("gate-confidence", "Verbalised confidence", "ConfidenceGate"),
-    _gate("gate-prompt", "Prompt", "PromptGate"),
-    _gate("gate-probability", "Token probability", "ProbabilityGate"),
+    *(_gate(gate) for gate in GATES.values() if gate.method is not None),
 )
 
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
-"""Every method by its name."""
+"""Every method by its name; `register_gate` and `register_method` add to it."""
+
+
+def register_gate(gate: _GateClass) -> _GateClass:
+    """Make a gate of your own known: as a method to compare, to tables and figures, and to programs that are saved.
+
+    Also a decorator of the class. It lasts as long as the process does, so a program that holds the gate is loaded
+    after the module that registers it was imported.
+
+    Args:
+        gate: A `keqa.programs.gates.NamedGate` with the methods of `keqa.programs.gates.Gate`.
+
+    Returns:
+        The class.
+
+    Raises:
+        ConfigurationError: It lacks something, or another gate or method has its name.
+    """
+    check_gate(gate)
+    if gate.method is not None:
+        register_method(_gate(gate))
+    GATES[gate.__name__] = gate
+    return gate
+
+
+def register_method(method: Method) -> Method:
+    """Make a method of your own known: to comparisons, tables and, as a baseline, to programs that are saved.
+
+    Args:
+        method: Its target is a `keqa.programs.program.Program`.
+
+    Returns:
+        The method.
+
+    Raises:
+        ConfigurationError: Its name is another method's, or cannot be written in a specification.
+    """
+    if _NAME.fullmatch(method.name) is None:
+        raise ConfigurationError(f"a method is named in small letters, digits and hyphens, not {method.name!r:.80}")
+    there = METHODS.get(method.name)
+    if there is not None and _identity(there) != _identity(method):
+        raise ConfigurationError(f"there is a method {method.name!r} already: {there.title}")
+    METHODS[method.name] = method
+    return method
+
+
+def _identity(method: Method) -> tuple[Any, ...]:
+    """What makes a method itself: a notebook's cell that runs again makes its class anew."""
+    cls = load_class(method.target) if method.gate is None else method.gate
+    return cls.__module__, cls.__qualname__, dict(method.fixed), method.variant
 
 
 def parse_spec(text: str) -> Spec:
@@ -193,10 +238,9 @@ def check_arguments(spec: Spec) -> None:
         InputError: That is so; the message says what is allowed.
     """
     method = spec.method
-    gate = method.gate is not None
-    cls = load_class(method.target if method.gate is None else f"{_GATES}:{method.gate}")
-    known = set(arguments_of(cls)) - _OF_GATES if gate else takes(method)
-    known |= {LIKE} if method.gate == RANDOM else set()
+    cls = load_class(method.target) if method.gate is None else method.gate
+    known = takes(method) if method.gate is None else set(arguments_of(cls)) - _OF_GATES
+    known |= {LIKE} if method.matches else set()
     unknown = sorted(set(spec.arguments) - known)
     if unknown:
         raise InputError(f"{spec.label}: {method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
@@ -212,7 +256,7 @@ def takes(method: Method) -> set[str]:
     """The names of the settings that a method has."""
     without = {"lms", "retriever", "reference", "gate", *method.fixed}
     # KEQA's threshold is that of its vote; any other gate has a threshold of its own, on a scale of its own.
-    without |= {"threshold"} if method.gate not in (None, VOTES) else set()
+    without |= {"threshold"} if method.gate not in (None, VoteGate) else set()
     return set(arguments_of(load_class(method.target))) - without
 
 
@@ -221,8 +265,10 @@ def arguments_of(cls: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(cls.__init__).parameters)[1:]
 
 
-def load_class(target: str) -> Callable[..., Any]:
+def load_class(target: str | Callable[..., Any]) -> Callable[..., Any]:
     """Import what a target names."""
+    if not isinstance(target, str):
+        return target
     module, _, name = target.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
     return found

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from fractions import Fraction
 from operator import attrgetter
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.programs.gates import (
-    AlwaysRetrieveGate,
-    CertaintyGate,
-    ConfidenceGate,
-    Gate,
-    LexicalSimilarityGate,
-    MatchedRandomGate,
-    NeverRetrieveGate,
-    ProbabilityGate,
-    PromptGate,
-    RandomGate,
-    VoteGate,
-    as_fraction,
-)
+from keqa.programs.arguments import check
+from keqa.programs.gates import Gate, VoteGate
+from keqa.programs.gates.registry import saved_gate
 from keqa.programs.keqa import KEQA
 from keqa.programs.stages.selection import Similarity, lexical_similarity
 from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
@@ -48,21 +37,6 @@ _WHERE = {
     "max_question_chars": "max_question_chars",
     "workers": "bound.workers",
     "seed": "examination.seed",
-}
-_GATES: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (
-        VoteGate,
-        CertaintyGate,
-        LexicalSimilarityGate,
-        ConfidenceGate,
-        ProbabilityGate,
-        PromptGate,
-        AlwaysRetrieveGate,
-        NeverRetrieveGate,
-        RandomGate,
-        MatchedRandomGate,
-    )
 }
 
 
@@ -122,23 +96,22 @@ def _similarity(similarity: Similarity) -> str | None:
 
 
 def _gate(gate: Gate) -> Any:
-    if type(gate) is not _GATES.get(type(gate).__name__):
+    if type(gate) is not saved_gate(type(gate).__name__):
         return OWN
-    values = {name: _written(value) for name, value in asdict(gate).items()}  # type: ignore[call-overload]
+    values = {one.name: _written(getattr(gate, one.name)) for one in fields(gate)}  # type: ignore[arg-type]
     return {"kind": type(gate).__name__, **values}
 
 
 def _made(written: Mapping[str, Any]) -> Gate:
     values = dict(written)
     kind = values.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _GATES:
-        raise ConfigurationError(f"unknown gate {kind!a:.80}")
-    # The share of a random gate may be 0; it looks after it.
-    chance = (RandomGate.__name__, MatchedRandomGate.__name__)
-    if isinstance(values.get("threshold"), str) and kind not in chance:
-        values["threshold"] = as_fraction(values["threshold"])
+    cls = saved_gate(kind)
+    if cls is None:
+        raise ConfigurationError(f"unknown gate {kind!a:.80}; one of your own is registered before a program is loaded")
+    # A gate of another package need not check its arguments, and these may come from a stranger.
+    values = check(cls, values, cls.__name__)
     try:
-        gate: Gate = _GATES[kind](**values)
+        gate: Gate = cls(**values)
     except TypeError as error:
         raise ConfigurationError(f"no gate {kind} is set up like this: {error}") from error
     return gate

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
-from keqa.retrievers.manifest import DENSE
-from keqa.retrievers.opening import engine_of, folder_and_model, is_remote, parts_of
+from keqa.retrievers.opening import engine_and_address, parts_of
 
 __all__ = ["facts_of"]
-
-# They are about the files, and are told otherwise.
-_OF_FILES = ("schema_version", "data", "commit")
 
 
 def facts_of(address: Path | str) -> list[dict[str, Any]]:
@@ -31,36 +26,9 @@ def facts_of(address: Path | str) -> list[dict[str, Any]]:
         ConfigurationError: A server refuses the credentials.
         MissingExtraError: A package is missing.
     """
-    return [_remote(part) if is_remote(part) else _folder(folder_and_model(part)[0]) for part in parts_of(address)]
+    return [_facts(part) for part in parts_of(address)]
 
 
-def _folder(folder: Path) -> dict[str, Any]:
-    engine = engine_of(folder)
-    if engine == DENSE:
-        from keqa.retrievers.dense.index import inspected
-
-        manifest: Any = inspected(folder)
-    else:
-        from keqa.retrievers.tantivy_index import TantivyRetriever
-
-        manifest = TantivyRetriever.open(folder).manifest
-    used = sum(file.stat().st_size for file in (folder / manifest.data).rglob("*") if file.is_file())
-    return {"address": str(folder), "engine": engine, **_entries(manifest), "bytes": used}
-
-
-def _remote(address: str) -> dict[str, Any]:
-    from keqa.retrievers.elasticsearch import ElasticsearchRetriever
-
-    retriever = ElasticsearchRetriever.open(address)
-    try:
-        facts = dataclasses.asdict(retriever.facts())
-        return {"address": address, "engine": "elasticsearch", **_entries(retriever.manifest), **facts}
-    finally:
-        retriever.close()
-
-
-def _entries(manifest: Any) -> dict[str, Any]:
-    entries = dataclasses.asdict(manifest)
-    if not manifest.left_out:
-        del entries["left_out"]
-    return {name: value for name, value in entries.items() if name not in _OF_FILES}
+def _facts(part: str) -> dict[str, Any]:
+    engine, place, _ = engine_and_address(part)
+    return {"address": place, "engine": engine.name, **engine.facts(place)}

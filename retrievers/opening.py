@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
 from keqa.retrievers.hybrid import HybridRetriever
 from keqa.retrievers.layout import MANIFEST, no_index, read_text
-from keqa.retrievers.manifest import DENSE, EMBEDDED, parse
+from keqa.retrievers.manifest import parse
 
 if TYPE_CHECKING:
     from keqa.retrievers.dense import DenseRetriever
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever
     from keqa.retrievers.tantivy_index import TantivyRetriever
 
-__all__ = ["JOINT", "MODEL", "Index", "engine_of", "folder_and_model", "open_index", "parts_of"]
+__all__ = [
+    "JOINT",
+    "MODEL",
+    "Index",
+    "engine_and_address",
+    "engine_of",
+    "folder_and_model",
+    "is_remote",
+    "open_index",
+    "parts_of",
+]
 
 Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever"
 
@@ -31,9 +42,10 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
     """Open a finished index, whatever built it.
 
     Args:
-        address: The folder of an embedded or dense index; ``elasticsearch://host:9200/name``; or two or more of these
-            joined by commas, whose passages are then ranked together (reciprocal rank fusion). A dense index of any
-            model but the one that comes as a package is named with it: ``folder@model``.
+        address: The folder of an embedded or dense index; ``elasticsearch://host:9200/name``, or an address of another
+            engine of `keqa.retrievers.engines`; or two or more of these joined by commas, whose passages are then
+            ranked together (reciprocal rank fusion). A dense index of any model but the one that comes as a package is
+            named with it: ``folder@model``.
         model: The model that encodes the questions to a dense index, by name or folder, where the address has none. It
             is never taken from the index, which may come from anyone.
 
@@ -47,7 +59,8 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
     parts = parts_of(address)
     if len(parts) > 1:
         return HybridRetriever([_open(part, model) for part in parts])
-    return _open(parts[0], model)
+    opened: Index = _open(parts[0], model)
+    return opened
 
 
 def folder_and_model(address: str) -> tuple[Path, str | None]:
@@ -96,7 +109,7 @@ def is_remote(address: str) -> bool:
 
 
 def engine_of(folder: Path) -> str:
-    """The engine of the index in a folder: ``embedded`` or ``dense``.
+    """The name of the engine of the index in a folder, such as ``embedded`` or ``dense``.
 
     Raises:
         RetrievalError: There is no finished index, or this version does not know its engine.
@@ -105,21 +118,23 @@ def engine_of(folder: Path) -> str:
     if text is None:
         raise no_index(folder)
     engine, _ = parse(text, str(folder / MANIFEST))
-    if engine not in (EMBEDDED, DENSE):
+    if engine not in ENGINES or ENGINES[engine].schemes:
         raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
     return engine
 
 
-def _open(address: str, model: str | None) -> TantivyRetriever | DenseRetriever | ElasticsearchRetriever:
+def engine_and_address(address: str, model: str | None = None) -> tuple[Engine, str, str | None]:
+    """The engine of one address, what it opens, and the model that encodes its questions where one is named.
+
+    Raises:
+        RetrievalError: There is no finished index, or this version does not know its engine.
+    """
     if is_remote(address):
-        from keqa.retrievers.elasticsearch import ElasticsearchRetriever
-
-        return ElasticsearchRetriever.open(address)
+        return engine_of_scheme(address), address, model
     folder, named = folder_and_model(address)
-    if engine_of(folder) == DENSE:
-        from keqa.retrievers.dense import DenseRetriever
+    return ENGINES[engine_of(folder)], str(folder), named or model
 
-        return DenseRetriever.open(folder, named or model)
-    from keqa.retrievers.tantivy_index import TantivyRetriever
 
-    return TantivyRetriever.open(folder)
+def _open(address: str, model: str | None) -> Any:
+    engine, place, named = engine_and_address(address, model)
+    return engine.open(place, named)

@@ -8,29 +8,13 @@ from typing import Any
 
 from keqa.evaluation.records import RunHeader
 from keqa.programs.arguments import exact
+from keqa.programs.gates import VoteGate
+from keqa.programs.gates.registry import GATES
+from keqa.retrievers.engines import ENGINES
 
 __all__ = ["Facets", "facets_of", "gate_threshold"]
 
-_RETRIEVERS = {
-    "TantivyRetriever": "BM25",
-    "ElasticsearchRetriever": "BM25 (Elasticsearch)",
-    "DenseRetriever": "dense",
-    "HybridRetriever": "hybrid",
-}
-_VOTES = "votes"
-_GATES = {
-    "Vote": _VOTES,
-    "Certainty": "certainty",
-    "LexicalSimilarity": "lexical similarity",
-    "Confidence": "verbalised confidence",
-    "Probability": "token probability",
-    "Prompt": "prompt",
-    "AlwaysRetrieve": "always retrieve",
-    "NeverRetrieve": "never retrieve",
-    "Random": "random",
-    "MatchedRandom": "matched random",
-    "Oracle": "oracle",
-}
+_HYBRID = {"HybridRetriever": "hybrid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +43,11 @@ def facets_of(header: RunHeader) -> Facets:
     gate = _gate(settings.get("gate")) if examines else None
     index = _mapping(header.configuration, "index")
     kind, name = index.get("kind"), index.get("name")
-    retriever = _RETRIEVERS.get(str(kind), str(kind)) if kind else None
+    titles = _HYBRID | {engine.retriever: engine.title for engine in ENGINES.values()}
+    retriever = titles.get(str(kind), str(kind)) if kind else None
     lm = _mapping(_mapping(header.configuration, "models"), "task").get("model")
     return Facets(
-        threshold=_threshold(settings) if gate == _VOTES else None,
+        threshold=_threshold(settings) if gate == VoteGate.kind else None,
         top_k=settings.get("top_k") if isinstance(settings.get("top_k"), int) else None,
         gate=gate,
         # Without a kind the name is all there is; with one, two corpora of one kind are told apart by the data set.
@@ -93,8 +78,9 @@ def _gate(written: Any) -> str | None:
     """The kind of a gate, with its form where it has several."""
     if isinstance(written, Mapping):
         # VoteGate, CertaintyGate and so on, as `keqa.programs.settings` writes them.
-        kind = str(written.get("kind", "")).removesuffix("Gate")
-        told = [_GATES.get(kind, kind), *(str(written[name]) for name in ("form", "over") if name in written)]
+        name = str(written.get("kind", ""))
+        kind = GATES[name].kind if name in GATES else name.removesuffix("Gate")
+        told = [kind, *(str(written[name]) for name in ("form", "over") if name in written)]
         return " ".join(told)
     return str(written) if written else None
 

@@ -12,6 +12,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.programs.arguments import CORRECTNESS, GOLDS, Share, Word, checked
+from keqa.programs.gates.base import NamedGate
 from keqa.programs.gates.votes import Votes, leader_is_fixed, reaches, smallest_wave
 
 __all__ = ["AlwaysRetrieveGate", "Golds", "NeverRetrieveGate", "OracleGate"]
@@ -22,8 +23,12 @@ Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 
 @checked
 @dataclass(frozen=True)
-class AlwaysRetrieveGate:
+class AlwaysRetrieveGate(NamedGate):
     """Takes nothing for known; it needs no draws, which are made only where an answer falls back to them."""
+
+    method = "gate-always"
+    title = "Always retrieve"
+    kind = "always retrieve"
 
     name: Word = "always retrieve"
     needs_all_draws: bool = False
@@ -44,8 +49,12 @@ class AlwaysRetrieveGate:
 
 @checked
 @dataclass(frozen=True)
-class NeverRetrieveGate:
+class NeverRetrieveGate(NamedGate):
     """Takes everything for known: the largest cluster answers, however small."""
+
+    method = "gate-never"
+    title = "Never retrieve"
+    kind = "never retrieve"
 
     name: Word = "never retrieve"
     needs_all_draws: bool = False
@@ -66,7 +75,7 @@ class NeverRetrieveGate:
 
 @checked
 @dataclass(frozen=True)
-class OracleGate:
+class OracleGate(NamedGate):
     """Known where the answer from memory is right: the ideal gate, which bounds what any gate can reach.
 
     Attributes:
@@ -74,6 +83,12 @@ class OracleGate:
         correctness: How right an answer is, such as `keqa.metrics.answers.exact_match` or ``f1``.
         threshold: From which correctness on an answer is right.
     """
+
+    method = "gate-oracle"
+    title = "Oracle"
+    kind = "oracle"
+    needs = "golds"
+    savable = False
 
     golds: Annotated[Golds, GOLDS] = field(repr=False)
     correctness: Annotated[Correctness, CORRECTNESS] = exact_match

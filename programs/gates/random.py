@@ -11,6 +11,7 @@ from typing import Annotated
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Probability, Seed, Share, checked
+from keqa.programs.gates.base import NamedGate
 from keqa.programs.gates.votes import Votes, leader_is_fixed, smallest_wave
 
 __all__ = ["MatchedRandomGate", "RandomGate"]
@@ -18,7 +19,7 @@ __all__ = ["MatchedRandomGate", "RandomGate"]
 
 @checked
 @dataclass(frozen=True)
-class RandomGate:
+class RandomGate(NamedGate):
     """Retrieves for a share of the quizzes, whatever the draws say.
 
     Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
@@ -29,6 +30,11 @@ class RandomGate:
         threshold: The share of quizzes to retrieve for; 0 and 1 are allowed.
         seed: Another seed retrieves for others.
     """
+
+    method = "gate-random"
+    title = "Random at a matched ratio"
+    kind = "random"
+    needs = "run"
 
     threshold: Annotated[Fraction, Share]
     seed: Seed = 0
@@ -60,7 +66,7 @@ class RandomGate:
 
 @checked
 @dataclass(frozen=True)
-class MatchedRandomGate:
+class MatchedRandomGate(NamedGate):
     """Retrieves for as many quizzes as another method did, drawn by chance: KBM's Random (section 3.2).
 
     A method that retrieves as often and answers no better has not found out what the LM knows. The quizzes of the other
@@ -72,6 +78,8 @@ class MatchedRandomGate:
         cut: Quizzes with a lower number are retrieved for.
         seed: Another seed retrieves for others.
     """
+
+    kind = "matched random"
 
     threshold: Annotated[Fraction, Share]
     cut: Probability

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.metrics.certainty import CERTAINTIES, CertaintyForm
 from keqa.metrics.similarity import SimilarityForm, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
+from keqa.programs.gates.base import NamedGate
 from keqa.programs.gates.votes import Gate, Votes, leader_is_fixed, reaches, smallest_wave
+from keqa.programs.stages.confidence import StatedConfidence
+from keqa.programs.stages.retrieval_decision import RetrievalDecision
 
 __all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
 
@@ -30,7 +33,7 @@ def _complete(gate: Gate, votes: Votes) -> None:
 
 @checked
 @dataclass(frozen=True)
-class CertaintyGate:
+class CertaintyGate(NamedGate):
     """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
 
     An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is unknown.
@@ -40,6 +43,10 @@ class CertaintyGate:
         form: One of `keqa.metrics.certainty.CERTAINTIES`.
         over: ``clusters`` of one meaning, or ``types``: answers equal after normalisation.
     """
+
+    method = "gate-certainty"
+    title = "Certainty"
+    kind = "certainty"
 
     threshold: Annotated[Fraction, Certainty] = Fraction(4, 5)
     form: CertaintyForm = "by_types"
@@ -81,7 +88,7 @@ class CertaintyGate:
 
 @checked
 @dataclass(frozen=True)
-class LexicalSimilarityGate:
+class LexicalSimilarityGate(NamedGate):
     """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
 
     `keqa.metrics.similarity` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
@@ -91,6 +98,10 @@ class LexicalSimilarityGate:
         threshold: What the mean similarity over all pairs is compared with.
         form: One of `keqa.metrics.similarity.SIMILARITIES`.
     """
+
+    method = "gate-lexical"
+    title = "Lexical similarity"
+    kind = "lexical similarity"
 
     threshold: Annotated[Fraction, Share] = Fraction(4, 5)
     form: SimilarityForm = "rouge_l"
@@ -125,7 +136,7 @@ class LexicalSimilarityGate:
 
 @checked
 @dataclass(frozen=True)
-class ConfidenceGate:
+class ConfidenceGate(NamedGate):
     """Known where the LM states a high confidence in the leading answer.
 
     Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
@@ -135,10 +146,14 @@ class ConfidenceGate:
         threshold: What the stated confidence is compared with.
     """
 
+    method = "gate-confidence"
+    title = "Verbalised confidence"
+    kind = "verbalised confidence"
+    asks = StatedConfidence
+
     threshold: Annotated[Fraction, Share] = Fraction(4, 5)
     name: Word = "verbalised confidence"
     needs_all_draws: bool = False
-    asks: ClassVar[Literal["confidence"]] = "confidence"
 
     def decide(self, votes: Votes) -> bool | None:
         """Known or not, once it is fixed which answer leads; without an answer unknown.
@@ -162,14 +177,14 @@ class ConfidenceGate:
         """
         if not votes.sizes:
             return 0.0
-        if votes.confidence is None:
+        if votes.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
-        return votes.confidence
+        return float(votes.reply)
 
 
 @checked
 @dataclass(frozen=True)
-class ProbabilityGate:
+class ProbabilityGate(NamedGate):
     """Known where the LM gives the answers it draws a high probability.
 
     The mean over the draws of each answer's probability, normalised by its length (the geometric mean over its tokens):
@@ -179,10 +194,14 @@ class ProbabilityGate:
         threshold: What the mean probability is compared with.
     """
 
+    method = "gate-probability"
+    title = "Token probability"
+    kind = "token probability"
+    asks = "probabilities"
+
     threshold: Annotated[Fraction, Share] = Fraction(1, 2)
     name: Word = "token probability"
     needs_all_draws: bool = True
-    asks: ClassVar[Literal["probabilities"]] = "probabilities"
 
     def decide(self, votes: Votes) -> bool | None:
         """Known or not, from all draws.
@@ -216,7 +235,7 @@ class ProbabilityGate:
 
 @checked
 @dataclass(frozen=True)
-class PromptGate:
+class PromptGate(NamedGate):
     """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
     It is asked once a quiz, before any draw; a known quiz is answered by the largest cluster, however small. KBM asks
@@ -224,10 +243,14 @@ class PromptGate:
     The reply is a verdict and no score, so the gate ranks nothing.
     """
 
+    method = "gate-prompt"
+    title = "Prompt"
+    kind = "prompt"
+    asks = RetrievalDecision
+
     name: Word = "prompt"
     needs_all_draws: bool = False
     threshold: None = None
-    asks: ClassVar[Literal["retrieval"]] = "retrieval"
 
     def decide(self, votes: Votes) -> bool | None:
         """Unknown where passages are wanted, else known once it is fixed with which answer.
@@ -252,6 +275,6 @@ class PromptGate:
         return None
 
     def _retrieves(self, votes: Votes) -> bool:
-        if votes.retrieval is None:
+        if votes.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
-        return votes.retrieval
+        return bool(votes.reply)

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, shown
 
 __all__ = [
-    "AskingGate",
-    "Asks",
     "Gate",
     "Votes",
     "as_fraction",
-    "asks",
     "leader",
     "leader_is_fixed",
     "reaches",
     "score_of",
     "smallest_wave",
 ]
-
-Asks = Literal["confidence", "probabilities", "retrieval"]
-"""What a gate may want beyond the draws' texts: the LM's stated confidence in the leading answer, or whether it wants
-passages, which are calls of their own, or the token probabilities of each draw."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +35,9 @@ class Votes:
         answer_type: What kind of answer it wants.
         choices: The options of a choice.
         leading: A_c so far, the first member of the largest cluster; None where there is none.
-        confidence: What the LM stated of the leading answer, from 0 to 1; None where it was not asked.
+        reply: What the LM replied to the gate's own question (`keqa.programs.stages.gate_question`); None where it was
+            not asked.
         probabilities: Of each draw, where they were asked for; None for one that failed.
-        retrieval: Whether the LM wants passages; None where it was not asked.
         place: Which quiz of which question it is; empty where it is asked by itself.
     """
 
@@ -56,9 +49,8 @@ class Votes:
     answer_type: str = "short"
     choices: tuple[str, ...] = ()
     leading: str | None = None
-    confidence: float | None = None
+    reply: Any = None
     probabilities: tuple[float | None, ...] = ()
-    retrieval: bool | None = None
     place: str = ""
 
     @property
@@ -107,21 +99,6 @@ class Gate(Protocol):
     def measure(self, votes: Votes) -> float | None:
         """The gate's own measure for the records, where it is not T_c."""
         ...
-
-
-@runtime_checkable
-class AskingGate(Gate, Protocol):
-    """A gate that wants more than the texts of the draws."""
-
-    @property
-    def asks(self) -> Asks:
-        """What it wants."""
-        ...
-
-
-def asks(gate: Gate) -> Asks | None:
-    """What a gate wants beyond the texts of the draws; None for most."""
-    return gate.asks if isinstance(gate, AskingGate) else None
 
 
 def score_of(gate: Gate, votes: Votes) -> float | None:

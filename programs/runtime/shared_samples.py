@@ -229,12 +229,13 @@ class SharedExamination(Examination):
         if asks(gate) == "probabilities" and not draws.probabilities:
             raise ConfigurationError(f"the gate '{gate.name}' needs SharedDraws(probabilities=True)")
         self.quiz, self.same, self.probabilities = like.quiz, like.same, draws.probabilities
-        for name in ("confidence", "decision"):
-            own, others = getattr(self, name), getattr(like, name)
-            if own is not None and others is not None:
-                setattr(self, name, others)
-            elif own is not None:
-                own.set_lm(like.quiz.lm)
+        own = self.question
+        if own is not None and type(own) is type(like.question):
+            setattr(self, own.attribute, like.question)
+        elif own is not None:
+            lms = {role: getattr(like, name).lm for name, role in like.roles.items()}
+            for name, role in own.roles.items():
+                getattr(own, name).lm = lms.get(role, like.quiz.lm)
         self._draws = NoCopy(draws)
 
     @property

@@ -42,12 +42,11 @@ def name_of(program: Program) -> str:
     """
     if type(program) is KEQA:
         return _NAME
-    place = f"{type(program).__module__}:{type(program).__qualname__}"
     fitting = [
         method
         for method in METHODS.values()
         if compilable(method)
-        and method.target == place
+        and load_class(method.target) is type(program)
         and all(getattr(program, name) == value for name, value in method.fixed.items())
     ]
     if not fitting:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from keqa.data.question import AnswerType
 from keqa.programs.gates import Votes, leader
@@ -37,9 +38,8 @@ class Assessment:
         clusters: Positions of draws, by cluster; CS of Algorithm 1.
         known: The gate's verdict.
         certainty: The gate's measure, where it has one of its own.
-        confidence: What the LM stated of the leading answer, where the gate asks for it.
+        reply: What the LM replied to the gate's own question, where it has one.
         probabilities: Of the answers drawn, by position, where they are asked for.
-        retrieval: Whether the LM wants passages, where the gate asks for it.
         place: Which quiz of which question it is; empty where it is asked by itself.
     """
 
@@ -52,10 +52,9 @@ class Assessment:
     clusters: list[list[int]] = field(default_factory=list)
     known: bool | None = None
     certainty: float | None = None
-    confidence: float | None = None
+    reply: Any = None
     probabilities: dict[int, float | None] = field(default_factory=dict)
     judged: dict[tuple[str, str], bool] = field(default_factory=dict)
-    retrieval: bool | None = None
     place: str = ""
 
     @property
@@ -70,9 +69,8 @@ class Assessment:
             answer_type=self.answer_type,
             choices=tuple(self.choices),
             leading=self.answer,
-            confidence=self.confidence,
+            reply=self.reply,
             probabilities=tuple(map(self.probabilities.get, range(len(self.draws)))) if self.probabilities else (),
-            retrieval=self.retrieval,
             place=self.place,
         )
 

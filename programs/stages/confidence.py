@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dspy
 
 from keqa.data.question import AnswerType
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stages.gate_question import GateQuestion
 from keqa.signatures.state_confidence import StateConfidence
+
+if TYPE_CHECKING:
+    from keqa.programs.gates.votes import Votes
 
 __all__ = ["StatedConfidence", "read_confidence"]
 
@@ -42,19 +44,21 @@ def read_confidence(text: str) -> float | None:
     return confidence if 0 <= confidence <= 1 else None
 
 
-class StatedConfidence(Stage):
+class StatedConfidence(GateQuestion):
     """Asks for the confidence in an answer; one that cannot be had is 0, so that a failure never passes for knowing."""
 
+    attribute = "confidence"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"state": StateConfidence}
     roles: ClassVar[Mapping[str, str]] = {"state": "task"}
+    before_samples = False
 
-    def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
+    state: dspy.Predict
 
-        Args:
-            bound: How many calls may be in flight.
-        """
-        super().__init__(bound)
-        self.state = dspy.Predict(StateConfidence)
+    @staticmethod
+    def inputs(votes: Votes) -> dict[str, Any]:
+        """The quiz and its leading answer."""
+        asked = {"answer_type": votes.answer_type, "choices": votes.choices}
+        return {"quiz": votes.quiz, "answer": votes.leading, **asked}
 
     async def run(
         self,

@@ -10,16 +10,15 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed
+from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed, question_of
 from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
-from keqa.programs.stages.confidence import StatedConfidence
+from keqa.programs.stages.gate_question import GateQuestion
 from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of
-from keqa.programs.stages.retrieval_decision import RetrievalDecision
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
@@ -35,8 +34,6 @@ class Examination(Stage):
     Verdict and answer are those of Algorithm 1 on all N_c draws.
 
     Attributes:
-        confidence: Asks for the LM's confidence in its answer; None where the gate does not want it.
-        decision: Asks whether the LM wants passages; None where the gate does not want it.
         probabilities: Whether draws are made with the probabilities of their tokens.
     """
 
@@ -66,15 +63,23 @@ class Examination(Stage):
         self.same = dspy.Predict(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
         self._gate = NoCopy[Gate](gate or VoteGate())
-        wanted = asks(self.gate)
-        self.confidence = StatedConfidence(bound) if wanted == "confidence" else None
-        self.decision = RetrievalDecision(bound) if wanted == "retrieval" else None
-        self.probabilities = wanted == "probabilities"
+        self.probabilities = asks(self.gate) == "probabilities"
+        kind = question_of(self.gate)
+        if kind is not None:
+            if hasattr(self, kind.attribute):
+                raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
+            setattr(self, kind.attribute, kind(bound))
 
     @property
     def gate(self) -> Gate:
         """The gate that decides."""
         return self._gate.value
+
+    @property
+    def question(self) -> GateQuestion | None:
+        """What the gate asks the LM in a call of its own; None where it asks nothing."""
+        kind = question_of(self.gate)
+        return None if kind is None else getattr(self, kind.attribute)
 
     async def run(
         self,
@@ -96,12 +101,13 @@ class Examination(Stage):
             place: Which quiz of which question it is, for gates that want to know.
         """
         found = Assessment(quiz, number, answer_type, list(choices), self.tries, place=place)
-        if self.decision is not None:
-            found.retrieval = await self.decision.acall(quiz, number=number, session=session)
+        if self.question is not None and self.question.before_samples:
+            await self._ask(self.question, session, found)
         while True:
             wave = self.gate.wave(found.votes) if found.votes.left else 0
             await self._draw(session, found, wave)
-            await self._state_confidence(session, found)
+            if self.question is not None and found.answer is not None and leader_is_fixed(found.votes):
+                await self._ask(self.question, session, found)
             found.known = self.gate.decide(found.votes)
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
@@ -160,13 +166,12 @@ class Examination(Stage):
         )
         return text_of(prediction.answer)
 
-    async def _state_confidence(self, session: Session, found: Assessment) -> None:
-        """Ask for the confidence in the leading answer, once it is fixed which one leads."""
-        if self.confidence is None or found.answer is None or not leader_is_fixed(found.votes):
-            return
-        found.confidence = await self.confidence.acall(
-            found.quiz, found.answer, found.answer_type, found.choices, number=found.number, session=session
-        )
+    @staticmethod
+    async def _ask(question: GateQuestion, session: Session, found: Assessment) -> None:
+        """Ask what the gate wants to know, once a quiz."""
+        if found.reply is None:
+            inputs = question.inputs(found.votes)
+            found.reply = await question.acall(**inputs, number=found.number, session=session)
 
     async def _draw(self, session: Session, found: Assessment, count: int) -> None:
         """Make some draws side by side, then cluster them in their order."""

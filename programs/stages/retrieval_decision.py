@@ -8,10 +8,9 @@ from typing import ClassVar
 import dspy
 
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stages.gate_question import GateQuestion
 from keqa.signatures import DecideRetrieval
 
 __all__ = ["RetrievalDecision", "wants_retrieval"]
@@ -34,19 +33,14 @@ async def wants_retrieval(session: Session, decide: dspy.Predict, question: str,
     return bool(prediction.retrieve)
 
 
-class RetrievalDecision(Stage):
+class RetrievalDecision(GateQuestion):
     """Asks whether a quiz calls for retrieval, before anything is drawn."""
 
+    attribute = "decision"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decide": DecideRetrieval}
     roles: ClassVar[Mapping[str, str]] = {"decide": "task"}
 
-    def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
-        super().__init__(bound)
-        self.decide = dspy.Predict(DecideRetrieval)
+    decide: dspy.Predict
 
     async def run(self, session: Session, quiz: str, *, number: int | None = None) -> bool:
         """Ask.

@@ -36,16 +36,19 @@ class Stage(dspy.Module):
 
     Attributes:
         roles: The role of each predictor, by attribute name.
-        optional: The predictors that it has with some settings only, and their signatures.
         bound: How many calls may be in flight; shared with the program that the stage is a part of.
     """
 
     roles: ClassVar[Mapping[str, str]] = {}
-    optional: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
         self.bound = bound or CallLimiter(16)
+
+    @property
+    def optional(self) -> Mapping[str, type[dspy.Signature]]:
+        """The predictors that it has with some settings only, and their signatures."""
+        return {}
 
     async def run(self, session: Session, *args: Any, **kwargs: Any) -> Any:
         """Do the stage's work through a session's calls."""

@@ -13,16 +13,23 @@ from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.evaluation.build import Parts, make
-from keqa.programs import baselines, gates
+from keqa.programs import baselines
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
-from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate, as_fraction
+from keqa.programs.gates import (
+    CertaintyGate,
+    MatchedRandomGate,
+    OracleGate,
+    RandomGate,
+    VoteGate,
+    as_fraction,
+    registry,
+)
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
 from keqa.programs.runtime.concurrency import CallLimiter
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
-GATES = [getattr(gates, name) for name in gates.__all__ if name.endswith("Gate") and hasattr(gates, name)]
-GATES = [gate for gate in GATES if gate not in (gates.Gate, gates.AskingGate)]
+GATES = list(registry.GATES.values())
 
 JSON = st.recursive(
     st.none()
@@ -236,7 +243,7 @@ def one_line_at_most():
 ARGUMENTS = [
     (method, name)
     for method in METHODS.values()
-    for name in arguments_of(load_class(method.target if method.gate is None else f"keqa.programs.gates:{method.gate}"))
+    for name in arguments_of(method.gate or load_class(method.target))
     if name != "similarity"
 ]
 
@@ -251,7 +258,7 @@ def test_any_value_of_any_argument_makes_a_program_or_a_known_error(argument, va
         if method.gate is None:
             make(spec, Parts(None, None))
         else:
-            check(load_class(f"keqa.programs.gates:{method.gate}"), spec.arguments, "label")
+            check(method.gate, spec.arguments, "label")
 
 
 @settings(deadline=5000, max_examples=300)

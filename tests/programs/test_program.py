@@ -87,7 +87,7 @@ def test_the_predictor_of_a_gate_starts_empty_where_it_was_not_saved():
     asking.examination.confidence.state.demos = [dspy.Example(quiz="q")]
     saved = asking.dump_state()
     voting.load_state(saved)
-    assert voting.examination.confidence is None
+    assert voting.examination.question is None
     asking.load_state(voting.dump_state())
     assert asking.examination.confidence.state.demos == []
     asking.load_state(saved)

@@ -79,6 +79,8 @@ def test_what_was_changed_since_is_what_counts():
         NeverRetrieveGate(),
         VoteGate(Fraction(1, 3), name="lenient"),
         LexicalSimilarityGate(Fraction(1, 2), "token_f1"),
+        LexicalSimilarityGate(Fraction(0)),
+        CertaintyGate(Fraction(-3, 2)),
         ConfidenceGate(Fraction(9, 10)),
         ProbabilityGate(Fraction(1, 7)),
         RandomGate(Fraction(0)),

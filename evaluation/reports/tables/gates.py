@@ -12,8 +12,8 @@ from keqa.evaluation.reports.rows import Entry
 from keqa.metrics.calibration import expected_calibration_error
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import aurc, prediction_rejection_ratio
-from keqa.programs.gates import Golds
-from keqa.programs.registry import METHODS, VOTES
+from keqa.programs.gates import Golds, MatchedRandomGate, RandomGate, VoteGate
+from keqa.programs.registry import METHODS
 
 __all__ = ["gate_rows", "gates", "ranked"]
 
@@ -31,7 +31,7 @@ _COLUMNS = (
 def gate_rows(entries: Sequence[Entry]) -> list[Entry]:
     """The rows with a gate of their own, and where there are any KEQA, whose gate is the vote."""
     own = [entry for entry in entries if entry.kind == "gate"]
-    voted = any(entry.facets.gate == "votes" for entry in own)
+    voted = any(entry.facets.gate == VoteGate.kind for entry in own)
     return own + [entry for entry in entries if own and not voted and entry.method == entry.label == "keqa"]
 
 
@@ -114,12 +114,12 @@ def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
 def _chances(compared: Sequence[Entry]) -> Iterator[str]:
     """What the thresholds of random gates are, and how near to them their ratios come."""
     kinds = {entry.facets.gate for entry in compared}
-    if "random" in kinds:
+    if RandomGate.kind in kinds:
         yield (
             "The threshold of a random gate is the chance with which each quiz is searched for; the ratio of few "
             "quizzes is rather more or less."
         )
-    if "matched random" in kinds:
+    if MatchedRandomGate.kind in kinds:
         yield (
             "The threshold of a random gate that matches a run is the share of quizzes that the run classified as "
             "unknown: of the same quizzes the gate searches for exactly as many, drawn by chance. Their ratios differ "
@@ -143,11 +143,9 @@ def _known_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
 
 def _default(entry: Entry) -> float | None:
     """The threshold that a row's gate comes with; None where it has none, or none until it is given one."""
-    from keqa.programs import gates as known
-
     method = METHODS.get(entry.method)
-    name = VOTES if method is None or method.gate is None else method.gate
-    threshold = getattr(getattr(known, name), "threshold", None)
+    gate = VoteGate if method is None or method.gate is None else method.gate
+    threshold = getattr(gate, "threshold", None)
     return None if threshold is None else float(threshold)
 
 

@@ -19,6 +19,8 @@ from keqa.programs.gates import (
     asks,
     score_of,
 )
+from keqa.programs.stages.confidence import StatedConfidence
+from keqa.programs.stages.retrieval_decision import RetrievalDecision
 
 
 def drawn(*answers, **more):
@@ -57,7 +59,7 @@ def test_lexical_similarity(answers, measure, known):
 def test_a_threshold_is_reached_as_it_is_written():
     # Three fifths as a float is below three fifths as a fraction.
     assert LexicalSimilarityGate(Fraction(3, 5)).decide(drawn(*["Oslo"] * 4, "Bergen")) is True
-    assert ConfidenceGate(Fraction(7, 10)).decide(drawn("Oslo", confidence=0.7)) is True
+    assert ConfidenceGate(Fraction(7, 10)).decide(drawn("Oslo", reply=0.7)) is True
 
 
 def test_an_unknown_similarity():
@@ -67,8 +69,8 @@ def test_an_unknown_similarity():
 
 def test_stated_confidence():
     gate = ConfidenceGate()
-    assert gate.decide(drawn(*["Oslo"] * 5, confidence=0.8)) is True
-    assert gate.decide(drawn(*["Oslo"] * 5, confidence=0.79)) is False
+    assert gate.decide(drawn(*["Oslo"] * 5, reply=0.8)) is True
+    assert gate.decide(drawn(*["Oslo"] * 5, reply=0.79)) is False
     assert (gate.decide(drawn(None, None)), gate.measure(drawn(None, None))) == (False, 0.0)
 
 
@@ -107,20 +109,26 @@ def test_gates_that_need_all_draws_refuse_a_set_stopped_early(gate):
 
 def test_what_gates_ask_for_and_score():
     gates = [VoteGate(), LexicalSimilarityGate(), ConfidenceGate(), ProbabilityGate()]
-    assert [asks(gate) for gate in [*gates, PromptGate()]] == [None, None, "confidence", "probabilities", "retrieval"]
-    votes = drawn("Oslo", "Oslo", "Bergen", None, confidence=0.3, probabilities=(1.0, 1.0, 0.4, 0.1))
+    assert [asks(gate) for gate in [*gates, PromptGate()]] == [
+        None,
+        None,
+        StatedConfidence,
+        "probabilities",
+        RetrievalDecision,
+    ]
+    votes = drawn("Oslo", "Oslo", "Bergen", None, reply=0.3, probabilities=(1.0, 1.0, 0.4, 0.1))
     assert [score_of(gate, votes) for gate in gates] == pytest.approx([0.5, 1 / 6, 0.3, 0.6])
 
 
 def test_the_prompt_gate_draws_only_where_no_passage_is_wanted():
     gate, nothing = PromptGate(), Votes((), 0, 5)
-    wanted, not_wanted = (replace(nothing, retrieval=one) for one in (True, False))
+    wanted, not_wanted = (replace(nothing, reply=one) for one in (True, False))
     assert (gate.wave(wanted), gate.decide(wanted)) == (0, False)
     assert (gate.wave(not_wanted), gate.decide(not_wanted)) == (3, None)
-    assert gate.decide(Votes((2, 2), 4, 5, retrieval=False)) is None
-    assert gate.decide(Votes((2, 1, 1, 1), 5, 5, retrieval=False)) is True
+    assert gate.decide(Votes((2, 2), 4, 5, reply=False)) is None
+    assert gate.decide(Votes((2, 1, 1, 1), 5, 5, reply=False)) is True
     # It answers from memory whatever is there, and ranks nothing.
-    assert gate.decide(Votes((), 5, 5, retrieval=False)) is True
+    assert gate.decide(Votes((), 5, 5, reply=False)) is True
     assert score_of(gate, wanted) is None
 
 

@@ -149,7 +149,7 @@ def test_a_gate_brings_its_predictor_along(tmp_path):
     assert loaded.examination.gate == ConfidenceGate()
     assert loaded.examination.confidence.state.demos[0]["confidence"] == "12"
     # With another gate it has no place.
-    assert keqa.load(tmp_path / "confident", None, threshold="1/2").examination.confidence is None
+    assert keqa.load(tmp_path / "confident", None, threshold="1/2").examination.question is None
 
 
 def test_a_gate_may_ask_for_what_was_never_compiled(saved):

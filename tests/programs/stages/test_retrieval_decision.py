@@ -116,7 +116,7 @@ def test_only_this_gate_brings_the_predictor_and_a_saved_one_comes_back(deciding
     assert [dict(demo) for demo in loaded.examination.decision.decide.demos] == [
         {"question": "Capital of Gondor?", "retrieve": True}
     ]
-    assert keqa.load(tmp_path / "deciding", None, threshold="1/2").examination.decision is None
+    assert keqa.load(tmp_path / "deciding", None, threshold="1/2").examination.question is None
     save(KEQA(None), tmp_path / "voting")
     loaded = keqa.load(tmp_path / "voting", None, gate=PromptGate())
     assert loaded.examination.decision.decide.demos == []

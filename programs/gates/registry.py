@@ -1,0 +1,84 @@
+"""The gates that there are: a new one is a class in a file of this folder, and a line here.
+
+Methods, options, tables, settings and saved programs read it. `keqa.programs.registry.register_gate` adds gates of
+other packages while a process runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+from keqa.errors import ConfigurationError
+from keqa.programs.gates.base import NamedGate, question_of
+from keqa.programs.gates.bounds import AlwaysRetrieveGate, NeverRetrieveGate, OracleGate
+from keqa.programs.gates.consistency import VoteGate
+from keqa.programs.gates.random import MatchedRandomGate, RandomGate
+from keqa.programs.gates.uncertainty import (
+    CertaintyGate,
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    ProbabilityGate,
+    PromptGate,
+)
+from keqa.programs.stages.gate_question import GateQuestion
+
+__all__ = ["GATES", "check_gate", "questions", "saved_gate"]
+
+# In the order in which methods are listed.
+_ALL: tuple[type[Any], ...] = (
+    VoteGate,
+    AlwaysRetrieveGate,
+    NeverRetrieveGate,
+    RandomGate,
+    MatchedRandomGate,
+    OracleGate,
+    CertaintyGate,
+    LexicalSimilarityGate,
+    ConfidenceGate,
+    PromptGate,
+    ProbabilityGate,
+)
+
+GATES: dict[str, type[Any]] = {gate.__name__: gate for gate in _ALL}
+"""Every gate class, a `NamedGate` that is a `Gate`, by the name that saved programs and run files have for it."""
+
+
+def questions() -> Iterator[type[GateQuestion]]:
+    """What gates ask the LM in calls of their own."""
+    for gate in GATES.values():
+        if (question := question_of(gate)) is not None:
+            yield question
+
+
+def saved_gate(name: Any) -> type[Any] | None:
+    """The gate class that a saved program means by a name; None where there is none, or it cannot be saved."""
+    found = GATES.get(name) if isinstance(name, str) else None
+    return found if found is not None and found.savable else None
+
+
+def check_gate(gate: type[Any]) -> None:
+    """Refuse a class that cannot be listed beside the others.
+
+    Raises:
+        ConfigurationError: It lacks something, or another class has its name or that of its question.
+    """
+    name = gate.__name__
+    if not issubclass(gate, NamedGate) or not hasattr(gate, "kind") or (gate.method is not None and not gate.title):
+        raise ConfigurationError(f"{name} has to be a NamedGate with a kind and, as a method, with a title")
+    missing = [one for one in ("decide", "wave", "measure") if not callable(getattr(gate, one, None))]
+    if missing:
+        raise ConfigurationError(f"{name} has no method {missing[0]}; see keqa.programs.gates.Gate")
+    if gate.savable and not is_dataclass(gate):
+        raise ConfigurationError(f"{name} has to be a dataclass, or say savable = False: its fields are what is saved")
+    if (there := GATES.get(name)) is not None and _home(there) != _home(gate):
+        raise ConfigurationError(f"there is a gate {name} already, in {there.__module__}")
+    question = question_of(gate)
+    for other in questions():
+        if question is not None and other.attribute == question.attribute and _home(other) != _home(question):
+            raise ConfigurationError(f"the attribute {other.attribute!r} of {question.__name__} is {other.__name__}'s")
+
+
+def _home(cls: type[Any]) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__
