@@ -51,7 +51,7 @@ def main(
     program = KEQA(open_index(work / "index"), lms=roles, decompose=False, top_k=top_k, workers=8)
     with Bars() as bars:
         compiled = keqa.compile(
-            program, questions[:train], folder=work / "compile", progress=bars.tell, in_flight=IN_FLIGHT
+            program, questions[:train], folder=work / "compile", progress=bars.report, in_flight=IN_FLIGHT
         )
     compiled.save(work / "program", command="python benchmarks/compiled_real.py")
     console.print(*report_parts(compiled.report), sep="\n")

@@ -77,7 +77,7 @@ def evaluate(
         split: Part of it.
         seed: Of the sample.
         configuration: What the answers depend on beyond `keqa.evaluation.configuration.describe`, as JSON.
-        command: How to run it again, without addresses.
+        command: How to run it again, without secrets and addresses.
         compiled: The method whose compiled program the program was made from, for the header.
         left_out: How many questions of the data are not among the examples, by reason, for the header.
         in_flight: How many questions are in work at once; their calls share the program's bound.

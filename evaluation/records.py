@@ -60,7 +60,7 @@ class RunHeader(_Written):
         configuration: What the answers depend on, as plain JSON: models by name, settings, index, data. No key and no
             address is in it.
         fingerprint: A hash of all of that but the ids; a file is resumed under the same one only.
-        command: How to run it again, without addresses.
+        command: How to run it again, without secrets and addresses.
         compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
         demonstrations: How many each predictor is shown, by its name; None in files that do not say.
         left_out: How many sound questions of the data were not asked, by reason, such as ``unanswerable``.

@@ -24,7 +24,7 @@ def shown(grid):
 
 
 def searched(text, answer, source="passages", **others):
-    """A quiz as the gate that always retrieves leaves it: without draws."""
+    """A quiz as the gate that always retrieves leaves it: without samples."""
     settings = {"index": 1, "text": text, "resolved": text, "tries": 5, "complete": False, "known": False} | others
     return QuizRecord(retrieved=True, answer=answer, source=source, **settings)
 
@@ -43,7 +43,7 @@ def drawn(quiz):
 
 @pytest.fixture
 def runs(run, line, drawn):
-    """Four questions, by accuracy and certainty of five draws: 1 and 1, 0 and 1, .4 and 0, .2 and .03."""
+    """Four questions, by accuracy and certainty of five samples: 1 and 1, 0 and 1, .4 and 0, .2 and .03."""
     never = [
         ["gold", "gold", "Gold", "the gold", "gold"],
         ["lead"] * 5,
@@ -97,7 +97,7 @@ def test_the_table_counts_by_interval_and_by_what_is_known(runs):
     }
     # Of four pairs p is 1 - |r|.
     assert grid.notes[1] == "Pearson's correlation of accuracy and certainty: .27 (p: .733)."
-    assert grid.notes[2].startswith("Counted: 4 of 4 quizzes whose gold answer is known, each text once, with 5 draws")
+    assert grid.notes[2].startswith("Counted: 4 of 4 quizzes whose gold answer is known, each text once, with 5 sample")
     assert "4 of them are questions themselves" in grid.notes[2]
     assert grid.notes[2].endswith("Answered from memory in both runs, as no passage was kept: 1.")
 
