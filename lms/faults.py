@@ -10,6 +10,7 @@ from typing import Any
 
 import tenacity
 from dspy.utils.exceptions import (
+    LMConfigurationError,
     LMError,
     LMInvalidRequestError,
     LMProviderError,
@@ -35,6 +36,8 @@ _FIRST_PAUSE, _JITTER = 1.0, 0.5
 _backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
 # What reading a reply of the wrong shape ends with, in LiteLLM's own code; it raises a bare Exception of its own too.
 _MISREAD = (JSONDecodeError, TypeError, AttributeError, KeyError, IndexError)
+# What the libraries of OpenAI, AWS and Google raise before anything is sent; an answer of a server is of other classes.
+_NO_CREDENTIALS = {("openai", "OpenAIError"), ("botocore", "NoCredentialsError"), ("google", "DefaultCredentialsError")}
 _OF_REPLIES = {LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServerError, LMTransportError}
 
 
@@ -48,6 +51,8 @@ def known(error: LMError, model: str) -> LMError:
         error: As DSPy raises it.
         model: The model string.
     """
+    if (missing := _missing(error)) is not None:
+        return LMConfigurationError(missing, model=model)
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
     if (words := _misread(error)) is not None:
         code = None if words else UNREADABLE
@@ -67,6 +72,17 @@ def known(error: LMError, model: str) -> LMError:
         status=error.status,
         retry_after=asked,
     )
+
+
+def _missing(error: LMError) -> str | None:
+    """What this machine lacks for a provider, which no further attempt brings: a package, or credentials."""
+    # Told by what was raised here, and never by the words of a server, which could advise to install anything.
+    for one in chain(error):
+        if isinstance(one, ImportError):
+            return f"the provider needs a Python package that is not installed: {one}"
+        if (type(one).__module__.split(".")[0], type(one).__name__) in _NO_CREDENTIALS:
+            return "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
+    return None
 
 
 def is_tried_again(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import dspy
+from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
 from keqa.signatures.choose_action import TURN_MARKER
 from keqa.signatures.markers import broken_up
@@ -24,10 +25,13 @@ __all__ = ["CONTROL_TOKEN", "Guarded", "harmless", "sound"]
 CONTROL_TOKEN = re.compile(
     r"<[|｜][^\s|｜<>]{1,64}[|｜]?>|<[A-Za-z_]{1,64}[|｜]>"
     r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"
-    r"|\[TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>"
+    r"|\[/?TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>|</?(?:tool_call|tool_response|think|image|BOS_TOKEN|EOS_TOKEN|sop)>"
+    r"|\[/?(?:THINK|IMG|gMASK)\]|<(?:unused|extra_id_)[0-9]{1,4}>"
 )
 """Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
 
+# Between these DSPy takes JSON in any message for parts of other kinds, such as an image that is fetched.
+_CUSTOM_TYPE = re.compile("|".join(map(re.escape, (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER))))
 # Line ends as `str.splitlines` knows them; an adapter may, too.
 _LINE_START = r"(?:^|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))[ \t]*+"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -161,6 +165,7 @@ def _compiled(fields: tuple[str, ...], outputs: tuple[str, ...], labels: bool, k
     found: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
         (re.compile(rf"<(?=/?(?:{names})\b)", re.IGNORECASE), "< "),
         (CONTROL_TOKEN, lambda token: f"{token[0][0]} {token[0][1:]}"),
+        (_CUSTOM_TYPE, lambda marker: f"{marker[0][0]} {marker[0][1:]}"),
     ]
     if labels:
         # Adapters that are none of DSPy's chat adapters write fields as "name: value".

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from operator import itemgetter
 from types import CodeType
 from typing import Any
 
@@ -49,8 +50,10 @@ _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
 _TRANSPORT = re.compile(
     r"api_base|base_url|api_version|(extra_)?headers|(request_|stream_)?timeout|(num|max)_retries|rollout_id|cache"
     r"|litellm_.*|additional_drop_params|metadata|.*client|.*callbacks?|.*logger.*"
+    # Whose account it is, and where.
+    r"|user|organization|.*project(_id)?|.*role(_name|_arn)?|.*profile(_name)?|.*region(_name)?|.*location|ssl_.*"
 )
-_SECRET = re.compile(r"(.*_)?(key|token|secret|password|credentials?|authorization)(_.*)?|azure_ad_.*")
+_SECRET = re.compile(r"(.*_)?(key(_id)?|token|secret|password|passwd|credentials?|authorization)|azure_ad_.*")
 # They bring the same answers sooner or later.
 _NO_MATTER = frozenset({"workers"})
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
@@ -83,10 +86,23 @@ def lm_spec(lm: Any) -> dict[str, Any]:
 
         found["weights"] = fingerprint(path)
     settings = getattr(lm, "kwargs", None) or {}
-    kept = (name for name in sorted(settings) if not (_TRANSPORT.fullmatch(name) or _SECRET.fullmatch(name)))
-    found |= {name: _value(settings[name]) for name in kept if settings[name] is not None}
+    found |= {name: value for name, value in _settings_of_lm(settings).items() if value is not None}
     cleaned: dict[str, Any] = without_secrets(found, [lm])
     return cleaned
+
+
+def _settings_of_lm(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without secrets, addresses and the way of sending, at any depth."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return _settings_of_lm(value)
+        if isinstance(value, list | tuple):
+            return [plain(inner) for inner in value]
+        return _portable(value)
+
+    named = sorted(((str(name), value) for name, value in settings.items()), key=itemgetter(0))
+    return {name: plain(value) for name, value in named if not (_TRANSPORT.fullmatch(name) or _SECRET.fullmatch(name))}
 
 
 def retriever_spec(retriever: Any) -> dict[str, Any] | None:
@@ -141,6 +157,10 @@ def program_spec(program: Program) -> dict[str, Any]:
         described["reference"] = {**reference.settings(), "entries": _entries(reference)}
         if isinstance(program, KEQA) and program.extract_sentences is not None:
             described["demonstrations"] = "passages cut to key sentences"
+    elif reference is not None:
+        described["reference"] = function_fingerprint(reference)
+    if not _name(type(program)).startswith(_OURS):
+        described["code"] = digest(_code_of_class(type(program), inherited=False))
     return described
 
 

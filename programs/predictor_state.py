@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dspy
+from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
 
 from keqa.errors import ConfigurationError
 
-__all__ = ["checked_state", "checked_states", "load_predictor", "shown"]
+__all__ = ["Predictor", "checked_state", "checked_states", "load_predictor", "shown"]
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
@@ -24,8 +27,28 @@ _MAX_DEPTH = 8
 
 # DSPy writes these with every predictor; they say nothing unless there is something in them.
 _EMPTY = ("traces", "train", "lm")
+_CUSTOM_TYPES = (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER)
 _AUGMENTED = "augmented"
 """DSPy's note that a demonstration was bootstrapped."""
+
+
+class Predictor(dspy.Predict):
+    """A predictor that takes no more from a saved state than a prompt, whichever module hands the state to it."""
+
+    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> Any:
+        """Load a saved state, which may come from a stranger; the language model stays.
+
+        Args:
+            state: What `dump_state` gave.
+            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a predictor.
+
+        Raises:
+            ConfigurationError: It holds what a state may not, by name.
+        """
+        lm = self.lm
+        loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
+        self.lm = lm
+        return loaded
 
 
 def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:
@@ -100,6 +123,10 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     if state.get("fields"):
         checked["fields"] = _decisions(state["fields"], signature, name)
     size.add(checked)
+    for demo in checked["demos"]:
+        for field in signature.fields.keys() & dict(demo).keys():
+            what = f"{field} in a demonstration of {name}"
+            _check_demo_value(demo[field], signature.fields[field].annotation, what)
     return checked
 
 
@@ -132,6 +159,9 @@ def _prompt(state: Any, signature: type[dspy.Signature], name: str) -> dict[str,
         _refuse_unknown(field, {"prefix", "description"}, f"a field of {name}")
         if not all(isinstance(field.get(part), str) for part in ("prefix", "description")):
             raise ConfigurationError(f"a field of {name} has no prefix, or no description")
+    texts = [state["instructions"], *(text for field in fields for text in field.values())]
+    if any(marker in text for marker in _CUSTOM_TYPES for text in texts):
+        raise ConfigurationError(f"the signature of {name} holds markers of DSPy's, which no prompt has")
     return {"instructions": state["instructions"], "fields": [dict(field) for field in fields]}
 
 
@@ -143,6 +173,16 @@ def _demos(demos: Any, signature: type[dspy.Signature], name: str) -> list[Any]:
         _object(given, f"a demonstration of {name}")
         _refuse_unknown(given, {*signature.fields, _AUGMENTED}, f"a demonstration of {name}")
     return list(demos)
+
+
+def _check_demo_value(value: Any, annotation: Any, what: str) -> None:
+    """Refuse a value that a prompt cannot show: it is text, or of its field's type."""
+    if value is None or isinstance(value, str | int | float):
+        return
+    try:
+        TypeAdapter(annotation).validate_python(value)
+    except (ValidationError, PydanticSchemaGenerationError) as error:
+        raise ConfigurationError(f"{what} is not of its type") from error
 
 
 def _decisions(fields: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:

@@ -47,8 +47,10 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
 
 
 def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
-    """All that the prompt of a predictor is made of: instructions, fields and demonstrations."""
-    return {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
+    """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any."""
+    whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
+    own = {"config": dict(predictor.config), "decisions": predictor.dump_state().get("fields")}
+    return whole | {name: value for name, value in own.items() if value}
 
 
 def prompt_of(signature: Any) -> dict[str, Any]:

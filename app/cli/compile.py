@@ -118,7 +118,9 @@ def compile_command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed, other demonstrations.", rich_help_panel=_LEARNING)] = 0,
-    in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_LEARNING)] = 8,
+    in_flight: Annotated[
+        int, typer.Option(min=1, max=1000, help="Questions in work at once.", rich_help_panel=_LEARNING)
+    ] = 8,
     tries: Annotated[
         int | None, typer.Option(min=1, help="As for keqa ask.", show_default="5", rich_help_panel=_METHOD)
     ] = None,

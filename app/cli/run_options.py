@@ -62,7 +62,9 @@ class RunOptions:
             rich_help_panel=_RUN,
         ),
     ] = False
-    in_flight: Annotated[int, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_RUN)] = 8
+    in_flight: Annotated[
+        int, typer.Option(min=1, max=1000, help="Questions in work at once.", rich_help_panel=_RUN)
+    ] = 8
     stop_after_outages: Annotated[
         int,
         typer.Option(

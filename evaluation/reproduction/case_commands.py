@@ -16,17 +16,19 @@ from typing import Literal
 from keqa.errors import InputError
 from keqa.programs.reference.embedding import HASHING, LOCAL
 from keqa.programs.registry import parse_spec
+from keqa.retrievers.opening import JOINT, MODEL
 
 __all__ = ["FOLDER", "GIVEN", "check_command", "options_of"]
 
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""
 
-Kind = Literal["flag", "plain", "text", "file", "output", "lm", "embedder", "given"]
+Kind = Literal["flag", "plain", "text", "file", "index", "output", "lm", "embedder", "given"]
 """What may follow an option: nothing; a number or name of the command's own; any text; a file of the working folder or
-of the case's; a file of the case's own; the language model that ships; an embedder that is not fetched; or what the
-user gives as well."""
+of the case's; indexes there, of which several may be joined; a file of the case's own; the language model that ships;
+an embedder that is not fetched; or what the user gives as well."""
 
+_QUESTIONS = ("--questions", "--val", "the file")
 _TINY = "keqa/tiny"
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.+-]*(?:/[0-9]+)?", re.ASCII)
 _SHORT = {"-m": "--lm", "-i": "--index", "-p": "--program", "-q": "--questions", "-o": "--out"}
@@ -40,7 +42,10 @@ def _kinds(**options: str) -> dict[str, Kind]:
 
 
 _MODELS = _kinds(
-    lm="lm consistency-lm utility-lm", given="api-base consistency-api-base utility-api-base", file="index program"
+    lm="lm consistency-lm utility-lm",
+    given="api-base consistency-api-base utility-api-base",
+    index="index",
+    file="program",
 )
 _SETTINGS = _kinds(plain="tries threshold temperature top-k", flag="no-decompose json")
 _PARTS = _kinds(flag="no-examine no-pick")
@@ -143,8 +148,21 @@ def _check_value(option: str, kind: Kind, value: str) -> None:
         raise ValueError(f"{option} {value} may be fetched; a case may name {HASHING} and {LOCAL}")
     if kind == "output" and not _in_folder(value):
         raise ValueError(f"{option} {value} is elsewhere; a case writes into {FOLDER}")
-    if kind == "file" and not (_in_folder(value) or _in_working_folder(value)):
+    if kind == "index":
+        for part in value.split(JOINT):
+            if MODEL in part:
+                raise ValueError(f"{option} {value} names a model that may be fetched; {_to_give(option, value)}")
+            _check_file(option, part, value)
+    if kind == "file":
+        _check_file(option, value, value)
+
+
+def _check_file(option: str, part: str, value: str) -> None:
+    if not (_in_folder(part) or _in_working_folder(part)):
         raise ValueError(f"{option} {value} is outside the working folder; {_to_give(option, value)}")
+    if option in _QUESTIONS and not Path(part).suffix:
+        # The name of a benchmark, which is fetched from a hub.
+        raise ValueError(f"{option} {value} is no file of questions; {_to_give(option, value)}")
 
 
 def _check_positional(name: str, words: Sequence[str]) -> None:

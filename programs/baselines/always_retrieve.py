@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-import dspy
-
 from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers, checked
 from keqa.programs.baselines.reading import answer_from, search_or_fail
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.session import Session
@@ -51,7 +50,7 @@ class AlwaysRetrieve(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.answer = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.answer = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.reason, self.top_k = reason, top_k
         self._retriever = NoCopy(retriever)
         self.bind_lms(lms)

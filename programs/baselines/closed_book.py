@@ -10,6 +10,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.baselines.reading import asked_inputs, conclude
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.runtime.attempts import has_answer
 from keqa.programs.runtime.errors import CallError
@@ -45,7 +46,7 @@ class ClosedBook(Program):
             workers: How many calls may be in flight, over all questions.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.answer = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
+        self.answer = Predictor(ReasonFromMemory if reason else AnswerQuestion)
         self.reason = reason
         self.bind_lms(lms)
 

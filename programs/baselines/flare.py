@@ -21,6 +21,7 @@ from keqa.programs.baselines.reading import (
     search_record,
     verdicts,
 )
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
@@ -92,7 +93,7 @@ class FLARE(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
+        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
         self.theta, self.beta, self.top_k, self.max_steps = theta, beta, top_k, max_steps
         self._retriever = NoCopy(retriever)
         self.bind_lms(lms)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-import dspy
-
 from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import (
@@ -19,6 +17,7 @@ from keqa.programs.baselines.reading import (
     search_or_fail,
     search_record,
 )
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
@@ -68,7 +67,7 @@ class IRCoT(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.extend, self.answer = dspy.Predict(ExtendReasoning), dspy.Predict(ReasonWithKnowledge)
+        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
         self.top_k, self.max_steps, self.max_passages = top_k, max_steps, max_passages
         self._retriever = NoCopy(retriever)
         self.bind_lms(lms)

@@ -12,6 +12,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.runtime.attempts import attempted, has_answer, searched
@@ -86,7 +87,7 @@ class ReAct(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.act, self.answer = dspy.Predict(ChooseAction), dspy.Predict(AnswerFromTrajectory)
+        self.act, self.answer = Predictor(ChooseAction), Predictor(AnswerFromTrajectory)
         self.top_k, self.max_steps = top_k, max_steps
         self._retriever = NoCopy(retriever)
         self.bind_lms(lms)

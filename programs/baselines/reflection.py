@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import dspy
 
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
@@ -51,9 +52,9 @@ class Reflection(Stage):
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
-        self.relevance = dspy.Predict(JudgeRelevance)
-        self.support = dspy.Predict(JudgeSupport)
-        self.usefulness = dspy.Predict(RateUsefulness)
+        self.relevance = Predictor(JudgeRelevance)
+        self.support = Predictor(JudgeSupport)
+        self.usefulness = Predictor(RateUsefulness)
         self.weights = weights
 
     async def run(self, session: Session, question: str, answered: Sequence[tuple[str, str]]) -> list[Critique]:

@@ -9,6 +9,7 @@ import dspy
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import DRAW, attempted
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
@@ -40,7 +41,7 @@ class Rephrasing(Stage):
         super().__init__(bound)
         if tries < 1 or temperature <= 0:
             raise ConfigurationError("a question must be rephrased at least once, at a temperature above 0")
-        self.rephrase = dspy.Predict(RephraseQuestion)
+        self.rephrase = Predictor(RephraseQuestion)
         self.tries, self.temperature, self.seed = tries, temperature, seed
 
     async def run(self, session: Session, asked: Question) -> list[str]:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
-import dspy
-
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
@@ -28,6 +26,7 @@ from keqa.programs.baselines.reading import search_or_fail, verdicts
 from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
 from keqa.programs.gates.votes import as_fraction
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import NoCopy
@@ -113,12 +112,12 @@ class Rowen(Program):
         super().__init__(lms, workers, max_question_chars)
         if language is not None and not language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
-        self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
-        self.verify = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
+        self.verify = Predictor(ReasonFromMemory if reason else AnswerQuestion)
+        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.rephrasing = Rephrasing(rephrasings, temperature, seed, self.bound)
-        self.translate = dspy.Predict(TranslateQuestion)
-        self.same = dspy.Predict(JudgeConsistency)
+        self.translate = Predictor(TranslateQuestion)
+        self.same = Predictor(JudgeConsistency)
         self.language, self.cross_model, self.reason = language, cross_model, reason
         self.cross_model_weight = as_fraction(cross_model_weight)
         self.min_consistency = as_fraction(min_consistency)

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import dspy
-
 from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, answer_from, search_or_fail, search_record
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.runtime.attempts import ask
@@ -86,9 +85,9 @@ class SearChain(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.plan, self.same = dspy.Predict(PlanQueryChain), dspy.Predict(JudgeConsistency)
+        self.plan, self.same = Predictor(PlanQueryChain), Predictor(JudgeConsistency)
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
-        self.answer = dspy.Predict(ReasonWithKnowledge)
+        self.answer = Predictor(ReasonWithKnowledge)
         self.top_k, self.max_rounds, self.max_queries = top_k, max_rounds, max_queries
         self._retriever = NoCopy(retriever)
         self.bind_lms(lms)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-import dspy
-
 from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Weight, Workers, checked
 from keqa.programs.baselines.reading import search_or_fail
 from keqa.programs.baselines.reflection import Critique, Reflection
 from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import PassageVerdict
 from keqa.programs.runtime.concurrency import NoCopy
@@ -77,9 +76,9 @@ class SelfRAG(Program):
         """
         super().__init__(lms, workers, max_question_chars)
         weights = (relevance_weight, support_weight, usefulness_weight)
-        self.retrieve = dspy.Predict(DecideRetrieval)
-        self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.retrieve = Predictor(DecideRetrieval)
+        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
+        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.reflection = Reflection(weights, self.bound)
         self.relevance_weight, self.support_weight, self.usefulness_weight = weights
         self.top_k, self.reason = top_k, reason

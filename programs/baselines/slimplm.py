@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Annotated, ClassVar
 
-import dspy
-
 from keqa.data.question import Question, clean
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
 from keqa.programs.baselines.reading import Collected, search_or_fail, verdicts
 from keqa.programs.baselines.replies import examined, from_memory, from_passages, unread
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import PassageVerdict
 from keqa.programs.runtime.attempts import ask
@@ -78,11 +77,11 @@ class SlimPLM(Program):
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        self.propose = dspy.Predict(ReasonFromMemory)
-        self.judge = dspy.Predict(JudgeHeuristicAnswer)
-        self.rewrite = dspy.Predict(RewriteQueries)
-        self.recall = dspy.Predict(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = dspy.Predict(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        self.propose = Predictor(ReasonFromMemory)
+        self.judge = Predictor(JudgeHeuristicAnswer)
+        self.rewrite = Predictor(RewriteQueries)
+        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
+        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
         self.top_k, self.max_queries, self.reason = top_k, max_queries, reason
         self._retriever = NoCopy(retriever)
         self.bind_lms(lms)

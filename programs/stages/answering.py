@@ -8,6 +8,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import has_answer
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
@@ -45,7 +46,7 @@ class Answering(Stage):
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
-        self.answer = dspy.Predict(AnswerWithKnowledge)
+        self.answer = Predictor(AnswerWithKnowledge)
 
     async def run(
         self,

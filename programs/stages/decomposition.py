@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import dspy
-
 from keqa.data.quiz_references import Quiz, parse
 from keqa.metrics.answers import normalize
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
@@ -37,7 +36,7 @@ class Decomposition(Stage):
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
-        self.decompose = dspy.Predict(DecomposeQuestion)
+        self.decompose = Predictor(DecomposeQuestion)
         self.max_quizzes = max_quizzes
 
     async def run(self, session: Session, question: str) -> list[Quiz]:

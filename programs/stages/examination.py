@@ -11,6 +11,7 @@ from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed, question_of
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
@@ -59,8 +60,8 @@ class Examination(Stage):
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
-        self.quiz = dspy.Predict(AnswerQuiz)
-        self.same = dspy.Predict(JudgeConsistency)
+        self.quiz = Predictor(AnswerQuiz)
+        self.same = Predictor(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
         self._gate = NoCopy[Gate](gate or VoteGate())
         self.probabilities = asks(self.gate) == "probabilities"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import dspy
 
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.stages.stage import Stage
 
@@ -42,7 +43,7 @@ class GateQuestion(Stage):
         """
         super().__init__(bound)
         for name, signature in self.signatures.items():
-            setattr(self, name, dspy.Predict(signature))
+            setattr(self, name, Predictor(signature))
 
     @staticmethod
     def inputs(votes: Votes) -> dict[str, Any]:

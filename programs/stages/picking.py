@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
-import dspy
-
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
@@ -77,7 +76,7 @@ class Picking(Stage):
                 whole.
         """
         super().__init__(bound)
-        self.judge = dspy.Predict(JudgeUtility)
+        self.judge = Predictor(JudgeUtility)
         self.reference = reference
         self._shorten = NoCopy(shorten)
 

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-import dspy
-
 from keqa.metrics.answers import tokens
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
@@ -97,7 +96,7 @@ class Selection(Stage):
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
-        self.construct = dspy.Predict(ConstructTriples)
+        self.construct = Predictor(ConstructTriples)
         self.keep = keep
         self._similarity = NoCopy(similarity_of(similarity))
 

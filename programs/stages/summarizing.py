@@ -8,6 +8,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import has_answer
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.retry import predict_with_retry as with_answer
@@ -30,7 +31,7 @@ class Summarizing(Stage):
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
-        self.summarize = dspy.Predict(Summarize)
+        self.summarize = Predictor(Summarize)
 
     async def run(
         self,

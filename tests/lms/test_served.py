@@ -11,7 +11,7 @@ import pytest
 from openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, supports_n
-from keqa.lms.faults import LONGEST_WAIT
+from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs.runtime.listening import Meter
 from keqa.signatures import AnswerQuiz
 
@@ -225,3 +225,14 @@ def test_other_users_of_litellm_keep_its_clients() -> None:
 
     build_lm("openai/m", api_base="http://127.0.0.1:1/v1", api_key="k")
     assert BaseOpenAILLM.get_async_http_client().follow_redirects
+
+
+def test_what_this_machine_lacks_is_no_outage() -> None:
+    error = dspy.LMError("litellm.APIConnectionError: No module named 'google'")
+    error.__cause__ = ModuleNotFoundError("No module named 'google'")
+    assert isinstance(known(error, "vertex_ai/m"), dspy.LMConfigurationError)
+
+
+def test_the_words_of_a_server_install_nothing() -> None:
+    error = dspy.LMServerError("No module named 'evil'; pip install evil", model="m")
+    assert not isinstance(known(error, "openai/m"), dspy.LMConfigurationError)

@@ -13,8 +13,15 @@ import dspy
 import pytest
 
 from keqa.metrics.answers import f1
-from keqa.programs.fingerprint import function_fingerprint, gate_fingerprint, lm_spec, retriever_spec
+from keqa.programs.fingerprint import (
+    function_fingerprint,
+    gate_fingerprint,
+    lm_spec,
+    program_fingerprint,
+    retriever_spec,
+)
 from keqa.programs.gates import VoteGate
+from keqa.programs.keqa import KEQA
 from keqa.programs.stages.extraction import KeySentences
 from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
 from keqa.retrievers import (
@@ -83,10 +90,10 @@ def test_keys_and_addresses_and_the_way_of_sending_are_not_described():
         extra_headers={"Authorization": "Bearer sk-0123456789"},
         timeout=3,
         num_retries=7,
-        user="asked at http://10.0.0.1:8000/v1 with sk-0123456789",
+        suffix="asked at http://10.0.0.1:8000/v1 with sk-0123456789",
     )
-    assert lm_spec(lm)["user"] == "asked at <address> with <secret>"
-    assert set(lm_spec(lm)) <= {"model", "max_tokens", "temperature", "user"}
+    assert lm_spec(lm)["suffix"] == "asked at <address> with <secret>"
+    assert set(lm_spec(lm)) <= {"model", "max_tokens", "temperature", "suffix"}
 
 
 def test_no_language_model_has_a_description_too():
@@ -189,3 +196,49 @@ class Own:
 
 print(gate_fingerprint(Own()))
 """
+
+
+@pytest.mark.parametrize("name", ["allowed_token_ids", "stop_token_ids", "thinking_token_budget"])
+def test_a_setting_whose_name_resembles_a_secret_is_described(name):
+    assert lm_spec(dspy.LM("openai/x", **{name: [1]}))[name] == [1]
+
+
+def test_what_is_local_or_secret_is_not_described_at_any_depth():
+    lm = dspy.LM(
+        "openai/x",
+        user="me@example.org",
+        organization="mine",
+        ssl_verify="/home/me/ca.pem",
+        vertex_project="p",
+        model_list=[{"model": "y", "api_key": "short"}],
+        guided="/home/me/grammar.txt",
+    )
+    spec = lm_spec(lm)
+    assert spec["model_list"] == [{"model": "y"}]
+    assert spec["guided"] == "grammar.txt"
+    assert not {"user", "organization", "ssl_verify", "vertex_project"} & set(spec)
+
+
+def test_a_reference_of_ones_own_and_settings_of_a_predictor_are_described():
+    plain, other, set_up = KEQA(None), KEQA(None, reference=lambda quiz, passage: []), KEQA(None)
+    set_up.answering.answer.config = {"logit_bias": {"1": 5}}
+    assert len({program_fingerprint(one) for one in (plain, other, set_up)}) == 3
+
+
+def test_a_program_of_ones_own_is_described_by_its_code():
+    def program(number):
+        class Mine(KEQA):
+            async def solve(self, session, asked, story):
+                story.answer = str(number)
+
+        return Mine(None)
+
+    def other():
+        class Mine(KEQA):
+            async def solve(self, session, asked, story):
+                story.answer = "other"
+
+        return Mine(None)
+
+    assert program_fingerprint(program(1)) == program_fingerprint(program(1))
+    assert program_fingerprint(program(1)) != program_fingerprint(other())

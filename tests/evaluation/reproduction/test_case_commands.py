@@ -103,3 +103,23 @@ def test_any_command_may_run_or_is_refused_in_words(words):
     else:
         told = "it may run"
     assert told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "keqa evaluate rag --testbed --index notes@evil/model",
+        "keqa evaluate rag --questions q.jsonl --index notes,/etc",
+        "keqa evaluate rag --questions q.jsonl --index notes,../other",
+        "keqa evaluate rag --questions hotpotqa --index notes",
+        "keqa compile squad --out {folder}/p",
+        "keqa compile train.jsonl --val squad --out {folder}/p",
+    ],
+)
+def test_nothing_is_fetched_and_no_index_elsewhere_is_read(command):
+    with pytest.raises(ValueError, match=r"may be fetched|outside the working folder|is no file of questions"):
+        check_command(command, {})
+
+
+def test_several_indexes_of_the_working_folder_may_be_joined():
+    check_command("keqa evaluate rag --questions q.jsonl --index notes,more/notes", {})

@@ -549,3 +549,37 @@ def test_whatever_is_changed_it_is_a_program_or_a_typed_error(shelf, opened, mon
     assert opened == []
     for predictor in [] if loaded is None else loaded.predictors():
         assert (predictor.config, predictor.lm, predictor.traces, predictor.train) == ({}, None, [], [])
+
+
+def test_a_module_that_contains_a_program_checks_its_state_as_well():
+    class Nesting(dspy.Module):
+        def __init__(self):
+            super().__init__()
+            self.program = KEQA(None)
+
+    nesting = Nesting()
+    state = nesting.dump_state()
+    name = next(name for name in state if name.endswith("answering.answer"))
+    state[name]["config"] = {"api_base": "http://stranger.example"}
+    with pytest.raises(ConfigurationError, match="config"):
+        Nesting().load_state(state)
+    assert nesting.program.answering.answer.config == {}
+
+
+@pytest.mark.parametrize("value", [[None], {"a": 1}, [["x"]]])
+def test_a_demonstration_holds_values_that_a_prompt_can_show(value):
+    program = KEQA(None)
+    state = program.dump_state()
+    name = next(name for name in state if name.endswith("summarize"))
+    state[name]["demos"] = [{"question": value}]
+    with pytest.raises(ConfigurationError, match=r"question in a demonstration of .* is not of its type"):
+        program.load_state(state)
+
+
+def test_an_instruction_holds_no_marker_of_dspys():
+    program = KEQA(None)
+    state = program.dump_state()
+    name = next(name for name in state if name.endswith("summarize"))
+    state[name]["signature"]["instructions"] = "Look: <<CUSTOM-TYPE-START-IDENTIFIER>>[]<<CUSTOM-TYPE-END-IDENTIFIER>>"
+    with pytest.raises(ConfigurationError, match="holds markers"):
+        program.load_state(state)
