@@ -45,7 +45,7 @@ class Predictor(dspy.Predict):
         Raises:
             ConfigurationError: It holds what a state may not, by name.
         """
-        lm = self.lm
+        lm: Any = getattr(self, "lm", None)
         loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
         self.lm = lm
         return loaded
@@ -115,15 +115,16 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     if missing:
         raise ConfigurationError(f"the predictor {name} has no {missing[0]!r}")
     size = _Size(name)
+    demos = _demos(state["demos"], signature, name)
     checked = {
         "signature": _prompt(state["signature"], signature, name),
-        "demos": _demos(state["demos"], signature, name),
+        "demos": demos,
         **{part: None if part == "lm" else [] for part in _EMPTY},
     }
     if state.get("fields"):
         checked["fields"] = _decisions(state["fields"], signature, name)
     size.add(checked)
-    for demo in checked["demos"]:
+    for demo in demos:
         for field in signature.fields.keys() & dict(demo).keys():
             what = f"{field} in a demonstration of {name}"
             _check_demo_value(demo[field], signature.fields[field].annotation, what)
