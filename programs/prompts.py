@@ -49,8 +49,14 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
 def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
     """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any."""
     whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
-    own = {"config": dict(predictor.config), "decisions": predictor.dump_state().get("fields")}
-    return whole | {name: value for name, value in own.items() if value}
+    if predictor.config:
+        whole["config"] = dict(predictor.config)
+    if getattr(predictor, "fields", None):
+        # Written without the language model, which may have no form that can be saved.
+        twin = dspy.Predict(predictor.signature)
+        twin.fields = predictor.fields
+        whole["decisions"] = twin.dump_state().get("fields")
+    return whole
 
 
 def prompt_of(signature: Any) -> dict[str, Any]:
