@@ -21,7 +21,9 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def begin(*arguments, tmp_path, before=""):
-    script = f"import sys\n{before}\nfrom keqa.__main__ import main\nmain()"
+    # A shell without job control has what it starts in the background ignore interrupts, and so the tests' processes.
+    listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = f"import sys\n{listening}\n{before}\nfrom keqa.__main__ import main\nmain()"
     return subprocess.Popen(
         [sys.executable, "-c", script, *map(str, arguments)],
         stdout=subprocess.PIPE,
