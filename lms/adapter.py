@@ -26,7 +26,7 @@ MAX_REPLY_CHARS = 200_000
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
-_REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 64
+_REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
 
 
 class PatientChatAdapter(dspy.ChatAdapter):
@@ -124,7 +124,7 @@ def _value(value: str, annotation: Any) -> str:
 
 def _typed(value: str, annotation: Any) -> Any:
     """A value as its type has it: as DSPy reads it, and as JSON where it is too long or too nested to be repaired."""
-    brackets = sum(value.count(bracket) for bracket in "[{(")
+    brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
         return parse_value(value, annotation)
     loaded = json.loads(value)
