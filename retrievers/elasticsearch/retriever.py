@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.base import Hit, Retriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
@@ -105,7 +105,18 @@ class ElasticsearchRetriever(Retriever):
             except _ReplacedError:
                 if self.reload().data == manifest.data:
                     break
+            except RetrievalError:
+                # While an index is being deleted, its shards close one by one and refuse in more than one way.
+                if not self._is_replaced(manifest):
+                    raise
         raise RetrievalError(f"the index {self._address.name} at {self._address.cluster} is gone, or always replaced")
+
+    def _is_replaced(self, manifest: Manifest) -> bool:
+        """Whether the name stands for another index by now, as far as the cluster says."""
+        try:
+            return self.reload().data != manifest.data
+        except KeqaError:
+            return False
 
     def _search(self, manifest: Manifest, queries: Sequence[str], k: int) -> list[list[Hit]]:
         limit = min(k, manifest.passages)

@@ -313,6 +313,19 @@ def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
     assert loaded.reload() == loaded.manifest
 
 
+def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_anew(address, loaded, altered, pauses):
+    closing = {"type": "search_phase_execution_exception", "reason": "all shards failed"}
+
+    def change(answers, number):
+        if number == 1:
+            load_index([Passage("n", "New", "zebra")], address)
+            answers[0].update(status=400, error=closing)
+
+    alter, requests = changing(change)
+    assert titles(ElasticsearchRetriever.open(altered(alter)).search("zebra")) == ["New"]
+    assert (requests, pauses) == ([1, 1], [])
+
+
 def test_an_index_that_is_gone_is_a_failure(client, loaded):
     client.indices.delete(index=loaded.manifest.data)
     with pytest.raises(RetrievalError, match="there is no index"):
