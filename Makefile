@@ -2,6 +2,7 @@
 # make test    everything that the tests need, and the tests, in as many processes as there are cores
 # make quick   the tests that need no model, no server and no other process: under a minute
 # make check   style and types
+# make mutants how many random changes of the code the tests notice: half an hour on two cores
 # make docs    the documentation with a reference of all modules, as a site in build/site
 #
 # Each step leaves a stamp in the environment and is repeated only when pyproject.toml or constraints.txt change.
@@ -29,7 +30,7 @@ export HF_HUB_OFFLINE := 1
 export NO_MKDOCS_2_WARNING := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test quick check docs wheel clean
+.PHONY: demo test quick check mutants docs wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -45,6 +46,9 @@ check: $(VENV)/.test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python .ci/check_types.py
+
+mutants: $(VENV)/.mutants
+	$(BIN)/python benchmarks/mutants.py $(MUTANTS)
 
 # What was built before is removed first: modules that have moved since would still be in it.
 docs: $(VENV)/.docs
@@ -86,4 +90,8 @@ $(VENV)/.test: $(VENV)/.demo
 
 $(VENV)/.docs: $(VENV)/.torch pyproject.toml constraints.txt
 	$(PIP) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.test pyproject.toml constraints.txt
+	$(PIP) --editable '.[mutants]'
 	@touch $@

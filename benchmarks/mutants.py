@@ -1,0 +1,160 @@
+"""How many random changes of the code the tests notice.
+
+    make mutants, or
+    python benchmarks/mutants.py [--mutants 300] [--seed 0] [--folder build/mutants] [ROOM ...]
+
+mutmut changes the code of programs, metrics and optimize in some 16,000 small ways, one at a time. This draws some of
+them at random, runs the unit tests that reach each, and prints how many made a test fail, and the changes that none
+noticed. Changes of the wording of a message are left out of the draw. Started again on the same folder, it goes through
+what is left; `--fresh` begins with the code as it is now.
+
+mutmut wants a package in one folder, so the rooms are laid out below FOLDER as they are when installed. The figures of
+one run are in docs/mutants.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import chdir
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("metrics", "optimize", "programs")
+QUICK = "not (model or server or process)"
+# What tests of these rooms read besides the code.
+COPIED = ("tests", "benchmarks", "docs", "README.md", "CONTRIBUTING.md")
+# mutmut's own exit codes of a mutant's tests; pytest ends with 1 where a test failed.
+NOTICED, UNNOTICED, UNREACHED = (1, 3), (0,), (5, 33)
+TIMEOUTS = (-24, 24, 36, 152, 255)
+
+
+def lay_out(folder: Path, rooms: Sequence[str]) -> None:
+    """Copy the package, its tests and mutmut's settings into a folder."""
+    mapping = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+    ignored = shutil.ignore_patterns("__pycache__")
+    for package, place in sorted(mapping.items()):
+        target = folder / "src" / package.replace(".", "/")
+        shutil.copytree(ROOT / place, target, ignore=ignored, dirs_exist_ok=True)
+    for name in (*COPIED, "pyproject.toml"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored, dirs_exist_ok=True)
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    settings = {
+        "source_paths": ["src"],
+        "only_mutate": [f"src/keqa/{room}/*.py" for room in rooms],
+        "pytest_add_cli_args_test_selection": [f"tests/{room}" for room in rooms],
+        "pytest_add_cli_args": ["-m", QUICK, "-p", "no:cacheprovider", "--hypothesis-seed=0"],
+        "also_copy": list(COPIED),
+    }
+    lines = [f"{key} =\n" + "".join(f"    {value}\n" for value in values) for key, values in settings.items()]
+    (folder / "setup.cfg").write_text("[mutmut]\n" + "".join(lines))
+
+
+def mutmut(folder: Path, names: Sequence[str], *, workers: int, log: Path) -> int:
+    """Run mutmut on some mutants; its output goes to a file."""
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
+    with log.open("ab") as output:
+        return subprocess.run(
+            command, cwd=folder, stdout=output, stderr=output, env={**os.environ, "PYTHONPATH": ""}, check=False
+        ).returncode
+
+
+def verdicts(folder: Path) -> dict[str, int | None]:
+    """The exit code of each mutant's tests, None where they did not run."""
+    found: dict[str, int | None] = {}
+    for path in sorted((folder / "mutants").rglob("*.meta")):
+        found |= json.loads(path.read_text())["exit_code_by_key"]
+    return found
+
+
+def change(folder: Path, name: str) -> str:
+    """What a mutant changes, as the lines taken out and put in."""
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+
+    with chdir(folder):
+        diff = get_diff_for_mutant(name)
+    return "\n".join(line for line in diff.splitlines()[3:] if line[:1] in "+-")
+
+
+def is_wording(changed: str) -> bool:
+    """Whether two versions of a line differ in the letters of a text alone."""
+    plain = [re.sub(r"XX(?=[\"'])|(?<=[\"'])XX", "", line[1:]).lower() for line in changed.splitlines()]
+    return len(plain) == 2 and plain[0] == plain[1]
+
+
+def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
+    """Some of all mutants, those that change a wording left out."""
+    names = sorted(verdicts(folder))
+    random.Random(seed).shuffle(names)
+    for name in names:
+        if count and not is_wording(change(folder, name)):
+            count -= 1
+            yield name
+
+
+def main() -> int:
+    """Draw, run and print; exit code 1 where fewer are noticed than wanted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", default=ROOMS, choices=ROOMS)
+    parser.add_argument("--mutants", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--fresh", action="store_true", help="begin with the code as it is now")
+    parser.add_argument("--wanted", type=float, default=0.95, help="share that is to be noticed")
+    options = parser.parse_args()
+    console, folder = Console(), options.folder.resolve()
+    if options.fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not (folder / "setup.cfg").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        lay_out(folder, options.rooms)
+    log = folder / "mutmut.log"
+    if not (folder / "mutants").exists():
+        # It makes all mutants before it looks for those that are named.
+        mutmut(folder, ["none"], workers=options.workers, log=log)
+    names = list(drawn(folder, options.mutants, options.seed))
+    done = verdicts(folder)
+    left = [name for name in names if done[name] is None]
+    console.print(f"{len(done)} mutants, {len(names)} drawn, {len(left)} to run; see {log}")
+    if left and (code := mutmut(folder, left, workers=options.workers, log=log)):
+        console.print(f"mutmut ended with {code}: see {log}")
+        return 1
+    done = verdicts(folder)
+    table = Table("room", "mutants", "noticed", "unnoticed", "reached by no test", "share")
+    counts: dict[str, Counter[str]] = {room: Counter() for room in (*options.rooms, "all")}
+    unnoticed = []
+    for name in names:
+        code = done[name]
+        verdict = "noticed" if code in NOTICED + TIMEOUTS else "unreached" if code in UNREACHED else "unnoticed"
+        for room in (name.split(".")[1], "all"):
+            counts[room][verdict] += 1
+        if verdict != "noticed":
+            unnoticed.append(name)
+    for room, count in counts.items():
+        total = count.total()
+        share = f"{count['noticed'] / total:.3f}" if total else ""
+        table.add_row(room, *map(str, (total, count["noticed"], count["unnoticed"], count["unreached"])), share)
+    for name in unnoticed:
+        console.print(f"\n{name}", style="bold")
+        console.print(change(folder, name), markup=False, highlight=False)
+    console.print(table)
+    return 0 if counts["all"]["noticed"] >= options.wanted * len(names) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
