@@ -127,13 +127,14 @@ class RunFile:
                 yield RunLine.model_validate_json(stream.read(len(place)))
 
     def _compare(self, before: RunHeader) -> None:
-        if before.fingerprint == self.header.fingerprint:
-            return
         if before.format != self.header.format:
             raise InputError(
-                f"{self.path} was written by an earlier version of KEQA, which described less of what answers depend "
-                "on. It can be read and compared, and is resumed by that version only: name another folder or label"
+                f"{self.path} was written by an earlier version of KEQA, whose files hold less of what answers depend "
+                "on, or of quizzes. It can be read and compared, and is resumed by that version only: name another "
+                "folder or label"
             )
+        if before.fingerprint == self.header.fingerprint:
+            return
         changed = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
         raise InputError(
             f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder or "

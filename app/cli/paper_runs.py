@@ -108,7 +108,7 @@ def measured(plan: Plan) -> list[Grid]:
     """Run everything, write tables and figures, and put the paper's beside them."""
     from keqa.cli.console import status
     from keqa.evaluation.reports import tables, write
-    from keqa.evaluation.reports.joining import entries_of
+    from keqa.evaluation.reports.rows import entries_of
     from keqa.evaluation.reports.summary import read_brief
     from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 

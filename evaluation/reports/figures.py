@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from keqa.data.quiz_references import plain
@@ -13,7 +13,6 @@ from keqa.evaluation.reports.sweeps import sweep
 from keqa.evaluation.reports.tables.gates import gate_rows, ranked
 from keqa.evaluation.reports.tables.retrieval_effect import effect_figure
 from keqa.metrics.rejection import risk_coverage
-from keqa.programs.gates import Golds
 from keqa.programs.gates.votes import leader
 
 __all__ = ["figures_of", "gate_figure", "probabilities", "risk", "scores_over_alpha", "scores_over_top_k"]
@@ -22,20 +21,15 @@ _FULL = "keqa-full"
 _BOUNDS = ("gate-never", "gate-always")
 
 
-def figures_of(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> list[Figure]:
-    """Every figure that the rows have the points for.
-
-    Args:
-        entries: All rows.
-        golds: The gold answers of a row's quizzes.
-    """
+def figures_of(entries: Sequence[Entry]) -> list[Figure]:
+    """Every figure that the rows have the points for."""
     found = (
         probabilities(entries),
         scores_over_alpha(entries),
         scores_over_top_k(entries),
         gate_figure(entries),
-        risk(entries, golds),
-        effect_figure(entries, golds),
+        risk(entries),
+        effect_figure(entries),
     )
     return [figure for figure in found if figure is not None]
 
@@ -64,7 +58,7 @@ def probabilities(entries: Sequence[Entry]) -> Figure | None:
 def scores_over_alpha(entries: Sequence[Entry]) -> Figure | None:
     """Figure 4: KEQA's score over the threshold α of its gate."""
     points = sweep(entries, KEQA, "threshold")
-    places = tuple(float(entry.facets.threshold or 0) for entry in points)
+    places = tuple(float(entry.settings.threshold or 0) for entry in points)
     panels = [
         Panel(group.name, group.first[0], (_series("KEQA", places, points, group),))
         for group in (groups_of(points) if points else ())
@@ -83,7 +77,7 @@ def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
             group.name,
             group.first[0],
             tuple(
-                _series(name, tuple(float(entry.facets.top_k or 0) for entry in points), points, group)
+                _series(name, tuple(float(entry.settings.top_k or 0) for entry in points), points, group)
                 for name, points in shown.items()
             ),
         )
@@ -116,11 +110,11 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
     return Figure("gates", "Accuracy against retrieval ratio", "retrieval ratio", tuple(panels))
 
 
-def risk(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Figure | None:
+def risk(entries: Sequence[Entry]) -> Figure | None:
     """Risk against coverage of the answers from memory, the quizzes that a gate is surest of first."""
     series = []
     for entry in gate_rows(entries):
-        scores, quality = ranked(entry, golds(entry))
+        scores, quality = ranked(entry)
         if scores:
             curve = risk_coverage(scores, quality)
             series.append(Series(entry.title, curve.coverage, curve.risk, style="curve"))
@@ -143,7 +137,7 @@ def _gate_point(entry: Entry, group: Group) -> tuple[float, float] | None:
 def _probable(entry: Entry | None, group: Group | None) -> Iterator[tuple[float, float]]:
     """T_c and the answer's probability of each quiz that has both."""
     seen = set()
-    lines = [] if entry is None else list(entry.lines.values()) if group is None else entry.within(group)
+    lines = [] if entry is None else entry.within(group)
     for quiz in (quiz for line in lines for quiz in line.quizzes):
         first = leader([cluster.size for cluster in quiz.clusters])
         if first is None or quiz.consistency is None or not quiz.complete or plain(str(quiz.resolved)) in seen:

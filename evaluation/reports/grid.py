@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["EMPTY", "Cell", "Column", "Grid", "Row", "number", "p_value", "share", "text"]
+__all__ = ["EMPTY", "Cell", "Column", "Grid", "Row", "count", "number", "p_value", "share", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,11 @@ class Grid:
 def text(value: str) -> Cell:
     """A cell of words."""
     return Cell(value, value)
+
+
+def count(value: int) -> Cell:
+    """A cell with how many there are."""
+    return Cell(value, str(value))
 
 
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> Cell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
@@ -10,12 +10,10 @@ from keqa.evaluation.records import Run
 from keqa.evaluation.reports.curves import Figure, points_of
 from keqa.evaluation.reports.figures import figures_of
 from keqa.evaluation.reports.grid import Grid
-from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reports.quizzes import golds_of_runs
 from keqa.evaluation.reports.rendering.formats import FORMATS, to_csv
 from keqa.evaluation.reports.rendering.plots import can_draw, draw
 from keqa.evaluation.reports.rendering.terminal import Rendered
-from keqa.evaluation.reports.rows import Entry
+from keqa.evaluation.reports.rows import Entry, entries_of
 from keqa.evaluation.reports.summary import RunSummary
 from keqa.evaluation.reports.sweeps import main_rows
 from keqa.evaluation.reports.tables.discriminator import discriminator
@@ -23,7 +21,6 @@ from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.retrieval_effect import retrieval_effect
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
-from keqa.programs.gates import Golds
 
 __all__ = ["effect_table", "figures", "table", "tables", "write"]
 
@@ -53,7 +50,7 @@ def effect_table(runs: Sequence[Run | RunSummary]) -> Rendered | None:
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
     """
-    grid = retrieval_effect(_entries(runs), _golds())
+    grid = retrieval_effect(_entries(runs))
     return None if grid is None else Rendered(grid)
 
 
@@ -66,18 +63,18 @@ def tables(runs: Sequence[Run | RunSummary]) -> list[Grid]:
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
     """
-    entries, golds = _entries(runs), _golds()
+    entries = _entries(runs)
     rows = main_rows(entries)
     found = (
         overall(rows),
-        discriminator(entries, golds),
+        discriminator(entries),
         by_retriever(entries),
         by_language_model(entries),
         costs(rows),
         costs_by_role(rows),
         costs_by_step(rows),
-        gates(entries, golds),
-        retrieval_effect(entries, golds),
+        gates(entries),
+        retrieval_effect(entries),
     )
     return [grid for grid in found if grid is not None]
 
@@ -91,7 +88,7 @@ def figures(runs: Sequence[Run | RunSummary]) -> list[Figure]:
     Raises:
         InputError: There is no run, two have one label, or two hold different questions under one id.
     """
-    return figures_of(_entries(runs), _golds())
+    return figures_of(_entries(runs))
 
 
 def write(folder: Path | str, runs: Sequence[Run | RunSummary], *, plots: bool | None = None) -> list[Path]:
@@ -131,19 +128,6 @@ def _entries(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     if not runs:
         raise InputError("there is no run to report on")
     return entries_of(runs)
-
-
-def _golds() -> Callable[[Entry], Golds | None]:
-    """The gold answers of each row's quizzes; those of the testbed are made once."""
-    found: dict[frozenset[str], Golds | None] = {}
-
-    def of(entry: Entry) -> Golds | None:
-        datasets = frozenset(dataset for dataset, _, _ in entry.expected)
-        if datasets not in found:
-            found[datasets] = golds_of_runs(entry)
-        return found[datasets]
-
-    return of
 
 
 def _written(path: Path, content: str) -> Path:

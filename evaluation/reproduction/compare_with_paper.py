@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from keqa.evaluation.reports import untouched
 from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.quizzes import golds_of_runs
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
 from keqa.evaluation.reports.summary import QuestionSummary
 from keqa.evaluation.reports.tables.discriminator import accuracy, judges, pairs_by_group, same_judge
@@ -109,7 +108,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
     rows = same_judge(entries, keqa)
     asked = frozenset(identity for entry in rows for identity in entry.lines)
     groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
-    pairs = pairs_by_group(rows, groups, golds_of_runs)
+    pairs = pairs_by_group(rows, groups)
     if not any(pairs):
         return None
     found, judged_by = judges(pair for some in pairs for pair in some.values())

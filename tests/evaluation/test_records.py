@@ -47,7 +47,7 @@ def test_the_layout_of_a_file(tmp_path):
     first, second = write(tmp_path, header_line(HEADER), run_line(FAILED)).read_text().splitlines()
     assert json.loads(first) == {
         "header": {
-            "format": 2,
+            "format": 3,
             "method": "keqa",
             "label": "mine",
             "dataset": "towns",
@@ -129,8 +129,8 @@ def test_another_file_is_no_run_file(tmp_path, first):
 
 
 def test_a_header_of_a_later_version(tmp_path):
-    later = header_line(HEADER).replace(b'"format": 2', b'"format": 3')
-    with pytest.raises(InputError, match="has format 3, this version of KEQA reads 1, 2"):
+    later = header_line(HEADER).replace(b'"format": 3', b'"format": 4')
+    with pytest.raises(InputError, match="has format 4, this version of KEQA reads 1, 2, 3"):
         read_header(write(tmp_path, later))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from keqa.evaluation.reports import untouched
 from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
-from keqa.evaluation.reports.measures import made_anew, measure
+from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import Entry, groups_of
 from keqa.evaluation.reports.summary import ROLES, STEPS
 from keqa.evaluation.reports.sweeps import Facet, sweep
@@ -84,7 +84,7 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
 
     None where no run file says, as those of earlier versions do not.
     """
-    timed = [entry for entry in entries if entry.own and any(line.paid.step_seconds for line in entry.lines.values())]
+    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.within(None)) is not None]
     if not timed:
         return None
     columns = (
@@ -111,7 +111,7 @@ def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     partly = []
     for entry in entries:
         lines = list(entry.lines.values())
-        timed = sum(map(made_anew, lines))
+        timed = sum(line.timed for line in lines)
         if timed < len(lines):
             partly.append(f"{entry.title} {timed} of {len(lines)}")
     if partly:
@@ -129,8 +129,8 @@ def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid |
     groups = groups_of(kept)
     columns = (Column("method", right=False), *(Column(group.first[0], group.name) for group in groups))
     rows = []
-    for value in dict.fromkeys(getattr(entry.facets, facet) for entry in kept):
-        same = [entry for entry in kept if getattr(entry.facets, facet) == value]
+    for value in dict.fromkeys(getattr(entry.settings, facet) for entry in kept):
+        same = [entry for entry in kept if getattr(entry.settings, facet) == value]
         for position, entry in enumerate(same):
             scores = [number(measure(group.first[1], entry.within(group))) for group in groups]
             rows.append(Row((text(f"{_COMPARED[entry.method]} w {value}"), *scores), ruled=position == 0))

@@ -3,8 +3,8 @@
 import pytest
 
 from keqa.evaluation.parsing import Parsed
-from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reports.measures import made_anew, measure, parsed
+from keqa.evaluation.reports.measures import measure, parsed
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.summary import brief_of
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.variants import costs, costs_by_role
@@ -41,7 +41,7 @@ def test_lm_calls_are_tries_and_requests_are_what_was_sent(drawn):
         "utility tokens": 4030,
     }
     assert {name: measure(name, lines) for name in expected} == expected
-    assert not made_anew(lines[0])
+    assert not lines[0].timed
 
 
 def test_the_share_that_did_not_parse_is_that_of_all_tries(drawn):

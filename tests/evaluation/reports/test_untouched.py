@@ -8,7 +8,7 @@ import pytest
 
 from keqa.cli.run_table import figures, run_table
 from keqa.evaluation.reports import untouched
-from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.tally import Tally
@@ -63,7 +63,7 @@ def test_other_tables_tell_both_under_them(run, lines, quiz, line):
     )
     decided = [quiz("Quiz?", ["a"] * 5, [[0, 1, 2, 3, 4]], known=True)]
     lost = with_note(line(0, 0.0, quizzes=decided))
-    grid = gates(entries_of([run("gate-votes", [lost], gate="votes")]), lambda entry: None)
+    grid = gates(entries_of([run("gate-votes", [lost], gate="votes")]))
     assert any("0/1 (F1 -, EM -)" in note for note in grid.notes)
 
 
