@@ -87,8 +87,7 @@ def estimated(plan: Plan) -> Grid:
     from keqa.cli.console import status
     from keqa.cli.given import open_retriever
     from keqa.evaluation.build import Parts, own_of
-    from keqa.evaluation.reproduction.estimate import estimate
-    from keqa.evaluation.reproduction.estimate_table import estimates
+    from keqa.evaluation.reproduction.estimate import estimate, estimates
     from keqa.evaluation.reproduction.experiments import settings_for
 
     found = []

@@ -141,9 +141,11 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     given, as in the paper's Table 1.
 
     Raises:
-        InputError: Two runs of one label are on one data set, with the same language model and retriever; or two runs
-            hold different questions, or different gold answers, under one id.
+        InputError: There is no run; two of one label are on one data set, with the same language model and
+            retriever; or two runs hold different questions, or different gold answers, under one id.
     """
+    if not runs:
+        raise InputError("there is no run to report on")
     found: dict[tuple[str, str], list[Entry]] = {}
     asked: dict[Identity, tuple[QuestionSummary, RunHeader]] = {}
     for run in runs:
