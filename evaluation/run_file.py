@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -62,7 +63,7 @@ class RunFile:
         Raises:
             InputError: The file is no run file, is that of another run, is damaged, in use or cannot be written.
         """
-        try:
+        with _writing(path):
             private_folder(path.parent)
             file = cls(path, header, _held(path))
             try:
@@ -70,8 +71,6 @@ class RunFile:
             except BaseException:
                 file.close()
                 raise
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
         return file
 
     def _read(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
@@ -161,10 +160,8 @@ class RunFile:
         """
         data = run_line(line)
         with self._lock:
-            try:
+            with _writing(self.path):
                 start = append(self._stream, data)
-            except OSError as error:
-                raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from error
             self._places[line.id] = range(start, start + len(data))
             self._open_again.discard(line.id)
 
@@ -186,10 +183,8 @@ class RunFile:
             if end == self._stream.seek(0, os.SEEK_END):
                 os.fsync(self._stream.fileno())
                 return
-        try:
+        with _writing(self.path):
             self._rewrite()
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _rewrite(self) -> None:
         """Replace the file by one with this header and the standing lines in order, whole or not at all."""
@@ -229,11 +224,8 @@ def empty(path: Path) -> None:
     Raises:
         InputError: It is in use, or cannot be written.
     """
-    try:
-        with _held(path) as stream:
-            stream.truncate(0)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    with _writing(path), _held(path) as stream:
+        stream.truncate(0)
 
 
 def forget_unasked(path: Path) -> None:
@@ -244,10 +236,15 @@ def forget_unasked(path: Path) -> None:
     """
     if not path.exists():
         return
+    with _writing(path), _held(path):
+        if next(iter_lines(path), None) is None:
+            path.unlink()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        with _held(path):
-            if next(iter_lines(path), None) is None:
-                path.unlink()
+        yield
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 
