@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
@@ -24,7 +23,7 @@ __all__ = ["RunFile", "empty", "forget_unasked"]
 _MAGIC = b'{"header": '
 
 
-class RunFile:
+class RunFile(AbstractContextManager["RunFile"]):
     """Keeps each question's line as soon as it is there; of what it holds, only the place of each line is in memory.
 
     Attributes:
@@ -209,12 +208,7 @@ class RunFile:
         """Close the file, so that it can be opened again."""
         self._stream.close()
 
-    def __enter__(self) -> RunFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

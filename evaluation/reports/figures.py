@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from keqa.data.quiz_references import plain
 from keqa.evaluation.reports.curves import Figure, Panel, Series
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of
-from keqa.evaluation.reports.sweeps import sweep
+from keqa.evaluation.reports.sweeps import Facet, sweep
 from keqa.evaluation.reports.tables.gates import gate_rows, ranked
 from keqa.evaluation.reports.tables.retrieval_effect import effect_figure
 from keqa.metrics.rejection import risk_coverage
@@ -57,33 +58,28 @@ def probabilities(entries: Sequence[Entry]) -> Figure | None:
 
 def scores_over_alpha(entries: Sequence[Entry]) -> Figure | None:
     """Figure 4: KEQA's score over the threshold α of its gate."""
-    points = sweep(entries, KEQA, "threshold")
-    places = tuple(float(entry.settings.threshold or 0) for entry in points)
-    panels = [
-        Panel(group.name, group.first[0], (_series("KEQA", places, points, group),))
-        for group in (groups_of(points) if points else ())
-    ]
     title = "Performances over consistency score threshold \u03b1"
-    return Figure("figure4", title, "threshold \u03b1", tuple(panels)) if panels else None
+    return _scores_over("threshold", {"KEQA": KEQA}, entries, Figure("figure4", title, "threshold \u03b1", ()))
 
 
 def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
     """Figure 5: the scores of KEQA, and of Full, which retrieves for all quizzes and uses all passages, over top-k."""
-    curves = {name: sweep(entries, method, "top_k") for name, method in (("KEQA", KEQA), ("Full", _FULL))}
-    shown = {name: points for name, points in curves.items() if points}
-    groups = groups_of([entry for points in shown.values() for entry in points]) if shown else []
+    empty = Figure("figure5", "Performances over top-k knowledge", "top-k knowledge", ())
+    return _scores_over("top_k", {"KEQA": KEQA, "Full": _FULL}, entries, empty)
+
+
+def _scores_over(facet: Facet, methods: Mapping[str, str], entries: Sequence[Entry], empty: Figure) -> Figure | None:
+    """A figure with the scores of methods over a setting, in a panel for each group of questions."""
+    curves = {name: points for name, method in methods.items() if (points := sweep(entries, method, facet))}
     panels = [
         Panel(
             group.name,
             group.first[0],
-            tuple(
-                _series(name, tuple(float(entry.settings.top_k or 0) for entry in points), points, group)
-                for name, points in shown.items()
-            ),
+            tuple(_series(name, facet, points, group) for name, points in curves.items()),
         )
-        for group in groups
+        for group in groups_of(entry for points in curves.values() for entry in points)
     ]
-    return Figure("figure5", "Performances over top-k knowledge", "top-k knowledge", tuple(panels)) if panels else None
+    return replace(empty, panels=tuple(panels)) if curves else None
 
 
 def gate_figure(entries: Sequence[Entry]) -> Figure | None:
@@ -122,9 +118,9 @@ def risk(entries: Sequence[Entry]) -> Figure | None:
     return Figure("risk-coverage", "Risk against coverage", "coverage", (panel,)) if series else None
 
 
-def _series(name: str, places: tuple[float, ...], points: Sequence[Entry], group: Group) -> Series:
-    scores = [measure(group.first[1], entry.within(group)) for entry in points]
-    measured = [(place, score) for place, score in zip(places, scores, strict=True) if score is not None]
+def _series(name: str, facet: Facet, points: Sequence[Entry], group: Group) -> Series:
+    scores = ((float(getattr(entry.settings, facet)), measure(group.first[1], entry.within(group))) for entry in points)
+    measured = [(place, score) for place, score in scores if score is not None]
     return Series(name, tuple(place for place, _ in measured), tuple(score for _, score in measured))
 
 

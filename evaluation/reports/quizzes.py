@@ -9,27 +9,15 @@ from keqa.data.quiz_references import plain
 from keqa.evaluation.reports.rows import Entry, Group
 from keqa.evaluation.reports.summary import QuestionSummary
 from keqa.metrics.answers import exact_match
+from keqa.optimize.alignment import Settled
 from keqa.programs.gates.votes import leader
-from keqa.programs.records import QuizRecord
 
 __all__ = ["Checked", "checked_quizzes"]
 
 
 @dataclass(frozen=True)
-class Checked:
-    """An examined quiz with its gold answers.
-
-    Attributes:
-        quiz: What was drawn, how it was clustered, and what the gate said.
-        golds: Its gold answers.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-    """
-
-    quiz: QuizRecord
-    golds: tuple[str, ...]
-    answer_type: str
-    choices: tuple[str, ...]
+class Checked(Settled):
+    """An examined quiz with its gold answers."""
 
     def right(self, answer: str | None) -> bool:
         """Whether an answer to it is right."""
@@ -75,4 +63,4 @@ def _checked(line: QuestionSummary) -> Iterator[Checked]:
         if plain(quiz.resolved) == plain(line.question):
             yield Checked(quiz, line.answers, line.answer_type, line.choices)
         elif golds.get(quiz.resolved):
-            yield Checked(quiz, tuple(golds[quiz.resolved]), "short", ())
+            yield Checked(quiz, tuple(golds[quiz.resolved]))

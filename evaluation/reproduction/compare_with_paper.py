@@ -9,7 +9,7 @@ from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
 from keqa.evaluation.reports.summary import QuestionSummary
-from keqa.evaluation.reports.tables.discriminator import accuracy, judges, pairs_by_group, same_judge
+from keqa.evaluation.reports.tables.discriminator import accuracies, pairs_by_group, same_judge
 from keqa.evaluation.reproduction.published import (
     COLUMNS,
     COSTS,
@@ -111,10 +111,10 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
     pairs = pairs_by_group(rows, groups)
     if not any(pairs):
         return None
-    found, judged_by = judges(pair for some in pairs for pair in some.values())
+    found, judged_by = accuracies(pairs)
     lines = []
     for name in dict.fromkeys(name for name, _ in TABLE_2):
-        here = [accuracy(found[name], some) if name in found else None for some in pairs]
+        here = found.get(name, [None] * len(pairs))
         sides = zip(here, (TABLE_2[name, dataset] for dataset in shown), strict=True)
         lines.append(Row((text(name), *(number(value) for side in sides for value in side))))
     heads = [Column(w, dataset) for dataset in shown for w in ("here", "paper")]

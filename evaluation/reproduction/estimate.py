@@ -12,6 +12,7 @@ from keqa.errors import StageError
 from keqa.evaluation.build import Parts, make
 from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, text
 from keqa.evaluation.reproduction.rehearsal import stand_in
+from keqa.lms.factory import Roles
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec
 
@@ -86,13 +87,6 @@ class Estimate:
         return Bounds(_sum(one.known for one in every), _sum(one.unknown for one in every))
 
 
-@dataclass(frozen=True)
-class _Roles:
-    task: Any
-    consistency: Any
-    utility: Any
-
-
 def estimate(
     dataset: str,
     spec: Spec,
@@ -118,7 +112,7 @@ def estimate(
     spent = []
     for knows in (True, False):
         made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
-        lms = _Roles(**{role: made[model] for role, model in models.items()})
+        lms = Roles(**{role: made[model] for role, model in models.items()})
         asked = make(spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True)))
         costs = [_cost(asked, question) for question in rehearsed]
         factor = len(questions) / len(rehearsed)

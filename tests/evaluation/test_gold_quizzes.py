@@ -30,13 +30,13 @@ def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
     assert golds("To whom is Carl married?") == ("",)
 
 
-def test_a_decomposition_without_answers_tells_the_question_alone():
+def test_a_decomposition_without_answers_knows_the_question_alone():
     golds = golds_of([{key: value for key, value in CHAIN.items() if key != "quiz_answers"}])
     assert golds("Who governs Oslo?") == ("",)
     assert golds(CHAIN["question"]) == ("Ann Lee", "A. Lee")
 
 
-def test_the_testbed_tells_the_answers_of_all_its_quizzes():
+def test_the_testbed_has_the_answers_of_all_its_quizzes():
     found = of_testbed("test", 8)
     assert (found.dataset, found.split, found.seed) == ("testbed", "test", 0)
     golds = golds_of(found.examples)
@@ -96,7 +96,7 @@ def test_a_record_has_the_gold_answers_of_the_quizzes_that_were_examined():
     assert golds_within(as_example(CHAIN), None) is None
 
 
-def test_data_without_a_gold_decomposition_tell_nothing_of_quizzes():
+def test_data_without_a_gold_decomposition_say_nothing_of_quizzes():
     bare = as_example({key: CHAIN[key] for key in ("id", "question", "answer")})
     assert golds_within(bare, asked(CHAIN["question"])) is None
 

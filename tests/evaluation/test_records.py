@@ -73,12 +73,12 @@ def test_the_layout_of_a_file(tmp_path):
     }
 
 
-def test_a_header_tells_what_its_program_was_shown(tmp_path):
-    told = HEADER.model_copy(
+def test_a_header_says_what_its_program_was_shown(tmp_path):
+    described = HEADER.model_copy(
         update={"compiled": "keqa", "demonstrations": {"answer": 0}, "left_out": {"unanswerable": 2}}
     )
-    path = write(tmp_path, header_line(told))
-    assert read_header(path) == told
+    path = write(tmp_path, header_line(described))
+    assert read_header(path) == described
     assert read_header(write(tmp_path, header_line(HEADER))).demonstrations is None
 
 

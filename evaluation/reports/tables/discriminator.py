@@ -18,7 +18,7 @@ from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_metho
 from keqa.metrics.accuracy import consistency_label
 from keqa.metrics.similarity import bert_score, rouge_l, token_f1
 
-__all__ = ["Judge", "Judged", "accuracy", "discriminator", "judged_pairs", "judges", "pairs_by_group", "same_judge"]
+__all__ = ["Judge", "Judged", "accuracies", "discriminator", "judged_pairs", "pairs_by_group", "same_judge"]
 
 Judge = Callable[["Judged"], bool]
 """Says of two answers whether they mean the same."""
@@ -96,7 +96,17 @@ def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pa
     return found
 
 
-def judges(pairs: Iterable[Judged]) -> tuple[dict[str, Judge], str]:
+def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
+    """How often each judge says what the gold answers say, and what is to be said of the judges.
+
+    Args:
+        groups: Pairs, in the groups to measure; a group without any has no accuracy.
+    """
+    found, note = _judges(pair for pairs in groups for pair in pairs.values())
+    return {name: [_accuracy(judge, pairs) for pairs in groups] for name, judge in found.items()}, note
+
+
+def _judges(pairs: Iterable[Judged]) -> tuple[dict[str, Judge], str]:
     """D_s and its rivals by name, and what is to be said of them.
 
     BERTScore needs an encoder; where none is installed it is left out, and the note says so.
@@ -132,8 +142,8 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
         names.append("all")
     if not any(pairs):
         return None
-    compared, judged_by = judges(pair for some in pairs for pair in some.values())
-    lines = [Row((text(name), *(number(accuracy(judge, some)) for some in pairs))) for name, judge in compared.items()]
+    measured, judged_by = accuracies(pairs)
+    lines = [Row((text(name), *map(number, found))) for name, found in measured.items()]
     lines.append(Row((text("pairs"), *(count(len(some)) for some in pairs)), ruled=True))
     lines.append(Row((text("the same"), *(count(sum(pair.truly for pair in some.values())) for some in pairs))))
     columns = (Column("judge", right=False), *(Column("accuracy", name) for name in names))
@@ -144,8 +154,7 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     return Grid("table2", "The judge of consistency and measures of similarity", columns, tuple(lines), notes)
 
 
-def accuracy(judge: Judge, pairs: Pairs) -> float | None:
-    """How often a judge says what the gold answers say; None where there is no pair."""
+def _accuracy(judge: Judge, pairs: Pairs) -> float | None:
     return sum(judge(pair) == pair.truly for pair in pairs.values()) / len(pairs) if pairs else None
 
 

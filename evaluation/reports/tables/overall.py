@@ -75,7 +75,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
     'not comparable' and takes no part in that. Where KEQA is not the best, the notes say so.
 
     Args:
-        entries: The rows in their order; see `keqa.evaluation.reports.joining.entries_of`.
+        entries: The rows in their order; see `keqa.evaluation.reports.rows.entries_of`.
     """
     groups = groups_of(entries)
     every = frozenset(one for entry in entries for one in entry.expected)

@@ -149,7 +149,7 @@ def test_gates_are_ranked_by_what_they_say_of_memory(gate_runs):
     ]
 
 
-def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
+def test_every_gate_shows_its_threshold_and_which_is_not_its_default(scored):
     entries = entries_of(
         [
             scored("gate-votes", (1, 0), gate="votes", threshold="1/1"),
@@ -182,21 +182,21 @@ def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [("RandomGate", "is the chance with which each quiz"), ("MatchedRandomGate", "searches for exactly as many")],
 )
-def test_what_the_threshold_of_chance_is(scored, kind, told):
+def test_what_the_threshold_of_chance_is(scored, kind, expected):
     found = gates(entries_of([scored("gate-random", (1, 0), gate={"kind": kind, "threshold": "1/3"}, threshold=None)]))
     assert shown(found)[0][:2] == ["Random at a matched ratio", ".333"]
-    assert [told in note for note in found.notes].count(True) == 1
+    assert [expected in note for note in found.notes].count(True) == 1
     assert sum("random gate" in note for note in found.notes) == 1
 
 
-def test_the_gates_tell_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
+def test_the_gates_report_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
     decided = [quiz(f"Quiz {n}?", ["a"] * 5, [[0, 1, 2, 3, 4]], known=n == 0) for n in range(3)]
-    told = line(0, 1.0, quizzes=decided).model_copy(update={"golds": {"Quiz 0?": ["a"]}})
+    expected = line(0, 1.0, quizzes=decided).model_copy(update={"golds": {"Quiz 0?": ["a"]}})
     nothing = line(1, 1.0, quizzes=decided[:1]).model_copy(update={"golds": {}})
-    grid = gates(entries_of([run("gate-oracle", [told, nothing], gate="oracle")]))
+    grid = gates(entries_of([run("gate-oracle", [expected, nothing], gate="oracle")]))
     assert grid.notes[-1].startswith("Oracle: the gold answer is known of 1 of 4 quizzes (25.0 %)")
     # A run of any other gate says nothing of it.
     other = gates(entries_of([run("gate-votes", [line(0, 1.0, quizzes=decided)], gate="votes")]))

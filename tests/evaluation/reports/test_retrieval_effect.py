@@ -54,7 +54,7 @@ def runs(run, line, drawn):
     ]
     always = [("lead", "passages"), ("gold", "passages"), ("gold", "largest_cluster"), ("lead", "passages")]
     without = [line(n, 0.0, quizzes=[drawn(f"Question {n}?", answers)]) for n, answers in enumerate(never)]
-    having = [line(n, 0.0, quizzes=[searched(f"Question {n}?", *told)]) for n, told in enumerate(always)]
+    having = [line(n, 0.0, quizzes=[searched(f"Question {n}?", *answered)]) for n, answered in enumerate(always)]
     return [run("gate-always", having, gate="always retrieve", **SETTINGS), run("gate-never", without, **SETTINGS)]
 
 
@@ -120,14 +120,15 @@ def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
 
 def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):
     asked = [drawn("Who?", ["Ann"] * 5), drawn("Where is Ann?", ["Rome"] * 5), drawn("When?", ["1900"] * 5)]
-    told = line(0, 0.0, quizzes=asked).model_copy(update={"quiz_golds": {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}})
+    golds = {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}
+    without = line(0, 0.0, quizzes=asked).model_copy(update={"quiz_golds": golds})
     # With retrieval the second quiz asks after another person, and so is another quiz.
     having = line(
         0,
         0.0,
         quizzes=[searched("who? ", "Bob"), searched("Where is Bob?", "Rome"), searched("When?", "1900")],
     )
-    found = compared(entries_of([run("gate-never", [told]), run("gate-always", [having])]))
+    found = compared(entries_of([run("gate-never", [without]), run("gate-always", [having])]))
     assert [(one.accuracy, one.change, one.whole) for one in found.effects] == [(0, "Beneficial", False)]
     assert found.known == 2
 

@@ -11,10 +11,10 @@ def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
     other = line(0, 1.0).model_copy(update={"question": "Another question?"})
     with pytest.raises(
         InputError, match=r"keqa\.jsonl \(keqa\) and mine\.jsonl \(rag\) hold different questions"
-    ) as told:
+    ) as refused:
         entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
-    assert "'Question 0?' and 'Another question?'" in str(told.value)
-    assert "under the id 'q0' of mine" in str(told.value)
+    assert "'Question 0?' and 'Another question?'" in str(refused.value)
+    assert "under the id 'q0' of mine" in str(refused.value)
 
 
 def test_runs_before_and_after_a_gold_answer_was_edited_are_not_paired(run, line):

@@ -104,7 +104,7 @@ def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
     assert [brief.number(f"{name} samples") for name in names] == [5, 0, 5]
 
 
-def test_an_outage_is_still_told_in_brief(line):
+def test_an_outage_is_still_there_in_brief(line):
     away = Degradation(stage="retrieve", cause="RetrievalError", message="", action="")
     one = line(0, 1.0)
     one = one.model_copy(update={"record": one.record.model_copy(update={"degradations": [away]})})

@@ -55,7 +55,7 @@ def test_what_the_language_model_said_is_no_failure(line, cause):
     assert not with_note(line(0, 1.0), cause).touched
 
 
-def test_other_tables_tell_both_under_them(run, lines, quiz, line):
+def test_other_tables_report_both_under_them(run, lines, quiz, line):
     entries = entries_of([run("keqa", lines), run("rag", [line(number, 1.0) for number in range(5)])])
     assert untouched.note(entries) == (
         "Untouched by failures, with the scores over these alone: KEQA 3/5 (F1 .667, EM .667); all questions of other "

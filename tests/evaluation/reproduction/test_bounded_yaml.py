@@ -99,5 +99,5 @@ def test_any_text_is_a_value_or_refused_with_its_file(tmp_path_factory, text):
     try:
         read_case(path)
     except InputError as error:
-        told = str(error)
-    assert "mine.yaml" in told
+        message = str(error)
+    assert "mine.yaml" in message
