@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue, model_serializer
+from pydantic import BaseModel, ConfigDict, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from keqa.programs.arguments import exact
 from keqa.programs.gates import VoteGate
@@ -21,7 +21,7 @@ class _Described(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
     @model_serializer(mode="wrap")
-    def _as_described(self, serialize: Any) -> dict[str, Any]:
+    def _as_described(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what nobody gave, so that a file holds what `keqa.evaluation.configuration.describe` says."""
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 

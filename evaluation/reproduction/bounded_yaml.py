@@ -82,7 +82,7 @@ def _content(file: Path | Traversable) -> bytes:
     return content
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):
     """Refuses what is beyond the bounds before anything of it is built."""
 
     def __init__(self, text: str) -> None:

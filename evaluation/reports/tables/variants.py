@@ -41,7 +41,7 @@ def costs(entries: Sequence[Entry]) -> Grid:
     Seconds are those of questions whose calls no cache answered, for a cache answers sooner than any language model.
     The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
     """
-    columns = [
+    columns: list[_Measured] = [
         (Column(heading, group.name), name, digits, group)
         for group in groups_of(entries)
         for heading, name, digits in _COSTS
