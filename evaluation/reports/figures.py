@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from keqa.data.quiz_references import plain
-from keqa.evaluation.reports.curves import Figure, Panel, Series
+from keqa.evaluation.reports.grid import Figure, Panel, Series
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of
 from keqa.evaluation.reports.sweeps import Facet, sweep

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.evaluation.records import Run
-from keqa.evaluation.reports.curves import Figure, points_of
 from keqa.evaluation.reports.figures import figures_of
-from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.grid import Figure, Grid, points_of
 from keqa.evaluation.reports.rendering.formats import FORMATS, to_csv
 from keqa.evaluation.reports.rendering.plots import can_draw, draw
 from keqa.evaluation.reports.rendering.terminal import Rendered

@@ -15,8 +15,20 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from keqa.data.quiz_references import plain
-from keqa.evaluation.reports.curves import Figure, Panel, Series
-from keqa.evaluation.reports.grid import EMPTY, Column, Grid, Row, count, number, p_value, share, text
+from keqa.evaluation.reports.grid import (
+    EMPTY,
+    Column,
+    Figure,
+    Grid,
+    Panel,
+    Row,
+    Series,
+    count,
+    number,
+    p_value,
+    share,
+    text,
+)
 from keqa.evaluation.reports.quizzes import Checked, checked_quizzes
 from keqa.evaluation.reports.rows import Entry
 from keqa.metrics.accuracy import mastery

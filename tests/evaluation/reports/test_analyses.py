@@ -10,6 +10,7 @@ from keqa.evaluation.reports.sweeps import main_rows, sweep
 from keqa.evaluation.reports.tables.discriminator import discriminator, judged_pairs
 from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
+from keqa.evaluation.reports.write import tables
 from keqa.programs.records import RoleCost, StepCost
 
 
@@ -111,6 +112,14 @@ def test_each_line_has_the_gold_answers_of_its_quizzes(run, line, quiz):
     # Of two quizzes the right one has the larger share of draws.
     assert shown(gates([mine]))[0][5:8] == ["2", ".500", "1.000"]
     assert shown(discriminator([one(run("keqa", lines))]))[-2] == ["pairs", "2"]
+
+
+def test_reports_on_the_testbed_need_nothing_but_the_run_files(run, line, quiz, monkeypatch):
+    monkeypatch.setattr("keqa.testbed.testbed.Testbed", lambda: pytest.fail("built"))
+    asked = line(0, 1.0, quizzes=[quiz("Quiz?", ["a", "b"], [[0], [1]])])
+    asked = asked.model_copy(update={"quiz_golds": {"Quiz?": ["a"]}, "golds": {"Quiz?": ["b"]}})
+    grid = next(grid for grid in tables([run("keqa", [asked], dataset="testbed")]) if grid.name == "table2")
+    assert shown(grid)[-2] == ["pairs", "1"]
 
 
 def gate_run(run, line, quiz, method, verdicts, **settings):
