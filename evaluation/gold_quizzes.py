@@ -38,7 +38,7 @@ class OracleLog:
     answers: dict[str, list[str]] | None = field(default=None)
 
 
-_log: ContextVar[OracleLog | None] = ContextVar("keqa_golds_told", default=None)
+_log: ContextVar[OracleLog | None] = ContextVar("keqa_oracle_log", default=None)
 
 
 @contextmanager

@@ -75,20 +75,15 @@ def _pairs(
     *notes: str,
 ) -> Grid | None:
     """A row for each method that the paper has too, a pair of columns for each of its figures."""
-    shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
+    kept = [entry for entry in entries if any((entry.method, *c) in paper for c in columns)]
+    if not kept:
+        return None
+    shown = [c for c in columns if any((entry.method, *c) in paper for entry in kept)]
     heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
     scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
-    unaffected = [untouched.note([e for e in entries if any((e.method, *c) in paper for c in shown)])] if scored else []
-    rows = [
-        Row((text(entry.title), *_cells(entry, shown, paper)))
-        for entry in entries
-        if any((entry.method, *c) in paper for c in shown)
-    ]
-    return (
-        Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes, *unaffected))
-        if rows
-        else None
-    )
+    rows = tuple(Row((text(entry.title), *_cells(entry, shown, paper))) for entry in kept)
+    all_notes = (_NOTE, *notes, *([untouched.note(kept)] if scored else []))
+    return Grid(name, title, (Column("method", right=False), *heads), rows, all_notes)
 
 
 def _cells(

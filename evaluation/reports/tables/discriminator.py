@@ -97,35 +97,31 @@ def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pa
 
 
 def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
-    """How often each judge says what the gold answers say, and what is to be said of the judges.
-
-    Args:
-        groups: Pairs, in the groups to measure; a group without any has no accuracy.
-    """
-    found, note = _judges(pair for pairs in groups for pair in pairs.values())
-    return {name: [_accuracy(judge, pairs) for pairs in groups] for name, judge in found.items()}, note
-
-
-def _judges(pairs: Iterable[Judged]) -> tuple[dict[str, Judge], str]:
-    """D_s and its rivals by name, and what is to be said of them.
+    """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them.
 
     BERTScore needs an encoder; where none is installed it is left out, and the note says so.
 
     Args:
-        pairs: All that they are to be asked about.
+        groups: Pairs, in the groups to measure; a group without any has no accuracy.
     """
-    found: dict[str, Judge] = {
+    judges: dict[str, Judge] = {
         "D_s": lambda pair: pair.same,
         "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
         "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,
     }
     note = f"The measures call two answers the same from {number(_SAME_FROM, 1).text} on."
     try:
-        scores, encoder = _bert_scores({(pair.first, pair.second) for pair in pairs})
+        scores, encoder = _bert_scores({(pair.first, pair.second) for pairs in groups for pair in pairs.values()})
     except (ConfigurationError, MissingExtraError) as error:
-        return found, f"{note} BERTScore is left out: {error}"
-    found["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
-    return found, f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+        note = f"{note} BERTScore is left out: {error}"
+    else:
+        judges["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
+        note = f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+
+    def accuracy(judge: Judge, pairs: Pairs) -> float | None:
+        return sum(judge(pair) == pair.truly for pair in pairs.values()) / len(pairs) if pairs else None
+
+    return {name: [accuracy(judge, pairs) for pairs in groups] for name, judge in judges.items()}, note
 
 
 def discriminator(entries: Sequence[Entry]) -> Grid | None:
@@ -152,10 +148,6 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}",
     )
     return Grid("table2", "The judge of consistency and measures of similarity", columns, tuple(lines), notes)
-
-
-def _accuracy(judge: Judge, pairs: Pairs) -> float | None:
-    return sum(judge(pair) == pair.truly for pair in pairs.values()) / len(pairs) if pairs else None
 
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
