@@ -6,6 +6,7 @@ alias (of which a few lines unfold to gigabytes) and no tag.
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from keqa.errors import InputError
-from keqa.storage.untrusted import open_regular
+from keqa.storage.untrusted import read_file
 
 __all__ = ["line_of", "read_mapping"]
 
@@ -72,14 +73,12 @@ def line_of(node: Any, place: tuple[int | str, ...]) -> int:
 def _content(file: Path | Traversable) -> bytes:
     if not isinstance(file, Path):
         return file.read_bytes()
+    # Links are followed: the user names the file.
+    there = os.path.realpath(file)
     try:
-        with open_regular(file, links=True, error=InputError) as stream:
-            content = stream.read(_MOST_BYTES + 1)
+        return read_file(os.path.dirname(there), os.path.basename(there), _MOST_BYTES, error=InputError)
     except InputError as error:
         raise InputError(f"{file} cannot be read: {error}") from error
-    if len(content) > _MOST_BYTES:
-        raise InputError(f"{file} has more than {_MOST_BYTES:,} bytes, which no list of figures needs")
-    return content
 
 
 class _Loader(yaml.SafeLoader):
