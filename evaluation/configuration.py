@@ -64,7 +64,7 @@ def differences(before: RunHeader, now: RunHeader) -> list[str]:
     """Where two runs differ, such as ``settings.top_k was 10, now 5``."""
     names = ("method", "dataset", "split", "seed")
     pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
-    there, here = dict(_leaves(before.configuration)), dict(_leaves(now.configuration))
+    there, here = (dict(_leaves(run.configuration.model_dump(mode="json"))) for run in (before, now))
     pairs += [(name, there.get(name, _ABSENT), here.get(name, _ABSENT)) for name in {**there, **here}]
     return [f"{name} was {_short(was)}, now {_short(now)}" for name, was, now in pairs if was != now]
 

@@ -18,8 +18,10 @@ from keqa.errors import InputError, TooManyFailuresError
 from keqa.evaluation.ask import ask
 from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
+from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.records import RunHeader, RunLine, content_of
 from keqa.evaluation.run_file import RunFile
+from keqa.evaluation.run_settings import RunSettings
 from keqa.evaluation.tally import Tally
 from keqa.programs.program import Program
 from keqa.programs.runtime.failures import is_transient
@@ -113,7 +115,7 @@ def evaluate(
         split=split,
         seed=seed,
         ids=list(asked),
-        configuration=configured,
+        configuration=RunSettings.model_validate(configured),
         fingerprint=fingerprint_of(name, dataset, split, seed, configured),
         command=command,
         compiled=compiled,
@@ -130,7 +132,7 @@ def evaluate(
         asking = _checked(waiting, before_first)
         with dspys_own() if cache is None else cache.installed(), _flat_memory():
             for line in _answered(program, outage.until(asking), in_flight):
-                file.add(line)
+                file.add(with_golds(line, dataset))
                 outage.count(line)
                 tally.add(line)
                 tally.asked += 1

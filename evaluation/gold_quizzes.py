@@ -1,4 +1,9 @@
-"""Gold answers of quizzes for the oracle gate and for reports, however a program words its quizzes."""
+"""Gold answers of quizzes for the oracle gate and for reports, however a program words its quizzes.
+
+A line of a run file holds those of its examined quizzes, so that reports need nothing but run files. Of most data a
+quiz is compared with the gold quizzes of its own question. The testbed knows the answer of each of its quizzes,
+whichever question it came up in, and has none of a quiz in other words.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from keqa.data.example import Example, as_example
 from keqa.data.quiz_references import parse, plain, resolve
+from keqa.evaluation.records import RunLine
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["OracleLog", "golds_of", "golds_within", "oracle_log"]
+__all__ = ["OracleLog", "golds_of", "golds_within", "oracle_log", "with_golds"]
+
+_TESTBED = "testbed"
 
 
 @dataclass
@@ -29,7 +38,7 @@ class OracleLog:
     answers: dict[str, list[str]] | None = field(default=None)
 
 
-_log: ContextVar[OracleLog | None] = ContextVar("keqa_golds_told", default=None)
+_log: ContextVar[OracleLog | None] = ContextVar("keqa_oracle_log", default=None)
 
 
 @contextmanager
@@ -67,11 +76,39 @@ def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, l
     Returns:
         Those that are known; None where none is.
     """
-    if record is None or not gold_quizzes(example):
+    if not gold_quizzes(example):
         return None
-    texts = dict.fromkeys(quiz.resolved for quiz in record.quizzes if quiz.resolved is not None and quiz.samples)
-    found = ((text, gold_answers(text, example)) for text in texts)
+    found = ((text, gold_answers(text, example)) for text in _examined(record))
     return {text: list(golds) for text, golds in found if golds and any(golds)} or None
+
+
+def with_golds(line: RunLine, dataset: str) -> RunLine:
+    """A line with all gold answers of its quizzes that reports read.
+
+    Args:
+        line: As it was asked, with what its own question and the oracle know.
+        dataset: The name of the data set that it is of.
+    """
+    if dataset == _TESTBED:
+        golds = {text: [gold for gold in _golds_of_testbed()(text) if gold] for text in _examined(line.record)}
+    else:
+        golds = {**(line.golds or {}), **(line.quiz_golds or {})}
+    return line.model_copy(update={"quiz_golds": {text: found for text, found in golds.items() if found} or None})
+
+
+def _examined(record: QuestionRecord | None) -> Iterator[str]:
+    """The resolved texts of the quizzes of which there are samples."""
+    for quiz in () if record is None else record.quizzes:
+        if quiz.resolved is not None and quiz.samples:
+            yield quiz.resolved
+
+
+@cache
+def _golds_of_testbed() -> _Golds:
+    from keqa.testbed.testbed import Testbed
+
+    world = Testbed()
+    return golds_of([*world.train, *world.dev, *world.test])
 
 
 class _Golds:

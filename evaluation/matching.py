@@ -13,6 +13,7 @@ from keqa.evaluation.configuration import differences
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reading import iter_lines, read_header
 from keqa.evaluation.run_file import empty
+from keqa.evaluation.run_settings import RunSettings
 from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.registry import Spec, check_arguments
 
@@ -117,7 +118,8 @@ def forget_other_match(path: Path, spec: Spec, questions: Questions, configurati
         # It was killed at its first line, or is no run file: `evaluate` distinguishes them.
         return
     asked = {"dataset": questions.dataset, "split": questions.split, "seed": questions.seed}
-    now = before.model_copy(update={"method": spec.method.name, **asked, "configuration": configuration})
+    settings = RunSettings.model_validate(configuration)
+    now = before.model_copy(update={"method": spec.method.name, **asked, "configuration": settings})
     changed = differences(before, now)
     if changed and all(one.startswith("settings.gate.") for one in changed):
         empty(path)

@@ -6,7 +6,7 @@ ranges, sizes, the kind of the file, that it lies in its folder, and that its pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,18 +14,17 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ValidationError
 
 from keqa.errors import InputError
-from keqa.evaluation.records import READABLE, Run, RunHeader, RunLine
+from keqa.evaluation.gold_quizzes import with_golds
+from keqa.evaluation.records import GOLDS_SINCE, READABLE, Run, RunHeader, RunLine
 from keqa.programs.records import QuizRecord
 from keqa.storage.untrusted import MissingFileError, open_regular, parse_json
 
-__all__ = ["LONGEST_LINE", "iter_lines", "places", "read_header", "read_run"]
+__all__ = ["LONGEST_LINE", "iter_lines", "lines_with_golds", "places", "read_header", "read_run"]
 
 LONGEST_LINE = 64 << 20
 """The most bytes of a line."""
 
 _MOST_REASONS = 3
-# What `keqa.evaluation.configuration.describe` says of a run in parts.
-_PARTS = ("settings", "models", "index", "reference")
 
 
 def read_header(path: Path | str) -> RunHeader:
@@ -54,9 +53,8 @@ def read_header(path: Path | str) -> RunHeader:
         header = RunHeader.model_validate(written, strict=True)
     except ValidationError as error:
         raise InputError(f"{path}, line 1: the header is damaged: {_explained(error)}") from error
-    problem = next(_problems_of_header(header), None)
-    if problem is not None:
-        raise InputError(f"{path}, line 1: the header is damaged: {problem}")
+    if len(set(header.ids)) < len(header.ids):
+        raise InputError(f"{path}, line 1: the header is damaged: ids: one of them is there twice")
     return header
 
 
@@ -112,7 +110,22 @@ def read_run(path: Path | str) -> Run:
         InputError: The file cannot be read or is no run file, or a line is damaged.
     """
     header = read_header(path)
-    return Run(header, list({line.id: line for line in iter_lines(path)}.values()))
+    return Run(header, list({line.id: line for line in lines_with_golds(path, header)}.values()))
+
+
+def lines_with_golds(path: Path | str, header: RunHeader) -> Iterator[RunLine]:
+    """The same as `iter_lines`, with the gold answers of quizzes in lines of earlier versions as well.
+
+    Args:
+        path: The file.
+        header: Its header.
+
+    Raises:
+        InputError: The file cannot be read, or a line is damaged.
+    """
+    if header.format >= GOLDS_SINCE:
+        return iter_lines(path)
+    return (with_golds(line, header.dataset) for line in iter_lines(path))
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -134,18 +147,6 @@ def _line(path: Path, stream: BinaryIO, number: int) -> bytes:
     if len(line) > LONGEST_LINE:
         raise InputError(f"{path}, line {number}: it has more than {LONGEST_LINE:,} bytes, which no run writes")
     return line
-
-
-def _problems_of_header(header: RunHeader) -> Iterator[str]:
-    """What no run writes into a header, though each value by itself could be there."""
-    if len(set(header.ids)) < len(header.ids):
-        yield "ids: one of them is there twice"
-    for name in _PARTS:
-        if not isinstance(header.configuration.get(name, {}), Mapping | None):
-            yield f"configuration.{name}: an object is expected"
-    for name in ("settings", "models"):
-        if header.configuration.get(name, {}) is None:
-            yield f"configuration.{name}: an object is expected"
 
 
 def _problems(line: RunLine) -> Iterator[str]:

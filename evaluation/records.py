@@ -3,7 +3,7 @@
 ::
 
     runs/keqa.jsonl
-      {"header": {"format": 1, "method": "keqa", "label": "keqa", "dataset": "testbed", "ids": [...], ...}}
+      {"header": {"format": 3, "method": "keqa", "label": "keqa", "dataset": "testbed", "ids": [...], ...}}
       {"id": "test-0", "question": "...", "answer": "...", "scores": {...}, "record": {...}, "error": null, ...}
 
 Everything that compares methods reads these files alone, with `keqa.evaluation.reading`. Lines are in the order in
@@ -20,10 +20,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from keqa.data.question import AnswerType
+from keqa.evaluation.run_settings import RunSettings
 from keqa.programs.records import Failure, QuestionRecord
 
 __all__ = [
     "FORMAT",
+    "GOLDS_SINCE",
     "READABLE",
     "Run",
     "RunHeader",
@@ -33,10 +35,14 @@ __all__ = [
     "run_line",
 ]
 
-FORMAT = 2
-"""Version of the layout of a run file: 2 since language models are described with all their settings."""
+FORMAT = 3
+"""Version of the layout of a run file: 2 since language models are described with all their settings, 3 since each line
+holds the gold answers of its quizzes."""
 
-READABLE = (1, FORMAT)
+GOLDS_SINCE = 3
+"""From this version on a line holds all gold answers of its quizzes that reports read."""
+
+READABLE = (1, 2, FORMAT)
 """Versions that can be read; a file of an earlier one cannot be resumed."""
 
 _SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations", "left_out")
@@ -57,8 +63,7 @@ class RunHeader(_Written):
         split: Which part of it; empty where it has none.
         seed: Of the sample.
         ids: The questions asked, in the order in which the finished file holds them.
-        configuration: What the answers depend on, as plain JSON: models by name, settings, index, data. No key and no
-            address is in it.
+        configuration: What the answers depend on. No key and no address is in it.
         fingerprint: A hash of all of that but the ids; a file is resumed under the same one only.
         command: How to run it again, without secrets and addresses.
         compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
@@ -73,7 +78,7 @@ class RunHeader(_Written):
     split: str = ""
     seed: int = 0
     ids: list[str]
-    configuration: dict[str, Any]
+    configuration: RunSettings
     fingerprint: str
     command: str = ""
     compiled: str = ""
@@ -94,14 +99,14 @@ class RunLine(_Written):
         answer: None exactly where the question failed, which is not the same as a wrong answer.
         scores: Of an answer: ``em``, ``f1``, ``contains``, and for yes/no questions and choices ``accuracy``, each
             from 0 to 1. Of a failed question they are there and 0, so that it can be counted either way.
-        record: The whole story, cost included; None where the question could not even be asked.
+        record: Everything that happened, cost included; None where the question could not even be asked.
         error: Why there is no answer.
         seconds: Wall time of the question.
         choices: The options of a choice.
         golds: By resolved text, the gold answers of those of its quizzes for which the oracle gate had any; None where
             that gate did not decide.
         quiz_golds: By resolved text, the gold answers of its examined quizzes as far as the data have them, whatever
-            gate decided; None where they have none.
+            gate decided; None where they have none. See `keqa.evaluation.gold_quizzes`.
     """
 
     id: str

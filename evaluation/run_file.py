@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
@@ -23,7 +23,7 @@ __all__ = ["RunFile", "empty", "forget_unasked"]
 _MAGIC = b'{"header": '
 
 
-class RunFile:
+class RunFile(AbstractContextManager["RunFile"]):
     """Keeps each question's line as soon as it is there; of what it holds, only the place of each line is in memory.
 
     Attributes:
@@ -62,7 +62,7 @@ class RunFile:
         Raises:
             InputError: The file is no run file, is that of another run, is damaged, in use or cannot be written.
         """
-        try:
+        with _writing(path):
             private_folder(path.parent)
             file = cls(path, header, _held(path))
             try:
@@ -70,8 +70,6 @@ class RunFile:
             except BaseException:
                 file.close()
                 raise
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
         return file
 
     def _read(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
@@ -127,13 +125,14 @@ class RunFile:
                 yield RunLine.model_validate_json(stream.read(len(place)))
 
     def _compare(self, before: RunHeader) -> None:
-        if before.fingerprint == self.header.fingerprint:
-            return
         if before.format != self.header.format:
             raise InputError(
-                f"{self.path} was written by an earlier version of KEQA, which described less of what answers depend "
-                "on. It can be read and compared, and is resumed by that version only: name another folder or label"
+                f"{self.path} was written by an earlier version of KEQA, whose files hold less of what answers depend "
+                "on, or of quizzes. It can be read and compared, and is resumed by that version only: name another "
+                "folder or label"
             )
+        if before.fingerprint == self.header.fingerprint:
+            return
         changed = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
         raise InputError(
             f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder or "
@@ -160,10 +159,8 @@ class RunFile:
         """
         data = run_line(line)
         with self._lock:
-            try:
+            with _writing(self.path):
                 start = append(self._stream, data)
-            except OSError as error:
-                raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from error
             self._places[line.id] = range(start, start + len(data))
             self._open_again.discard(line.id)
 
@@ -185,10 +182,8 @@ class RunFile:
             if end == self._stream.seek(0, os.SEEK_END):
                 os.fsync(self._stream.fileno())
                 return
-        try:
+        with _writing(self.path):
             self._rewrite()
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _rewrite(self) -> None:
         """Replace the file by one with this header and the standing lines in order, whole or not at all."""
@@ -213,12 +208,7 @@ class RunFile:
         """Close the file, so that it can be opened again."""
         self._stream.close()
 
-    def __enter__(self) -> RunFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -228,11 +218,8 @@ def empty(path: Path) -> None:
     Raises:
         InputError: It is in use, or cannot be written.
     """
-    try:
-        with _held(path) as stream:
-            stream.truncate(0)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    with _writing(path), _held(path) as stream:
+        stream.truncate(0)
 
 
 def forget_unasked(path: Path) -> None:
@@ -243,10 +230,15 @@ def forget_unasked(path: Path) -> None:
     """
     if not path.exists():
         return
+    with _writing(path), _held(path):
+        if next(iter_lines(path), None) is None:
+            path.unlink()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        with _held(path):
-            if next(iter_lines(path), None) is None:
-                path.unlink()
+        yield
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 

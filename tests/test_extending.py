@@ -19,8 +19,7 @@ from keqa.data.benchmarks import BENCHMARKS, register_benchmark
 from keqa.errors import ConfigurationError
 from keqa.evaluation.build import Parts, make
 from keqa.evaluation.records import RunHeader
-from keqa.evaluation.reports.facets import facets_of
-from keqa.evaluation.reports.joining import title_of
+from keqa.evaluation.reports.rows import title_of
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import ConfidenceGate, VoteGate
 from keqa.programs.gates.registry import GATES
@@ -78,7 +77,7 @@ def test_an_example_prints_what_the_page_says(example, capsys, title, printed):
 def test_a_gate_is_known_to_tables_and_figures(example):
     example("A gate that reads samples")
     assert title_of("gate-margin", "gate-margin-threshold=1_5", {}) == "Margin (threshold=1_5)"
-    assert facets_of(header(settings={"gate": {"kind": "MarginGate", "threshold": "1/5"}})).gate == "margin"
+    assert header(settings={"gate": {"kind": "MarginGate", "threshold": "1/5"}}).configuration.gate == "margin"
     with pytest.raises(keqa.InputError, match="gate-margin has no form"):
         make(parse_spec("gate-margin:form=x"), Parts(None, None, draws=SharedDraws()))
 
@@ -189,7 +188,7 @@ def test_an_engine_is_a_part_of_hybrids_and_named_in_tables(example, tmp_path):
     keqa.build_index([keqa.Passage("a", "Norway", "Its capital is Oslo.")], tmp_path / "index")
     hybrid = keqa.open_index(f"{tmp_path / 'index'},shelf://notes")
     assert {hit.passage.title for hit in hybrid.search("capital of Norway")} == {"Norway", "Oslo"}
-    assert facets_of(header(index={"kind": "ShelfRetriever"})).retriever == "shared words"
+    assert header(index={"kind": "ShelfRetriever"}).configuration.retriever == "shared words"
     assert facts_of("shelf://notes") == [{"address": "shelf://notes", "engine": "shelf"}]
     with pytest.raises(keqa.RetrievalError, match="there is no shelf 'none'"):
         keqa.open_index("shelf://none")

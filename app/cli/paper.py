@@ -50,7 +50,7 @@ def reproduce_paper(
     from keqa.cli.given import refuse_stray_addresses
     from keqa.evaluation.questions import of_name
     from keqa.evaluation.reports.rendering.terminal import Rendered
-    from keqa.evaluation.reproduction.experiments import SAMPLE, check_labels, experiments, needs_program
+    from keqa.evaluation.reproduction.experiments import LEARNED, SAMPLE, check_labels, experiments
     from keqa.evaluation.reproduction.published import DATASETS
 
     if lm is None or index is None:
@@ -76,7 +76,7 @@ def reproduce_paper(
     check_labels(planned, plan.out)
     _check_models(plan, dry_run)
     if program is None:
-        left_out = ", ".join(needs_program())
+        left_out = ", ".join(LEARNED)
         status().print(f"left out, for they need --program: {left_out}", style="yellow", markup=False, soft_wrap=True)
     grids = [estimated(plan)] if dry_run else measured(plan)
     if as_json:

@@ -87,8 +87,7 @@ def estimated(plan: Plan) -> Grid:
     from keqa.cli.console import status
     from keqa.cli.given import open_retriever
     from keqa.evaluation.build import Parts, own_of
-    from keqa.evaluation.reproduction.estimate import estimate
-    from keqa.evaluation.reproduction.estimate_table import estimates
+    from keqa.evaluation.reproduction.estimate import estimate, estimates
     from keqa.evaluation.reproduction.experiments import settings_for
 
     found = []
@@ -108,7 +107,7 @@ def measured(plan: Plan) -> list[Grid]:
     """Run everything, write tables and figures, and put the paper's beside them."""
     from keqa.cli.console import status
     from keqa.evaluation.reports import tables, write
-    from keqa.evaluation.reports.joining import entries_of
+    from keqa.evaluation.reports.rows import entries_of
     from keqa.evaluation.reports.summary import read_brief
     from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from keqa.data.quiz_references import plain
-from keqa.evaluation.reports.curves import Figure, Panel, Series
+from keqa.evaluation.reports.grid import Figure, Panel, Series
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of
-from keqa.evaluation.reports.sweeps import sweep
+from keqa.evaluation.reports.sweeps import Facet, sweep
 from keqa.evaluation.reports.tables.gates import gate_rows, ranked
 from keqa.evaluation.reports.tables.retrieval_effect import effect_figure
 from keqa.metrics.rejection import risk_coverage
-from keqa.programs.gates import Golds
 from keqa.programs.gates.votes import leader
 
 __all__ = ["figures_of", "gate_figure", "probabilities", "risk", "scores_over_alpha", "scores_over_top_k"]
@@ -22,20 +22,15 @@ _FULL = "keqa-full"
 _BOUNDS = ("gate-never", "gate-always")
 
 
-def figures_of(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> list[Figure]:
-    """Every figure that the rows have the points for.
-
-    Args:
-        entries: All rows.
-        golds: The gold answers of a row's quizzes.
-    """
+def figures_of(entries: Sequence[Entry]) -> list[Figure]:
+    """Every figure that the rows have the points for."""
     found = (
         probabilities(entries),
         scores_over_alpha(entries),
         scores_over_top_k(entries),
         gate_figure(entries),
-        risk(entries, golds),
-        effect_figure(entries, golds),
+        risk(entries),
+        effect_figure(entries),
     )
     return [figure for figure in found if figure is not None]
 
@@ -63,33 +58,28 @@ def probabilities(entries: Sequence[Entry]) -> Figure | None:
 
 def scores_over_alpha(entries: Sequence[Entry]) -> Figure | None:
     """Figure 4: KEQA's score over the threshold α of its gate."""
-    points = sweep(entries, KEQA, "threshold")
-    places = tuple(float(entry.facets.threshold or 0) for entry in points)
-    panels = [
-        Panel(group.name, group.first[0], (_series("KEQA", places, points, group),))
-        for group in (groups_of(points) if points else ())
-    ]
     title = "Performances over consistency score threshold \u03b1"
-    return Figure("figure4", title, "threshold \u03b1", tuple(panels)) if panels else None
+    return _scores_over("threshold", {"KEQA": KEQA}, entries, Figure("figure4", title, "threshold \u03b1", ()))
 
 
 def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
     """Figure 5: the scores of KEQA, and of Full, which retrieves for all quizzes and uses all passages, over top-k."""
-    curves = {name: sweep(entries, method, "top_k") for name, method in (("KEQA", KEQA), ("Full", _FULL))}
-    shown = {name: points for name, points in curves.items() if points}
-    groups = groups_of([entry for points in shown.values() for entry in points]) if shown else []
+    empty = Figure("figure5", "Performances over top-k knowledge", "top-k knowledge", ())
+    return _scores_over("top_k", {"KEQA": KEQA, "Full": _FULL}, entries, empty)
+
+
+def _scores_over(facet: Facet, methods: Mapping[str, str], entries: Sequence[Entry], empty: Figure) -> Figure | None:
+    """A figure with the scores of methods over a setting, in a panel for each group of questions."""
+    curves = {name: points for name, method in methods.items() if (points := sweep(entries, method, facet))}
     panels = [
         Panel(
             group.name,
             group.first[0],
-            tuple(
-                _series(name, tuple(float(entry.facets.top_k or 0) for entry in points), points, group)
-                for name, points in shown.items()
-            ),
+            tuple(_series(name, facet, points, group) for name, points in curves.items()),
         )
-        for group in groups
+        for group in groups_of(entry for points in curves.values() for entry in points)
     ]
-    return Figure("figure5", "Performances over top-k knowledge", "top-k knowledge", tuple(panels)) if panels else None
+    return replace(empty, panels=tuple(panels)) if curves else None
 
 
 def gate_figure(entries: Sequence[Entry]) -> Figure | None:
@@ -116,11 +106,11 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
     return Figure("gates", "Accuracy against retrieval ratio", "retrieval ratio", tuple(panels))
 
 
-def risk(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Figure | None:
+def risk(entries: Sequence[Entry]) -> Figure | None:
     """Risk against coverage of the answers from memory, the quizzes that a gate is surest of first."""
     series = []
     for entry in gate_rows(entries):
-        scores, quality = ranked(entry, golds(entry))
+        scores, quality = ranked(entry)
         if scores:
             curve = risk_coverage(scores, quality)
             series.append(Series(entry.title, curve.coverage, curve.risk, style="curve"))
@@ -128,9 +118,9 @@ def risk(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Fi
     return Figure("risk-coverage", "Risk against coverage", "coverage", (panel,)) if series else None
 
 
-def _series(name: str, places: tuple[float, ...], points: Sequence[Entry], group: Group) -> Series:
-    scores = [measure(group.first[1], entry.within(group)) for entry in points]
-    measured = [(place, score) for place, score in zip(places, scores, strict=True) if score is not None]
+def _series(name: str, facet: Facet, points: Sequence[Entry], group: Group) -> Series:
+    scores = ((float(getattr(entry.settings, facet)), measure(group.first[1], entry.within(group))) for entry in points)
+    measured = [(place, score) for place, score in scores if score is not None]
     return Series(name, tuple(place for place, _ in measured), tuple(score for _, score in measured))
 
 
@@ -143,7 +133,7 @@ def _gate_point(entry: Entry, group: Group) -> tuple[float, float] | None:
 def _probable(entry: Entry | None, group: Group | None) -> Iterator[tuple[float, float]]:
     """T_c and the answer's probability of each quiz that has both."""
     seen = set()
-    lines = [] if entry is None else list(entry.lines.values()) if group is None else entry.within(group)
+    lines = [] if entry is None else entry.within(group)
     for quiz in (quiz for line in lines for quiz in line.quizzes):
         first = leader([cluster.size for cluster in quiz.clusters])
         if first is None or quiz.consistency is None or not quiz.complete or plain(str(quiz.resolved)) in seen:

@@ -1,10 +1,31 @@
-"""A table as data: what stands in it, how it is shown, and what is to be said under it."""
+"""Tables and figures as data: what stands in them, how it is shown, and what is to be said under it.
+
+Both are made from run files alone, so that they can be written and drawn again without a language model.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
-__all__ = ["EMPTY", "Cell", "Column", "Grid", "Row", "number", "p_value", "share", "text"]
+__all__ = [
+    "EMPTY",
+    "Cell",
+    "Column",
+    "Figure",
+    "Grid",
+    "Panel",
+    "Row",
+    "Series",
+    "count",
+    "number",
+    "p_value",
+    "points_of",
+    "share",
+    "text",
+]
+
+Style = Literal["curve", "line", "points"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +111,63 @@ class Grid:
             raise ValueError(f"every row of {self.name} needs {len(self.columns)} cells")
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points that belong together.
+
+    Attributes:
+        name: In the legend.
+        x: Their places.
+        y: Their values, as many.
+        style: A ``line`` marks its points, a ``curve`` has too many for that.
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    style: Style = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One system of axes.
+
+    Attributes:
+        title: Such as a data set; may be empty.
+        y: What its values are.
+        series: What is drawn in it.
+    """
+
+    title: str
+    y: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of one panel or several side by side.
+
+    Attributes:
+        name: Of its files, such as ``figure4``.
+        title: Its caption.
+        x: What the places are.
+        panels: From left to right.
+    """
+
+    name: str
+    title: str
+    x: str
+    panels: tuple[Panel, ...]
+
+
 def text(value: str) -> Cell:
     """A cell of words."""
     return Cell(value, value)
+
+
+def count(value: int) -> Cell:
+    """A cell with how many there are."""
+    return Cell(value, str(value))
 
 
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> Cell:
@@ -108,6 +183,24 @@ def share(value: float | None) -> Cell:
 def p_value(value: float | None) -> Cell:
     """A cell with a p-value."""
     return EMPTY if value is None else Cell(value, "<.001" if value < 0.001 else _bare(f"{value:.3f}"))
+
+
+def points_of(figure: Figure) -> Grid:
+    """The points of a figure as a table, in which they are kept beside the picture."""
+    columns = (
+        Column("panel", right=False),
+        Column("series", right=False),
+        Column(figure.x),
+        Column("value"),
+        Column("of", right=False),
+    )
+    rows = tuple(
+        Row((text(panel.title), text(series.name), number(x), number(y), text(panel.y)))
+        for panel in figure.panels
+        for series in panel.series
+        for x, y in zip(series.x, series.y, strict=True)
+    )
+    return Grid(figure.name, figure.title, columns, rows)
 
 
 def _bare(written: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from keqa.errors import InputError
-from keqa.evaluation.costs import Spread
 from keqa.evaluation.parsing import Parsed
-from keqa.evaluation.reports.summary import ROLES, STEPS, QuestionCost, QuestionSummary
+from keqa.evaluation.reports.summary import NUMBERS, QuestionSummary
 
-__all__ = ["MEASURES", "made_anew", "measure", "parsed", "quality", "right"]
+__all__ = ["MEASURES", "measure", "parsed", "quality", "right"]
+
+Lines = Sequence[QuestionSummary]
 
 
 def quality(line: QuestionSummary) -> float:
@@ -17,26 +19,26 @@ def quality(line: QuestionSummary) -> float:
 
     A failed question scores 0.
     """
-    return line.scores.get("f1", line.scores.get("accuracy", 0.0))
+    return _score(line, "f1")
 
 
 def right(line: QuestionSummary) -> bool:
     """Whether the answer is right by exact match."""
-    return line.scores.get("em", line.scores.get("accuracy", 0.0)) >= 1.0
+    return _score(line, "em") >= 1.0
 
 
-def made_anew(line: QuestionSummary) -> bool:
-    """Whether no cache answered any of a question's calls, so that its seconds are those of the language model."""
-    return line.paid.calls == line.paid.requests
+def _score(line: QuestionSummary, name: str) -> float:
+    found = line.number(name)
+    return (line.number("accuracy") or 0.0) if found is None else found
 
 
-def parsed(lines: Sequence[QuestionSummary]) -> Parsed:
+def parsed(lines: Lines) -> Parsed:
     """How many outputs did not parse."""
-    outputs = sum(line.paid.samples for line in lines)
+    outputs = int(sum(_known("samples", lines)))
     return Parsed(min(sum(line.unreadable for line in lines), outputs), outputs)
 
 
-def measure(name: str, lines: Sequence[QuestionSummary]) -> float | None:
+def measure(name: str, lines: Lines) -> float | None:
     """A measure over lines.
 
     Args:
@@ -54,83 +56,34 @@ def measure(name: str, lines: Sequence[QuestionSummary]) -> float | None:
     return MEASURES[name](lines) if lines else None
 
 
-def _mean(of: Callable[[QuestionSummary], float]) -> Callable[[Sequence[QuestionSummary]], float | None]:
-    return lambda lines: sum(of(line) for line in lines) / len(lines)
+def _known(name: str, lines: Lines) -> list[float]:
+    return [found for line in lines if (found := line.number(name)) is not None]
 
 
-def _score(name: str) -> Callable[[Sequence[QuestionSummary]], float | None]:
-    def mean(lines: Sequence[QuestionSummary]) -> float | None:
-        found = [line.scores[name] for line in lines if name in line.scores]
-        return sum(found) / len(found) if found else None
-
-    return mean
+def _mean(name: str, lines: Lines) -> float | None:
+    found = _known(name, lines)
+    return sum(found) / len(found) if found else None
 
 
-def _of_role(
-    of: Callable[[QuestionCost], tuple[int, ...]], role: str
-) -> Callable[[Sequence[QuestionSummary]], float | None]:
-    place = ROLES.index(role)
-    return _mean(lambda line: of(line.paid)[place])
+def _percentile(percent: int, lines: Lines) -> float | None:
+    import numpy as np
+
+    found = _known("seconds", lines)
+    return float(np.percentile(found, percent)) if found else None
 
 
-def _seconds(of: Callable[[Spread], float]) -> Callable[[Sequence[QuestionSummary]], float | None]:
-    def seconds(lines: Sequence[QuestionSummary]) -> float | None:
-        found = [line.seconds for line in lines if made_anew(line)]
-        return of(Spread.of(found)) if found else None
-
-    return seconds
-
-
-def _step_seconds(place: int) -> Callable[[Sequence[QuestionSummary]], float | None]:
-    def seconds(lines: Sequence[QuestionSummary]) -> float | None:
-        found = [line.paid.step_seconds[place] for line in lines if line.paid.step_seconds and made_anew(line)]
-        return sum(found) / len(found) if found else None
-
-    return seconds
-
-
-def _step_samples(place: int) -> Callable[[Sequence[QuestionSummary]], float | None]:
-    def samples(lines: Sequence[QuestionSummary]) -> float | None:
-        found = [line.paid.step_samples[place] for line in lines if line.paid.step_samples]
-        return sum(found) / len(found) if found else None
-
-    return samples
-
-
-def _quiz_ratio(lines: Sequence[QuestionSummary]) -> float | None:
+def _quiz_ratio(lines: Lines) -> float | None:
     asked = sum(line.asked for line in lines)
     return sum(line.searched for line in lines) / asked if asked else None
 
 
-def _question_ratio(lines: Sequence[QuestionSummary]) -> float | None:
-    found = [line.paid.retrievals > 0 for line in lines if line.story]
-    return sum(found) / len(found) if found else None
-
-
-MEASURES: dict[str, Callable[[Sequence[QuestionSummary]], float | None]] = {
-    "f1": _score("f1"),
-    "em": _score("em"),
-    "accuracy": _score("accuracy"),
-    "contains": _score("contains"),
-    "failed": _mean(lambda line: float(line.failed)),
-    "retrievals": _mean(lambda line: line.paid.retrievals),
-    "requests": _mean(lambda line: line.paid.requests),
-    "samples": _mean(lambda line: line.paid.samples),
-    **{f"{role} samples": _of_role(lambda paid: paid.asked, role) for role in ROLES},
-    "calls": _mean(lambda line: line.paid.calls),
-    "tokens": _mean(lambda line: line.paid.read + line.paid.written),
-    **{f"{role} tokens": _of_role(lambda paid: paid.tokens, role) for role in ROLES},
-    "tokens read": _mean(lambda line: line.paid.read),
-    "tokens written": _mean(lambda line: line.paid.written),
-    "seconds": _seconds(lambda spread: spread.mean),
-    "seconds p50": _seconds(lambda spread: spread.p50),
-    "seconds p95": _seconds(lambda spread: spread.p95),
-    **{f"{step} seconds": _step_seconds(place) for place, step in enumerate(STEPS)},
-    **{f"{step} samples": _step_samples(place) for place, step in enumerate(STEPS)},
+MEASURES: dict[str, Callable[[Lines], float | None]] = {
+    **{name: partial(_mean, name) for name in NUMBERS},
+    "seconds p50": partial(_percentile, 50),
+    "seconds p95": partial(_percentile, 95),
     "total seconds": lambda lines: sum(line.seconds for line in lines),
     "parse failures": lambda lines: float(parsed(lines).share),
     "quiz retrieval ratio": _quiz_ratio,
-    "question retrieval ratio": _question_ratio,
 }
 """By name. Costs are for one question: ``samples`` are the LM calls that the answers take, as the papers count them,
 ``task samples`` and so on those of a role, ``requests`` what they were asked in, of which one may carry several,

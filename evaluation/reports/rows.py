@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from keqa.evaluation.reports.facets import Facets
+from keqa.errors import InputError
+from keqa.evaluation.records import Run, RunHeader
 from keqa.evaluation.reports.measures import parsed
-from keqa.evaluation.reports.summary import QuestionSummary
+from keqa.evaluation.reports.summary import QuestionSummary, RunSummary, brief_of
+from keqa.evaluation.run_settings import RunSettings
+from keqa.programs.registry import METHODS
 
-__all__ = ["KEQA", "Entry", "Group", "Identity", "called", "groups_of", "of_method"]
+__all__ = ["KEQA", "Entry", "Group", "Identity", "called", "entries_of", "groups_of", "of_method", "paired", "title_of"]
 
 KEQA = "keqa"
 """The method that all others are compared with."""
@@ -18,44 +23,75 @@ KEQA = "keqa"
 Identity = tuple[str, str, str]
 """A question: its data set, the split of it, and its id."""
 
+_ORDER = ("baseline", "keqa", "ablation", "gate")
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True)
 class Entry:
     """A row: one label over all data sets that it was run on.
 
     Attributes:
-        label: The name of its run.
-        method: The method's name.
+        header: Of its run on the first data set.
         title: What stands in the first column.
-        kind: ``baseline``, ``keqa``, ``ablation`` or ``gate``; see `keqa.programs.registry`.
-        facets: What it was set up with, on the first data set.
-        demonstrated: Whether there are demonstrations in its prompts; None where its run file does not say.
-        base: What its answers depend on besides, so that points of one curve have the same.
-        setting: All that they depend on, on the first data set, by which rows of two names are known to be one.
-        threshold: What its gate compares with, on the first data set; None where it compares with nothing.
-        judge: What judges consistency (D_s) in it: the language model and how many demonstrations it is shown, on the
-            first data set.
         lines: By question.
         expected: The questions it was to answer.
     """
 
-    label: str
-    method: str
+    header: RunHeader
     title: str
-    kind: str
-    facets: Facets
-    demonstrated: bool | None
-    base: str
-    setting: str
-    threshold: float | None = None
-    judge: str = ""
     lines: dict[Identity, QuestionSummary] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
+
+    @property
+    def label(self) -> str:
+        """The name of its run."""
+        return self.header.label
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return self.header.method
+
+    @property
+    def settings(self) -> RunSettings:
+        """What it was set up with."""
+        return self.header.configuration
+
+    @property
+    def kind(self) -> str:
+        """``baseline``, ``keqa``, ``ablation`` or ``gate``; see `keqa.programs.registry`."""
+        known = METHODS.get(self.method)
+        return known.kind if known is not None else "ablation" if self.settings.program == "KEQA" else "baseline"
 
     @property
     def own(self) -> bool:
         """Whether it is KEQA or made of it, and no existing method."""
         return self.kind != "baseline"
+
+    @property
+    def base(self) -> tuple[Any, ...]:
+        """Prompts and reference, which points of one curve have in common."""
+        return self.settings.prompts, json.dumps(self.settings.reference, sort_keys=True)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """All that its answers depend on but how it was asked for, by which rows of two names are known to be one."""
+        return self.settings.model_dump(exclude={"arguments"})
+
+    @property
+    def judge(self) -> tuple[Any, ...]:
+        """What judges consistency (D_s) in it: the language model, and how many demonstrations it is shown."""
+        return self.settings.models.get("consistency"), (self.header.demonstrations or {}).get("examination.same")
+
+    @property
+    def demonstrated(self) -> bool | None:
+        """Whether there are demonstrations in its prompts; None where its run file does not say."""
+        if self.header.demonstrations is not None:
+            return any(self.header.demonstrations.values())
+        # A file that does not count them still shows what a method cannot do without.
+        known = METHODS.get(self.method)
+        return True if (known is not None and known.learned) or self.settings.has_reference else None
 
     @property
     def finished(self) -> bool:
@@ -67,9 +103,9 @@ class Entry:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
         return parsed(list(self.lines.values())).comparable
 
-    def within(self, group: Group) -> list[QuestionSummary]:
-        """Its lines of a group."""
-        return [line for identity, line in self.lines.items() if identity in group.questions]
+    def within(self, group: Group | None) -> list[QuestionSummary]:
+        """Its lines of a group; all of them where that is None."""
+        return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
 
 
 @dataclass(frozen=True)
@@ -95,6 +131,52 @@ class Group:
     def first(self) -> tuple[str, str]:
         """The score that is shown where there is room for one."""
         return self.scores[0]
+
+
+def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
+    """The rows that runs make: those of one label and method on several data sets make one.
+
+    Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
+    titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates, each in the order
+    given, as in the paper's Table 1.
+
+    Raises:
+        InputError: There is no run; two of one label are on one data set, with the same language model and
+            retriever; or two runs hold different questions, or different gold answers, under one id.
+    """
+    if not runs:
+        raise InputError("there is no run to report on")
+    found: dict[tuple[str, str], list[Entry]] = {}
+    asked: dict[Identity, tuple[QuestionSummary, RunHeader]] = {}
+    for run in runs:
+        header = run.header
+        place = (header.dataset, header.split)
+        entry = _row_of(header, found.setdefault((header.label, header.method), []))
+        if _is_on(entry, place):
+            raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
+        entry.expected.update((*place, one) for one in header.ids)
+        for line in (one if isinstance(one, QuestionSummary) else brief_of(one) for one in run.lines):
+            first, its_header = asked.setdefault((*place, line.id), (line, header))
+            if first.content != line.content:
+                raise InputError(_mixed(first, its_header, line, header))
+            entry.lines[(*place, line.id)] = line
+    rows = [entry for alike in found.values() for entry in _distinguished(alike)]
+    return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
+
+
+def title_of(method: str, label: str, settings: Mapping[str, Any]) -> str:
+    """What a row is called: the method's title, with the arguments of its label; else the label.
+
+    Settings that take away what a method's paper describes are named, too; see `keqa.programs.registry.Method`.
+    """
+    known = METHODS.get(method)
+    if known is None or not f"{label}-".startswith(f"{method}-"):
+        return label
+    title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
+    form, less = known.reduced or ("", {})
+    reduced = form if less and less.items() <= settings.items() else ""
+    details = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
+    return f"{title} ({details})" if details else title
 
 
 def groups_of(entries: Iterable[Entry]) -> list[Group]:
@@ -131,3 +213,61 @@ def of_method(entries: Iterable[Entry], method: str) -> Entry | None:
 def called(place: tuple[str, str]) -> str:
     """A data set and its split in words."""
     return " ".join(filter(None, place))
+
+
+def paired(
+    one: Entry, other: Entry, of: Callable[[QuestionSummary], _T], group: Group | None = None
+) -> tuple[list[_T], list[_T]]:
+    """Something of the lines of two rows, over the questions that both were asked, pair by pair.
+
+    Args:
+        one: A row.
+        other: Another one.
+        of: Takes it from a line.
+        group: Of these questions only.
+    """
+    both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
+    return [of(one.lines[line]) for line in both], [of(other.lines[line]) for line in both]
+
+
+def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
+    """The row of a run among those of its label and method; a new one where it belongs to none."""
+    new = Entry(header, title_of(header.method, header.label, header.configuration.settings))
+    alike = next((row for row in rows if _means(row) == _means(new)), None)
+    free = next((row for row in rows if not _is_on(row, (header.dataset, header.split))), None)
+    if alike is None and free is None:
+        rows.append(new)
+    return alike or free or new
+
+
+def _means(entry: Entry) -> tuple[str | None, ...]:
+    return entry.settings.lm, entry.settings.retriever
+
+
+def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
+    return any(identity[:2] == place for identity in entry.expected)
+
+
+def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
+    """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
+    first, *others = rows
+    return [first, *(replace(row, title=f"{row.title} ({_otherwise(row, first)})") for row in others)]
+
+
+def _otherwise(row: Entry, first: Entry) -> str:
+    return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
+
+
+def _mixed(first: QuestionSummary, its_header: RunHeader, line: QuestionSummary, header: RunHeader) -> str:
+    """Why two lines are no answers to one question."""
+    files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
+    if first.question != line.question:
+        differing = f"different questions, {first.question!r} and {line.question!r},"
+    elif first.answers == line.answers:
+        differing = f"different choices for {line.question!r}"
+    else:
+        differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
+    return (
+        f"{files} hold {differing} under the id {line.id!r} of {called((header.dataset, header.split))}: they were run "
+        "on different data, or the data were changed in between. Report on them apart, or run one of them again"
+    )

@@ -1,17 +1,17 @@
 """Lines of run files, reduced to what tables and figures are drawn from, so that many of them can be held at once.
 
-Most of a line is the text of its passages. Here a line keeps its scores and sums of its cost, and its quizzes packed;
+Most of a line is the text of its passages. Here a line keeps its scores and costs as numbers, and its quizzes packed;
 100,000 questions of a row then take some ten megabytes instead of gigabytes.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import zlib
+from array import array
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from keqa.data.question import AnswerType
 from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
-from keqa.evaluation.reading import iter_lines, read_header
+from keqa.evaluation.reading import lines_with_golds, read_header
 from keqa.programs.records import Cost, QuizRecord, RoleCost
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from keqa.evaluation.records import RunHeader, RunLine
 
-__all__ = ["ROLES", "STEPS", "QuestionCost", "QuestionSummary", "RunSummary", "brief_of", "read_brief"]
+__all__ = ["NUMBERS", "ROLES", "STEPS", "QuestionSummary", "RunSummary", "brief_of", "read_brief"]
 
 ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
@@ -35,38 +35,30 @@ ROLES = ("task", "consistency", "utility")
 STEPS = ("quiz answering", "assessment", "everything else")
 """The steps whose time the KEQA paper reports (section 4.2, efficiency analysis)."""
 
+_SCORES = ("f1", "em", "accuracy", "contains")
+NUMBERS = (
+    *_SCORES,
+    "failed",
+    "retrievals",
+    "requests",
+    "samples",
+    *(f"{role} samples" for role in ROLES),
+    "calls",
+    "tokens",
+    *(f"{role} tokens" for role in ROLES),
+    "tokens read",
+    "tokens written",
+    "seconds",
+    *(f"{step} seconds" for step in STEPS),
+    *(f"{step} samples" for step in STEPS),
+    "question retrieval ratio",
+)
+"""What is known of each question as a number, by name; `keqa.evaluation.reports.measures` has their means."""
+
+_PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
 _BULK = {"passages", "evidence", "triples"}
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionCost:
-    """What a question cost.
-
-    Attributes:
-        retrievals: Searches.
-        requests: Requests to language models: what the answer takes.
-        calls: Those that no cache answered.
-        samples: LM calls as the papers count them, of which one request may carry several.
-        asked: The same by role, in the order of `ROLES`.
-        tokens: Read and written, by role.
-        step_seconds: Time of the calls and searches of each of `STEPS`, added up; empty where the record has none.
-        step_samples: LM calls of each of them; as empty.
-        read: Tokens of prompts.
-        written: Tokens of replies.
-    """
-
-    retrievals: int = 0
-    requests: int = 0
-    calls: int = 0
-    samples: int = 0
-    asked: tuple[int, ...] = (0,) * len(ROLES)
-    tokens: tuple[int, ...] = (0,) * len(ROLES)
-    step_seconds: tuple[float, ...] = ()
-    step_samples: tuple[int, ...] = ()
-    read: int = 0
-    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +73,10 @@ class QuestionSummary:
         choices: The options of a choice.
         kind: Its shape; may be empty.
         content: A hash, which shows whether it is still the same question.
-        scores: Of its answer.
-        seconds: Wall time.
+        numbers: In the order of `NUMBERS`; see `number`.
+        seconds: Wall time, whether a cache answered or not.
         failed: Whether it has no answer.
         impaired: Whether it has one although a failure decided something on the way; see `RunLine.impairments`.
-        story: Whether there is a record of it.
-        paid: What it cost.
         unreadable: Outputs that did not parse.
         searched: Quizzes that were searched for.
         asked: Quizzes that were asked.
@@ -101,17 +91,25 @@ class QuestionSummary:
     choices: tuple[str, ...]
     kind: str
     content: int
-    scores: Mapping[str, float]
+    numbers: array[float]
     seconds: float
     failed: bool
     impaired: bool
-    story: bool
-    paid: QuestionCost
     unreadable: int
     searched: int
     asked: int
     oracle: tuple[int, int] | None
     packed: bytes | None
+
+    def number(self, name: str) -> float | None:
+        """One of `NUMBERS`; None where the question has none, such as the accuracy of an open one."""
+        found = self.numbers[_PLACE[name]]
+        return None if math.isnan(found) else found
+
+    @property
+    def timed(self) -> bool:
+        """Whether no cache answered any of its calls, so that its seconds are those of the language model."""
+        return self.number("calls") == self.number("requests")
 
     @property
     def touched(self) -> bool:
@@ -149,7 +147,8 @@ def read_brief(path: Path | str) -> RunSummary:
         InputError: The file cannot be read or is no run file, or a line is damaged.
     """
     header = read_header(path)
-    return RunSummary(header, list({line.id: brief_of(line) for line in iter_lines(path)}.values()))
+    lines = {line.id: brief_of(line) for line in lines_with_golds(path, header)}
+    return RunSummary(header, list(lines.values()))
 
 
 def brief_of(line: RunLine) -> QuestionSummary:
@@ -166,54 +165,57 @@ def brief_of(line: RunLine) -> QuestionSummary:
         choices=tuple(line.choices or (record.choices if record is not None else ())),
         kind=sys.intern(line.kind),
         content=line.content,
-        scores=_scores(tuple(line.scores.items())),
+        numbers=_numbers(line),
         seconds=line.seconds,
         failed=line.failed,
         impaired=bool(line.impairments),
-        story=record is not None,
-        paid=QuestionCost() if record is None else _paid(record.cost),
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),
         asked=len(found),
         oracle=_oracle_counts(line.golds, quizzes),
-        packed=_packed(quizzes, (line.golds or {}) | (line.quiz_golds or {})) if quizzes else None,
+        packed=_packed(quizzes, line.quiz_golds or {}) if quizzes else None,
     )
 
 
-@lru_cache(maxsize=4096)
-def _scores(items: tuple[tuple[str, float], ...]) -> Mapping[str, float]:
-    # Most answers are right or wrong, and have the same scores as others.
-    return MappingProxyType(dict(items))
+def _numbers(line: RunLine) -> array[float]:
+    """What is known of a question, in the order of `NUMBERS`, and NaN for what it has not."""
+    cost = Cost() if line.record is None else line.record.cost
+    roles = {name: cost.by_role.get(name, RoleCost()) for name in ROLES}
+    read = sum(role.prompt_tokens for role in cost.by_role.values())
+    written = sum(role.completion_tokens for role in cost.by_role.values())
+    timed = cost.calls == cost.lm_requests
+    seconds, samples = _by_step(cost)
+    found = {
+        **{name: line.scores[name] for name in _SCORES if name in line.scores},
+        "failed": line.failed,
+        "retrievals": cost.retrievals,
+        "requests": cost.lm_requests,
+        "samples": cost.samples,
+        **{f"{name} samples": role.samples for name, role in roles.items()},
+        "calls": cost.calls,
+        "tokens": read + written,
+        **{f"{name} tokens": role.prompt_tokens + role.completion_tokens for name, role in roles.items()},
+        "tokens read": read,
+        "tokens written": written,
+        **({"seconds": line.seconds} if timed else {}),
+        **({f"{step} seconds": spent for step, spent in seconds.items()} if timed else {}),
+        **{f"{step} samples": count for step, count in samples.items()},
+        **({} if line.record is None else {"question retrieval ratio": cost.retrievals > 0}),
+    }
+    return array("d", (found.get(name, math.nan) for name in NUMBERS))
 
 
-def _paid(cost: Cost) -> QuestionCost:
-    of_roles = [cost.by_role.get(role, RoleCost()) for role in ROLES]
-    step_seconds, step_samples = _by_step(cost)
-    return QuestionCost(
-        retrievals=cost.retrievals,
-        requests=cost.lm_requests,
-        calls=cost.calls,
-        samples=cost.samples,
-        asked=tuple(role.samples for role in of_roles),
-        tokens=tuple(role.prompt_tokens + role.completion_tokens for role in of_roles),
-        step_seconds=step_seconds,
-        step_samples=step_samples,
-        read=sum(role.prompt_tokens for role in cost.by_role.values()),
-        written=sum(role.completion_tokens for role in cost.by_role.values()),
-    )
-
-
-def _by_step(cost: Cost) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Seconds and LM calls of each of `STEPS`."""
+def _by_step(cost: Cost) -> tuple[dict[str, float], dict[str, int]]:
+    """Seconds and LM calls of each of `STEPS`; none where the record has none."""
     if not cost.by_step:
-        return (), ()
+        return {}, {}
     seconds, samples = dict.fromkeys(STEPS, 0.0), dict.fromkeys(STEPS, 0)
     seconds[STEPS[-1]] = cost.retrieval_seconds
     for name, step in cost.by_step.items():
         place = _STEP_OF.get(name, STEPS[-1])
         seconds[place] += step.seconds
         samples[place] += step.samples
-    return tuple(seconds.values()), tuple(samples.values())
+    return seconds, samples
 
 
 def _oracle_counts(golds: Mapping[str, list[str]] | None, quizzes: Sequence[QuizRecord]) -> tuple[int, int] | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 
@@ -31,17 +30,21 @@ def sweep(entries: Sequence[Entry], method: str, facet: Facet) -> list[Entry]:
     """
     curves: dict[Any, dict[Any, Entry]] = {}
     for entry in entries:
-        value = getattr(entry.facets, facet)
+        value = getattr(entry.settings, facet)
         if entry.method != method or value is None:
             continue
-        rest = {name: other for name, other in asdict(entry.facets).items() if name != facet}
-        same = tuple(rest.items()) + (() if facet in _ANY_PROMPTS else (entry.base,))
+        same = (_facets(entry, besides=facet), None if facet in _ANY_PROMPTS else entry.base)
         curves.setdefault(same, {}).setdefault(value, entry)
     longest = max(curves.values(), key=len, default={})
     if len(longest) < 2:
         return []
     ordered = sorted(longest) if all(isinstance(value, int | float) for value in longest) else list(longest)
     return [longest[value] for value in ordered]
+
+
+def _facets(entry: Entry, besides: str = "") -> tuple[Any, ...]:
+    """What a run was set up with, as far as figures and tables are about it."""
+    return tuple(getattr(entry.settings, name) for name in get_args(Facet) if name != besides)
 
 
 def main_rows(entries: Sequence[Entry]) -> list[Entry]:
@@ -66,6 +69,6 @@ def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
     if entry.label == entry.method or (entry.method == KEQA and entry is usual):
         return False
     named = usual.label == usual.method or entry.method == KEQA
-    if named and entry.setting == usual.setting:
+    if named and entry.asked == usual.asked:
         return True
-    return any(other.facets != entry.facets for other in ([usual] if named else others))
+    return any(_facets(other) != _facets(entry) for other in ([usual] if named else others))

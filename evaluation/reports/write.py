@@ -1,21 +1,18 @@
-"""Every table and figure that runs have the figures for, as files."""
+"""Every table and figure that runs have the numbers for, as files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.evaluation.records import Run
-from keqa.evaluation.reports.curves import Figure, points_of
 from keqa.evaluation.reports.figures import figures_of
-from keqa.evaluation.reports.grid import Grid
-from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reports.quizzes import golds_of_runs
+from keqa.evaluation.reports.grid import Figure, Grid, points_of
 from keqa.evaluation.reports.rendering.formats import FORMATS, to_csv
 from keqa.evaluation.reports.rendering.plots import can_draw, draw
 from keqa.evaluation.reports.rendering.terminal import Rendered
-from keqa.evaluation.reports.rows import Entry
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.summary import RunSummary
 from keqa.evaluation.reports.sweeps import main_rows
 from keqa.evaluation.reports.tables.discriminator import discriminator
@@ -23,129 +20,82 @@ from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.retrieval_effect import retrieval_effect
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
-from keqa.programs.gates import Golds
 
-__all__ = ["effect_table", "figures", "table", "tables", "write"]
+__all__ = ["Runs", "effect_table", "figures", "table", "tables", "write"]
 
+Runs = Sequence[Run | RunSummary]
+"""As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them, finished or not.
 
-def table(runs: Sequence[Run | RunSummary]) -> Rendered:
-    """Table 1 for a rich console: every method on every kind of question, with costs and significance.
-
-    Args:
-        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them,
-            finished or not.
-
-    Raises:
-        InputError: There is no run, two have one label, or two hold different questions under one id.
-    """
-    return Rendered(overall(main_rows(_entries(runs))))
+What takes them raises `InputError` where there is none, two have one label, or two hold different questions under one
+id.
+"""
 
 
-def effect_table(runs: Sequence[Run | RunSummary]) -> Rendered | None:
+def table(runs: Runs) -> Rendered:
+    """Table 1 for a rich console: every method on every kind of question, with costs and significance."""
+    return Rendered(overall(main_rows(entries_of(runs))))
+
+
+def effect_table(runs: Runs) -> Rendered | None:
     """What retrieval does to quizzes by what the LM knows, for a rich console.
 
-    Args:
-        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them.
-
-    Returns:
-        None where ``gate-never`` and ``gate-always`` are not among them, or nothing can be compared.
-
-    Raises:
-        InputError: There is no run, two have one label, or two hold different questions under one id.
+    None where ``gate-never`` and ``gate-always`` are not among the runs, or nothing can be compared.
     """
-    grid = retrieval_effect(_entries(runs), _golds())
+    grid = retrieval_effect(entries_of(runs))
     return None if grid is None else Rendered(grid)
 
 
-def tables(runs: Sequence[Run | RunSummary]) -> list[Grid]:
-    """The tables of the KEQA paper, and those of gates and of what retrieval does, as far as the runs have their rows.
-
-    Args:
-        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them.
-
-    Raises:
-        InputError: There is no run, two have one label, or two hold different questions under one id.
-    """
-    entries, golds = _entries(runs), _golds()
+def tables(runs: Runs) -> list[Grid]:
+    """The tables of the KEQA paper, and those of gates and of what retrieval does, as far as runs have their rows."""
+    entries = entries_of(runs)
     rows = main_rows(entries)
     found = (
         overall(rows),
-        discriminator(entries, golds),
+        discriminator(entries),
         by_retriever(entries),
         by_language_model(entries),
         costs(rows),
         costs_by_role(rows),
         costs_by_step(rows),
-        gates(entries, golds),
-        retrieval_effect(entries, golds),
+        gates(entries),
+        retrieval_effect(entries),
     )
     return [grid for grid in found if grid is not None]
 
 
-def figures(runs: Sequence[Run | RunSummary]) -> list[Figure]:
-    """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have the points.
-
-    Args:
-        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them.
-
-    Raises:
-        InputError: There is no run, two have one label, or two hold different questions under one id.
-    """
-    return figures_of(_entries(runs), _golds())
+def figures(runs: Runs) -> list[Figure]:
+    """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have points."""
+    return figures_of(entries_of(runs))
 
 
-def write(folder: Path | str, runs: Sequence[Run | RunSummary], *, plots: bool | None = None) -> list[Path]:
+def write(folder: Path | str, runs: Runs, *, plots: bool | None = None) -> list[Path]:
     """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
 
     No language model is asked: run files are all that is needed, so that everything can be drawn again.
 
     Args:
         folder: Where to; it is made where it is not there.
-        runs: As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them.
+        runs: The runs.
         plots: Whether to draw the figures; where None, if matplotlib is installed.
 
     Returns:
         The files.
 
     Raises:
-        InputError: There is no run, two do not go together (see `tables`), or a file cannot be written.
+        InputError: There is no run, two do not go together (see `Runs`), or a file cannot be written.
         MissingExtraError: Figures are asked for, and matplotlib is not installed. Everything else is written by then.
     """
     folder = Path(folder)
     drawn = figures(runs)
-    paths = []
+    contents = {f"{grid.name}{ending}": form(grid) for grid in tables(runs) for ending, form in FORMATS.items()}
+    contents |= {f"{figure.name}-points.csv": to_csv(points_of(figure)) for figure in drawn}
+    paths = [folder / name for name in contents]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for grid in tables(runs):
-            for ending, form in FORMATS.items():
-                paths.append(_written(folder / f"{grid.name}{ending}", form(grid)))
-        paths += [_written(folder / f"{figure.name}-points.csv", to_csv(points_of(figure))) for figure in drawn]
+        for path, content in zip(paths, contents.values(), strict=True):
+            path.write_text(content, encoding="utf-8")
         if can_draw() if plots is None else plots:
             paths += [path for figure in drawn for path in draw(figure, folder)]
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
     return paths
-
-
-def _entries(runs: Sequence[Run | RunSummary]) -> list[Entry]:
-    if not runs:
-        raise InputError("there is no run to report on")
-    return entries_of(runs)
-
-
-def _golds() -> Callable[[Entry], Golds | None]:
-    """The gold answers of each row's quizzes; those of the testbed are made once."""
-    found: dict[frozenset[str], Golds | None] = {}
-
-    def of(entry: Entry) -> Golds | None:
-        datasets = frozenset(dataset for dataset, _, _ in entry.expected)
-        if datasets not in found:
-            found[datasets] = golds_of_runs(entry)
-        return found[datasets]
-
-    return of
-
-
-def _written(path: Path, content: str) -> Path:
-    path.write_text(content, encoding="utf-8")
-    return path

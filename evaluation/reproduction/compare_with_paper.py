@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from keqa.evaluation.reports import untouched
 from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.quizzes import golds_of_runs
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
 from keqa.evaluation.reports.summary import QuestionSummary
-from keqa.evaluation.reports.tables.discriminator import accuracy, judges, pairs_by_group, same_judge
+from keqa.evaluation.reports.tables.discriminator import accuracies, pairs_by_group, same_judge
 from keqa.evaluation.reproduction.published import (
     COLUMNS,
     COSTS,
@@ -76,20 +75,15 @@ def _pairs(
     *notes: str,
 ) -> Grid | None:
     """A row for each method that the paper has too, a pair of columns for each of its figures."""
-    shown = [c for c in columns if any((entry.method, *c) in paper for entry in entries)]
+    kept = [entry for entry in entries if any((entry.method, *c) in paper for c in columns)]
+    if not kept:
+        return None
+    shown = [c for c in columns if any((entry.method, *c) in paper for entry in kept)]
     heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
     scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
-    unaffected = [untouched.note([e for e in entries if any((e.method, *c) in paper for c in shown)])] if scored else []
-    rows = [
-        Row((text(entry.title), *_cells(entry, shown, paper)))
-        for entry in entries
-        if any((entry.method, *c) in paper for c in shown)
-    ]
-    return (
-        Grid(name, title, (Column("method", right=False), *heads), tuple(rows), (_NOTE, *notes, *unaffected))
-        if rows
-        else None
-    )
+    rows = tuple(Row((text(entry.title), *_cells(entry, shown, paper))) for entry in kept)
+    all_notes = (_NOTE, *notes, *([untouched.note(kept)] if scored else []))
+    return Grid(name, title, (Column("method", right=False), *heads), rows, all_notes)
 
 
 def _cells(
@@ -109,13 +103,13 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
     rows = same_judge(entries, keqa)
     asked = frozenset(identity for entry in rows for identity in entry.lines)
     groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
-    pairs = pairs_by_group(rows, groups, golds_of_runs)
+    pairs = pairs_by_group(rows, groups)
     if not any(pairs):
         return None
-    found, judged_by = judges(pair for some in pairs for pair in some.values())
+    found, judged_by = accuracies(pairs)
     lines = []
     for name in dict.fromkeys(name for name, _ in TABLE_2):
-        here = [accuracy(found[name], some) if name in found else None for some in pairs]
+        here = found.get(name, [None] * len(pairs))
         sides = zip(here, (TABLE_2[name, dataset] for dataset in shown), strict=True)
         lines.append(Row((text(name), *(number(value) for side in sides for value in side))))
     heads = [Column(w, dataset) for dataset in shown for w in ("here", "paper")]

@@ -1,26 +1,39 @@
-"""Calls, tokens and price of an experiment, from a rehearsal of a few questions."""
+"""Calls, tokens and price of an experiment, from a rehearsal of a few questions, and the table of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from keqa.data.example import as_example
 from keqa.errors import StageError
 from keqa.evaluation.build import Parts, make
+from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, text
 from keqa.evaluation.reproduction.rehearsal import stand_in
+from keqa.lms.factory import Roles
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec
 
-__all__ = ["Bounds", "Estimate", "Spent", "counter", "estimate", "price"]
+__all__ = ["Bounds", "Estimate", "Spent", "counter", "estimate", "estimates", "price"]
 
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
 
+_COLUMNS = (
+    Column("data set", right=False),
+    Column("run", right=False),
+    Column("questions"),
+    *(
+        Column(name, group)
+        for group in ("LM calls", "tokens read", "tokens written", "US dollars")
+        for name in ("least", "most")
+    ),
+)
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+
+class Spent(NamedTuple):
     """What is spent.
 
     Attributes:
@@ -33,16 +46,8 @@ class Spent:
     read: float = 0.0
     written: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(self.calls + other.calls, self.read + other.read, self.written + other.written)
 
-    def times(self, factor: float) -> Spent:
-        """So many times as much."""
-        return Spent(self.calls * factor, self.read * factor, self.written * factor)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """What it costs where the language model knows everything, and where it knows nothing."""
 
     known: Spent
@@ -51,12 +56,12 @@ class Bounds:
     @property
     def least(self) -> Spent:
         """Of both, the lesser."""
-        return _pick(min, self)
+        return Spent(*map(min, *self))
 
     @property
     def most(self) -> Spent:
         """Of both, the greater."""
-        return _pick(max, self)
+        return Spent(*map(max, *self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +84,7 @@ class Estimate:
     def total(self) -> Bounds:
         """Over all language models."""
         every = self.bounds.values()
-        return Bounds(sum((one.known for one in every), Spent()), sum((one.unknown for one in every), Spent()))
-
-
-@dataclass(frozen=True)
-class _Roles:
-    task: Any
-    consistency: Any
-    utility: Any
+        return Bounds(_sum(one.known for one in every), _sum(one.unknown for one in every))
 
 
 def estimate(
@@ -114,12 +112,15 @@ def estimate(
     spent = []
     for knows in (True, False):
         made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
-        lms = _Roles(**{role: made[model] for role, model in models.items()})
+        lms = Roles(**{role: made[model] for role, model in models.items()})
         asked = make(spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True)))
         costs = [_cost(asked, question) for question in rehearsed]
         factor = len(questions) / len(rehearsed)
         spent.append(
-            {model: sum((_spent(cost, model, models) for cost in costs), Spent()).times(factor) for model in made}
+            {
+                model: Spent(*(factor * part for part in _sum(_spent(cost, model, models) for cost in costs)))
+                for model in made
+            }
         )
     known, unknown = spent
     return Estimate(
@@ -150,9 +151,33 @@ def price(model: str, spent: Spent) -> float | None:
     return None if read is None or written is None else spent.read * read + spent.written * written
 
 
-def _pick(which: Callable[[float, float], float], bounds: Bounds) -> Spent:
-    a, b = bounds.known, bounds.unknown
-    return Spent(which(a.calls, b.calls), which(a.read, b.read), which(a.written, b.written))
+def estimates(found: Sequence[Estimate]) -> Grid:
+    """A row a method and data set, and their sum; the sum of each language model, where there are several.
+
+    Args:
+        found: What was rehearsed.
+    """
+    rows = [_row(one.dataset, one.label, [one]) for one in found]
+    rows.append(_row("all", "", found, ruled=True))
+    models = list(dict.fromkeys(model for one in found for model in one.bounds))
+    for model in models if len(models) > 1 else ():
+        of_it = [replace(one, bounds={model: one.bounds[model]}) for one in found if model in one.bounds]
+        rows.append(_row("all", model, of_it))
+    notes = [
+        "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
+        "knows nothing. What runs share is counted for each, and a request that brings several samples as several.",
+    ]
+    unknown = [model for model in models if price(model, Spent()) is None]
+    if unknown:
+        notes.append(
+            f"The price of {', '.join(unknown)} is unknown: LiteLLM's price map does not have it, and no sum of "
+            "dollars includes it."
+        )
+    return Grid("estimate", "What it will cost", _COLUMNS, tuple(rows), tuple(notes))
+
+
+def _sum(parts: Iterable[Spent]) -> Spent:
+    return Spent(*map(sum, zip(*parts, strict=True)))
 
 
 def _cost(program: Any, question: Any) -> Cost:
@@ -175,3 +200,26 @@ def _spent(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
         sum(role.prompt_tokens for role in roles),
         sum(role.completion_tokens for role in roles),
     )
+
+
+def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False) -> Row:
+    bounds = [one.total for one in found]
+    ends = [_sum(one.least for one in bounds), _sum(one.most for one in bounds)]
+    counts = [_count(value) for values in zip(*ends, strict=True) for value in values]
+    paid = [_dollars(_price(found, which)) for which in (attrgetter("least"), attrgetter("most"))]
+    return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *counts, *paid), ruled=ruled)
+
+
+def _price(found: Sequence[Estimate], end: Callable[[Bounds], Spent]) -> float | None:
+    """What the language models cost whose price is known; none where there is no such one."""
+    prices = [price(model, end(bounds)) for one in found for model, bounds in one.bounds.items()]
+    known = [one for one in prices if one is not None]
+    return sum(known) if known else None
+
+
+def _count(value: float) -> Cell:
+    return Cell(round(value), f"{round(value):,}")
+
+
+def _dollars(amount: float | None) -> Cell:
+    return Cell(amount, "unknown" if amount is None else f"{amount:,.2f}")

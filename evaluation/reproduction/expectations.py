@@ -33,8 +33,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.measures import MEASURES
+from keqa.evaluation.reproduction.bounded_yaml import line_of, read_mapping
 from keqa.evaluation.reproduction.case_commands import FOLDER, check_command
-from keqa.evaluation.reproduction.placed_yaml import compose, line_of, value_of
 
 __all__ = ["FOLDER", "Case", "Expected", "case_names", "load_case", "read_case"]
 
@@ -159,8 +159,7 @@ def read_case(file: Path | Traversable, given: Mapping[str, Sequence[str]] | Non
     Raises:
         InputError: The file cannot be read or is malformed; the message names file and line.
     """
-    node = compose(file, "what, command and figures are expected")
-    value = value_of(node, file)
+    value, node = read_mapping(file, "what, command and figures are expected")
     try:
         return Case.model_validate({**value, "name": file.name.rpartition(".")[0]}, context=dict(given or {}))
     except ValidationError as error:

@@ -17,12 +17,12 @@ from keqa.evaluation.reproduction.published import DATASETS, TABLE_1
 from keqa.programs.registry import Method, Spec, parse_spec, takes
 
 __all__ = [
+    "LEARNED",
     "SAMPLE",
     "SETTINGS",
     "Experiment",
     "check_labels",
     "experiments",
-    "needs_program",
     "settings_for",
 ]
 
@@ -47,7 +47,9 @@ _THRESHOLDS = ("0.4", "0.6", "1.0")
 _TOP_K = (5, 10, 15, 20)
 _COMPARED = ("keqa", "rag")
 _OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
-_LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
+LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
+"""The rows of Table 1 that take a compiled program."""
+
 _UNUSUAL = re.compile(r"[^\w.+=@-]+")
 
 
@@ -87,7 +89,7 @@ def experiments(
             raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
     endings = _endings(others)
     for dataset in datasets:
-        names = [name for name in _OVERALL if program or name not in _LEARNED]
+        names = [name for name in _OVERALL if program or name not in LEARNED]
         if dataset in _ANALYSED:
             names += [f"keqa:threshold={alpha}" for alpha in _THRESHOLDS]
             names += [f"keqa:top_k={k}" for k in _TOP_K if k != SETTINGS["top_k"]]
@@ -118,11 +120,6 @@ def settings_for(method: Method, dataset: str) -> dict[str, Any]:
     settings = SETTINGS if BENCHMARKS[dataset].multi_hop else {**SETTINGS, **_ONE_HOP}
     known = takes(method) - (set() if method.kind != "baseline" or method.name in _TOP_K_TOO else {"top_k"})
     return {name: value for name, value in settings.items() if name in known}
-
-
-def needs_program() -> tuple[str, ...]:
-    """The rows of Table 1 that take a compiled program."""
-    return _LEARNED
 
 
 def _endings(models: Sequence[str]) -> list[str]:

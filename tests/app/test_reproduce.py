@@ -211,13 +211,13 @@ def test_the_discriminators_are_language_models_of_their_own(keqa_command, paper
     assert ended.code == 0, ended.err
     told = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
     judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
-    used = {name: one.configuration["models"] for name, one in told.items()}
-    assert {role: one["model"] for role, one in used["keqa"].items()} == {"task": "openai/scripted", **judges}
-    assert {role: one["model"] for role, one in used["slimplm"].items()} == {
+    used = {name: one.configuration.models for name, one in told.items()}
+    assert {role: one.model for role, one in used["keqa"].items()} == {"task": "openai/scripted", **judges}
+    assert {role: one.model for role, one in used["slimplm"].items()} == {
         "task": "openai/scripted",
         "consistency": "hosted_vllm/llama",
     }
-    assert told["keqa"].configuration["settings"]["decompose"] is False
+    assert told["keqa"].configuration.settings["decompose"] is False
     assert "--consistency-lm hosted_vllm/llama --consistency-api-base" in told["keqa"].command
     # D_s compares, D_u judges passages, and SlimPLM's proxy judges what it has proposed; the task's LM does none of it.
     fields = ("[[ ## first_answer ## ]]", "[[ ## passage ## ]]", "[[ ## heuristic_answer ## ]]")

@@ -16,7 +16,7 @@ from keqa.evaluation.compare import compare, run_path
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reading import read_run
-from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.rows import entries_of
 from keqa.lms import Roles
 from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
@@ -75,8 +75,8 @@ def test_each_method_has_a_file_of_its_own(asking, tmp_path):
     assert told == ["closed-book"] * 4 + ["rag-top_k=1"] * 4
     header = read_run(rows[1].path).header
     assert (header.method, header.label, header.dataset, header.split) == ("rag", "rag-top_k=1", "towns", "dev")
-    assert header.configuration["settings"]["top_k"] == 1
-    assert header.configuration["arguments"] == {"top_k": "1"}
+    assert header.configuration.settings["top_k"] == 1
+    assert header.configuration.arguments == {"top_k": "1"}
 
 
 def test_rows_share_what_was_asked(asking):
@@ -125,7 +125,7 @@ def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):
         {"Who is it that governs Town2?": ["Mayor2"]},
         {},
     ]
-    assert "golds" in run_file.header.configuration
+    assert run_file.header.configuration.golds
 
 
 def test_other_gates_are_told_no_gold_answer(asking, tmp_path):
@@ -233,7 +233,7 @@ def test_the_random_gate_matches_keqa(asking):
     run, _ = asking
     rows = run("gate-random", "keqa")
     assert [row.spec.label for row in rows] == ["keqa", "gate-random"]
-    gate = read_run(rows[1].path).header.configuration["settings"]["gate"]
+    gate = read_run(rows[1].path).header.configuration.settings["gate"]
     assert (gate["kind"], gate["threshold"]) == ("MatchedRandomGate", "1/2")
     assert [known for _, known in verdicts(rows[1].path)].count(False) == 2
 
@@ -241,7 +241,7 @@ def test_the_random_gate_matches_keqa(asking):
 def test_a_share_given_by_hand_is_a_plain_share(asking):
     run, _ = asking
     (_, row) = run("keqa", "gate-random:threshold=1/3")
-    gate = read_run(row.path).header.configuration["settings"]["gate"]
+    gate = read_run(row.path).header.configuration.settings["gate"]
     assert gate == {"kind": "RandomGate", "threshold": "1/3", "seed": 0, "needs_all_draws": False}
 
 
@@ -286,7 +286,7 @@ def test_the_certainties_of_both_papers_share_draws_and_have_rows_of_their_own(a
 
 
 def matched(path):
-    return read_run(path).header.configuration["settings"]["gate"]["threshold"]
+    return read_run(path).header.configuration.settings["gate"]["threshold"]
 
 
 @pytest.mark.parametrize("name", ["keqa", "gate-votes"])
@@ -370,7 +370,7 @@ def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, 
     rows = run(*names, left_out=lambda spec, error: told.append(spec.label))
     assert told == ["gate-probability"]
     assert [row.spec.label for row in rows] == ["closed-book", "gate-votes", "gate-random"]
-    assert read_run(rows[1].path).header.configuration["settings"]["draws"]["probabilities"] is False
+    assert read_run(rows[1].path).header.configuration.settings["draws"]["probabilities"] is False
     assert matched(rows[2].path) == "1/2"
     assert not (tmp_path / "gate-probability.jsonl").exists()
 
@@ -380,7 +380,7 @@ def test_the_gates_draw_with_probabilities_where_there_are_any(asking):
     engine.probability = 0.9
     rows = run("gate-votes", "gate-probability")
     assert [row.spec.label for row in rows] == ["gate-probability", "gate-votes"]
-    assert [read_run(row.path).header.configuration["settings"]["draws"]["probabilities"] for row in rows] == [True] * 2
+    assert [read_run(row.path).header.configuration.settings["draws"]["probabilities"] for row in rows] == [True] * 2
 
 
 def test_a_random_gate_with_no_ratio_is_left_out(asking):
@@ -494,5 +494,5 @@ def test_questions_may_set_a_method_up_and_the_header_tells(retriever, scripted,
     with CallCache(None) as cache:
         rows = list(compare(specs, questions, parts, folder=tmp_path, cache=cache))
     told = [read_run(row.path).header.configuration for row in rows]
-    assert [one["settings"].get("max_passages") for one in told] == [8, 2, None]
-    assert [one["arguments"] for one in told] == [{"max_passages": "8"}, {"max_passages": "2"}, {}]
+    assert [one.settings.get("max_passages") for one in told] == [8, 2, None]
+    assert [one.arguments for one in told] == [{"max_passages": "8"}, {"max_passages": "2"}, {}]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 from keqa.data.example import as_example
-from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log
+from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log, with_golds
 from keqa.evaluation.questions import of_testbed
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
+from keqa.evaluation.reports.summary import read_brief
 from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
 
 CHAIN = {
@@ -27,13 +30,13 @@ def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
     assert golds("To whom is Carl married?") == ("",)
 
 
-def test_a_decomposition_without_answers_tells_the_question_alone():
+def test_a_decomposition_without_answers_knows_the_question_alone():
     golds = golds_of([{key: value for key, value in CHAIN.items() if key != "quiz_answers"}])
     assert golds("Who governs Oslo?") == ("",)
     assert golds(CHAIN["question"]) == ("Ann Lee", "A. Lee")
 
 
-def test_the_testbed_tells_the_answers_of_all_its_quizzes():
+def test_the_testbed_has_the_answers_of_all_its_quizzes():
     found = of_testbed("test", 8)
     assert (found.dataset, found.split, found.seed) == ("testbed", "test", 0)
     golds = golds_of(found.examples)
@@ -93,6 +96,38 @@ def test_a_record_has_the_gold_answers_of_the_quizzes_that_were_examined():
     assert golds_within(as_example(CHAIN), None) is None
 
 
-def test_data_without_a_gold_decomposition_tell_nothing_of_quizzes():
+def test_data_without_a_gold_decomposition_say_nothing_of_quizzes():
     bare = as_example({key: CHAIN[key] for key in ("id", "question", "answer")})
     assert golds_within(bare, asked(CHAIN["question"])) is None
+
+
+def line(record, **golds):
+    return RunLine(
+        id="c", question=record.question, answers=["Ann Lee"], answer="Bob", scores={}, record=record, **golds
+    )
+
+
+def test_a_line_has_what_its_own_question_and_the_oracle_know():
+    asked_of = line(asked("Q?"), golds={"Q?": ["a"], "R?": []}, quiz_golds={"S?": ["b"]})
+    assert with_golds(asked_of, "mine").quiz_golds == {"Q?": ["a"], "S?": ["b"]}
+    assert with_golds(line(asked("Q?"), golds={}), "mine").quiz_golds is None
+    assert with_golds(line(asked("Q?")).model_copy(update={"record": None}), "testbed").quiz_golds is None
+
+
+def test_the_testbed_knows_its_quizzes_in_whichever_question_they_came_up():
+    bridge = next(question for question in of_testbed("train", 8).examples if question.shape == "bridge")
+    known = bridge.quizzes[0].upper()
+    found = with_golds(line(asked(known, "Who never lived?"), quiz_golds={"Who never lived?": ["Ann"]}), "testbed")
+    assert found.quiz_golds == {known: [bridge.quiz_answers[0]]}
+
+
+def test_lines_of_earlier_versions_are_given_their_gold_answers_as_they_are_read(tmp_path):
+    written = line(asked("Q?"), golds={"Q?": ["a"]})
+    for version, golds in ((1, {"Q?": ["a"]}), (2, {"Q?": ["a"]}), (3, None)):
+        header = RunHeader(
+            format=version, method="keqa", label="keqa", dataset="mine", ids=["c"], configuration={}, fingerprint="f"
+        )
+        path = tmp_path / "keqa.jsonl"
+        path.write_bytes(header_line(header) + run_line(written))
+        assert read_run(path).lines[0].quiz_golds == golds
+        assert read_brief(path).lines[0].examined[1] == (golds or {})

@@ -12,8 +12,8 @@ from keqa.errors import InputError
 from keqa.evaluation import reading
 from keqa.evaluation.reading import iter_lines, read_header, read_run
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.evaluation.reports.joining import entries_of
 from keqa.evaluation.reports.measures import MEASURES, measure
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.summary import read_brief
 from keqa.programs.records import (
     ClusterRecord,
@@ -145,9 +145,9 @@ def test_a_line_that_is_no_json_of_a_run_is_named(tmp_path, line):
         ("seed", "0", "seed: Input should be a valid integer"),
         ("colour", 1, "colour: Extra inputs are not permitted"),
         ("left_out", {"x": -1}, "left_out.x: Input should be greater than or equal to 0"),
-        ("configuration", {"settings": 5}, "configuration.settings: an object is expected"),
-        ("configuration", {"models": None}, "configuration.models: an object is expected"),
-        ("configuration", {"reference": "x"}, "configuration.reference: an object is expected"),
+        ("configuration", {"settings": 5}, "configuration.settings: Input should be a valid dictionary"),
+        ("configuration", {"models": None}, "configuration.models: Input should be a valid dictionary"),
+        ("configuration", {"reference": 5}, "configuration.reference"),
         ("configuration", {"x": float("nan")}, "no run file"),
     ],
 )

@@ -47,7 +47,7 @@ def test_the_layout_of_a_file(tmp_path):
     first, second = write(tmp_path, header_line(HEADER), run_line(FAILED)).read_text().splitlines()
     assert json.loads(first) == {
         "header": {
-            "format": 2,
+            "format": 3,
             "method": "keqa",
             "label": "mine",
             "dataset": "towns",
@@ -73,12 +73,12 @@ def test_the_layout_of_a_file(tmp_path):
     }
 
 
-def test_a_header_tells_what_its_program_was_shown(tmp_path):
-    told = HEADER.model_copy(
+def test_a_header_says_what_its_program_was_shown(tmp_path):
+    described = HEADER.model_copy(
         update={"compiled": "keqa", "demonstrations": {"answer": 0}, "left_out": {"unanswerable": 2}}
     )
-    path = write(tmp_path, header_line(told))
-    assert read_header(path) == told
+    path = write(tmp_path, header_line(described))
+    assert read_header(path) == described
     assert read_header(write(tmp_path, header_line(HEADER))).demonstrations is None
 
 
@@ -129,8 +129,8 @@ def test_another_file_is_no_run_file(tmp_path, first):
 
 
 def test_a_header_of_a_later_version(tmp_path):
-    later = header_line(HEADER).replace(b'"format": 2', b'"format": 3')
-    with pytest.raises(InputError, match="has format 3, this version of KEQA reads 1, 2"):
+    later = header_line(HEADER).replace(b'"format": 3', b'"format": 4')
+    with pytest.raises(InputError, match="has format 4, this version of KEQA reads 1, 2, 3"):
         read_header(write(tmp_path, later))
 
 

@@ -120,7 +120,7 @@ def test_so_are_those_that_were_answered_although_a_search_failed(path):
     with opened(path, retry_failed=True, found=found.append) as file:
         # A reply that could not be used may have been spoilt on its way, and no cache holds it.
         assert [name in file for name in IDS] == [False, False, False]
-        # Of an impaired question only what failed is asked anew: the cache answers the rest.
+        # Of an impaired question only what failed is asked again: the cache answers the rest.
         assert [file.again(name) for name in IDS] == [False, False, True]
         file.add(line("a", answer="now"))
         file.add(line("b", answer="now"))
@@ -173,7 +173,7 @@ def test_wherever_it_was_cut_off_it_goes_on_from_the_last_whole_line(path, cut):
     assert path.read_bytes() == header_line(header()) + b"".join(run_line(line(name)) for name in IDS)
 
 
-def test_another_configuration_is_refused_and_told(path):
+def test_another_configuration_is_refused_and_named(path):
     with opened(path) as file:
         file.add(line("a"))
     before = path.read_bytes()
@@ -185,7 +185,7 @@ def test_another_configuration_is_refused_and_told(path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reason"),
     [
         ({"method": "rag"}, 'method was "keqa", now "rag"'),
         ({"dataset": "e"}, 'dataset was "d", now "e"'),
@@ -193,9 +193,9 @@ def test_another_configuration_is_refused_and_told(path):
         ({"seed": 1}, "seed was 0, now 1"),
     ],
 )
-def test_so_is_another_run(path, changed, told):
+def test_so_is_another_run(path, changed, reason):
     opened(path).close()
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=reason):
         opened(path, head=header(fingerprint="g", **changed))
 
 
@@ -230,11 +230,11 @@ def test_nor_may_a_question_change_under_its_id(path):
         opened(path, changed)
 
 
-@pytest.mark.parametrize("told", ["by the line", "by the record"])
-def test_nor_may_its_choices(path, told):
+@pytest.mark.parametrize("reason", ["by the line", "by the record"])
+def test_nor_may_its_choices(path, reason):
     asked = {"a": content_of("Who a?", ["x"], "choice", ["x", "y"])}
     record = QuestionRecord(question="Who a?", answer_type="choice", choices=["x", "y"], answer="x")
-    where = {"choices": ["x", "y"]} if told == "by the line" else {"record": record}
+    where = {"choices": ["x", "y"]} if reason == "by the line" else {"record": record}
     choice = RunLine(id="a", question="Who a?", answers=["x"], answer_type="choice", answer="x", scores={}, **where)
     with opened(path, asked, header(ids=["a"])) as file:
         file.add(choice)

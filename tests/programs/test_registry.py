@@ -7,7 +7,7 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, make, own_of
-from keqa.evaluation.reports.joining import title_of
+from keqa.evaluation.reports.rows import title_of
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.errors import MissingExtraError
-from keqa.evaluation.reports.curves import Figure, Series
+from keqa.evaluation.reports.grid import Figure, Series
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

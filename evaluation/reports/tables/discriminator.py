@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.evaluation.reports.grid import Column, Grid, Row, count, number, text
 from keqa.evaluation.reports.quizzes import Checked, checked_quizzes
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.accuracy import consistency_label
 from keqa.metrics.similarity import bert_score, rouge_l, token_f1
-from keqa.programs.gates import Golds
 
-__all__ = ["Judge", "Judged", "accuracy", "discriminator", "judged_pairs", "judges", "pairs_by_group", "same_judge"]
+__all__ = ["Judge", "Judged", "accuracies", "discriminator", "judged_pairs", "pairs_by_group", "same_judge"]
 
 Judge = Callable[["Judged"], bool]
 """Says of two answers whether they mean the same."""
@@ -78,22 +77,18 @@ def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
     return [keqa, *(entry for entry in entries if entry is not keqa and entry.judge == keqa.judge)]
 
 
-def pairs_by_group(
-    entries: Sequence[Entry], groups: Sequence[Group], golds: Callable[[Entry], Golds | None]
-) -> list[Pairs]:
+def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pairs]:
     """The judged pairs of each group of questions; two answers to a quiz count once, whichever runs compared them.
 
     Args:
         entries: Rows with the same judge; of a pair that several judged the verdict of the first is taken.
         groups: Groups of questions.
-        golds: The gold answers of a row's quizzes.
     """
-    known = [(entry, golds(entry)) for entry in entries]
     found: list[Pairs] = []
     for group in groups:
         pairs: dict[tuple[str, frozenset[str]], Judged] = {}
-        for entry, answers in known:
-            for quiz in checked_quizzes(entry, group, answers):
+        for entry in entries:
+            for quiz in checked_quizzes(entry, group):
                 text = plain(str(quiz.quiz.resolved))
                 for pair in judged_pairs(quiz):
                     pairs.setdefault((text, frozenset((pair.first, pair.second))), pair)
@@ -101,66 +96,58 @@ def pairs_by_group(
     return found
 
 
-def judges(pairs: Iterable[Judged]) -> tuple[dict[str, Judge], str]:
-    """D_s and its rivals by name, and what is to be said of them.
+def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
+    """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them.
 
     BERTScore needs an encoder; where none is installed it is left out, and the note says so.
 
     Args:
-        pairs: All that they are to be asked about.
+        groups: Pairs, in the groups to measure; a group without any has no accuracy.
     """
-    found: dict[str, Judge] = {
+    judges: dict[str, Judge] = {
         "D_s": lambda pair: pair.same,
         "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
         "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,
     }
     note = f"The measures call two answers the same from {number(_SAME_FROM, 1).text} on."
     try:
-        scores, encoder = _bert_scores({(pair.first, pair.second) for pair in pairs})
+        scores, encoder = _bert_scores({(pair.first, pair.second) for pairs in groups for pair in pairs.values()})
     except (ConfigurationError, MissingExtraError) as error:
-        return found, f"{note} BERTScore is left out: {error}"
-    found["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
-    return found, f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+        note = f"{note} BERTScore is left out: {error}"
+    else:
+        judges["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
+        note = f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+
+    def accuracy(judge: Judge, pairs: Pairs) -> float | None:
+        return sum(judge(pair) == pair.truly for pair in pairs.values()) / len(pairs) if pairs else None
+
+    return {name: [accuracy(judge, pairs) for pairs in groups] for name, judge in judges.items()}, note
 
 
-def discriminator(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Grid | None:
-    """Table 2, from the quizzes of KEQA's run and of those with the same judge; None where no pair was judged.
-
-    Args:
-        entries: All rows.
-        golds: The gold answers of a row's quizzes.
-    """
+def discriminator(entries: Sequence[Entry]) -> Grid | None:
+    """Table 2, from the quizzes of KEQA's run and of those with the same judge; None where no pair was judged."""
     keqa = of_method(entries, KEQA)
     if keqa is None:
         return None
     rows = same_judge(entries, keqa)
     groups = groups_of(rows)
-    pairs = pairs_by_group(rows, groups, golds)
+    pairs = pairs_by_group(rows, groups)
     names = [group.name for group in groups]
     if len(groups) > 1:
         pairs.append({key: pair for some in pairs for key, pair in some.items()})
         names.append("all")
     if not any(pairs):
         return None
-    compared, judged_by = judges(pair for some in pairs for pair in some.values())
-    lines = [Row((text(name), *(number(accuracy(judge, some)) for some in pairs))) for name, judge in compared.items()]
-    lines.append(Row((text("pairs"), *(_count(len(some)) for some in pairs)), ruled=True))
-    lines.append(Row((text("the same"), *(_count(sum(pair.truly for pair in some.values())) for some in pairs))))
+    measured, judged_by = accuracies(pairs)
+    lines = [Row((text(name), *map(number, found))) for name, found in measured.items()]
+    lines.append(Row((text("pairs"), *(count(len(some)) for some in pairs)), ruled=True))
+    lines.append(Row((text("the same"), *(count(sum(pair.truly for pair in some.values())) for some in pairs))))
     columns = (Column("judge", right=False), *(Column("accuracy", name) for name in names))
     notes = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}",
     )
     return Grid("table2", "The judge of consistency and measures of similarity", columns, tuple(lines), notes)
-
-
-def accuracy(judge: Judge, pairs: Pairs) -> float | None:
-    """How often a judge says what the gold answers say; None where there is no pair."""
-    return sum(judge(pair) == pair.truly for pair in pairs.values()) / len(pairs) if pairs else None
-
-
-def _count(value: int) -> Cell:
-    return Cell(value, str(value))
 
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:

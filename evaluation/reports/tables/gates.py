@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from keqa.evaluation.reports import untouched
-from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, share, text
+from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, count, number, share, text
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.quizzes import checked_quizzes
 from keqa.evaluation.reports.rows import Entry
 from keqa.metrics.calibration import expected_calibration_error
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import aurc, prediction_rejection_ratio
-from keqa.programs.gates import Golds, MatchedRandomGate, RandomGate, VoteGate
+from keqa.programs.gates import MatchedRandomGate, RandomGate, VoteGate
 from keqa.programs.registry import METHODS
 
 __all__ = ["gate_rows", "gates", "ranked"]
@@ -31,21 +31,16 @@ _COLUMNS = (
 def gate_rows(entries: Sequence[Entry]) -> list[Entry]:
     """The rows with a gate of their own, and where there are any KEQA, whose gate is the vote."""
     own = [entry for entry in entries if entry.kind == "gate"]
-    voted = any(entry.facets.gate == VoteGate.kind for entry in own)
+    voted = any(entry.settings.gate == VoteGate.kind for entry in own)
     return own + [entry for entry in entries if own and not voted and entry.method == entry.label == "keqa"]
 
 
-def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> Grid | None:
-    """The table of gates; None where no gate was run.
-
-    Args:
-        entries: All rows.
-        golds: The gold answers of a row's quizzes.
-    """
+def gates(entries: Sequence[Entry]) -> Grid | None:
+    """The table of gates; None where no gate was run."""
     compared = gate_rows(entries)
     if not compared:
         return None
-    rows = tuple(Row((text(entry.title), *_cells(entry, golds(entry)))) for entry in compared)
+    rows = tuple(Row((text(entry.title), *_cells(entry))) for entry in compared)
     notes = (
         *_thresholds(compared),
         *_chances(compared),
@@ -58,14 +53,14 @@ def gates(entries: Sequence[Entry], golds: Callable[[Entry], Golds | None]) -> G
     return Grid("gates", "Gates", _COLUMNS, rows, notes)
 
 
-def ranked(entry: Entry, golds: Golds | None) -> tuple[list[float], list[float]]:
+def ranked(entry: Entry) -> tuple[list[float], list[float]]:
     """Score and correctness of the answers from memory; none where some quizzes have no score.
 
     The score of a set that was stopped early is a bound of its T_c, and quizzes without one are not like the others:
     what is left of them would flatter or wrong the gate.
     """
     scores, quality = [], []
-    for one in checked_quizzes(entry, golds=golds):
+    for one in checked_quizzes(entry):
         score = one.score if one.quiz.complete else None
         if score is None:
             return [], []
@@ -74,17 +69,17 @@ def ranked(entry: Entry, golds: Golds | None) -> tuple[list[float], list[float]]
     return scores, quality
 
 
-def _cells(entry: Entry, golds: Golds | None) -> list[Cell]:
+def _cells(entry: Entry) -> list[Cell]:
     lines = list(entry.lines.values())
-    scores, quality = ranked(entry, golds)
+    scores, quality = ranked(entry)
     known = [score for score, right in zip(scores, quality, strict=True) if right]
     unknown = [score for score, right in zip(scores, quality, strict=True) if not right]
     return [
-        number(entry.threshold),
+        number(entry.settings.gate_threshold),
         number(measure("quiz retrieval ratio", lines)),
         number(measure("f1", lines)),
         number(measure("em", lines)),
-        Cell(len(scores), str(len(scores))),
+        count(len(scores)),
         number(sum(quality) / len(quality) if quality else None),
         _defined(auroc, known, unknown),
         _defined(prediction_rejection_ratio, scores, quality),
@@ -97,9 +92,9 @@ def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
     """What the thresholds decide, and which of them are others than their gates come with."""
     usual = {entry.label: _default(entry) for entry in compared}
     others = [
-        f"{entry.title} {number(entry.threshold).text} instead of {number(usual[entry.label]).text}"
+        f"{entry.title} {number(entry.settings.gate_threshold).text} instead of {number(usual[entry.label]).text}"
         for entry in compared
-        if entry.threshold is not None and usual[entry.label] not in (None, entry.threshold)
+        if entry.settings.gate_threshold is not None and usual[entry.label] not in (None, entry.settings.gate_threshold)
     ]
     thresholds = "Thresholds are the gates' defaults"
     if others:
@@ -113,7 +108,7 @@ def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
 
 def _chances(compared: Sequence[Entry]) -> Iterator[str]:
     """What the thresholds of random gates are, and how near to them their ratios come."""
-    kinds = {entry.facets.gate for entry in compared}
+    kinds = {entry.settings.gate for entry in compared}
     if RandomGate.kind in kinds:
         yield (
             "The threshold of a random gate is the chance with which each quiz is searched for; the ratio of few "

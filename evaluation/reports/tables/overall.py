@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from keqa.evaluation.parsing import NOT_COMPARABLE_ABOVE
 from keqa.evaluation.reports import untouched
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
-from keqa.evaluation.reports.measures import measure, parsed
-from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method
-from keqa.evaluation.reports.significance import lead_of, t_test_p_value
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, number, p_value, share, text
+from keqa.evaluation.reports.measures import measure, parsed, quality, right
+from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method, paired
+from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
 
-__all__ = ["overall"]
+__all__ = ["overall", "t_test_p_value"]
 
 SIGNIFICANT = 0.05
 """The paper's level."""
@@ -75,7 +75,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
     'not comparable' and takes no part in that. Where KEQA is not the best, the notes say so.
 
     Args:
-        entries: The rows in their order; see `keqa.evaluation.reports.joining.entries_of`.
+        entries: The rows in their order; see `keqa.evaluation.reports.rows.entries_of`.
     """
     groups = groups_of(entries)
     every = frozenset(one for entry in entries for one in entry.expected)
@@ -137,24 +137,34 @@ def _cell(score: _Score, row: int, entries: Sequence[Entry], ranked: list[int], 
     )
 
 
+def t_test_p_value(one: Entry, other: Entry, group: Group, score: str) -> float | None:
+    """p-value of the paired t-test on one score of one group; None where fewer than two questions are shared."""
+    ours, theirs = paired(one, other, lambda line: line.number(score) or 0.0, group)
+    return paired_t_test(ours, theirs) if len(ours) > 1 else None
+
+
 def _costs(entry: Entry) -> Iterator[Cell]:
     lines = list(entry.lines.values())
     yield number(measure("retrievals", lines), 2)
     yield number(measure("samples", lines), 1)
     yield number(measure("calls", lines), 1)
     yield share(float(parsed(lines).share))
-    failed = sum(line.failed for line in lines)
-    yield Cell(failed, str(failed))
+    yield count(sum(line.failed for line in lines))
 
 
 def _lead(entry: Entry, keqa: Entry | None) -> list[Cell]:
-    lead = None
-    if keqa is not None and entry is not keqa and entry.comparable and keqa.comparable:
-        lead = lead_of(keqa, entry)
-    if lead is None:
+    """How far KEQA is ahead in F1 on the questions of both, with its bootstrap interval, and the p-values of two tests.
+
+    The paired t-test on F1 is the paper's; McNemar's is on exact match. Empty where they share fewer than two.
+    """
+    if keqa is None or entry is keqa or not (entry.comparable and keqa.comparable):
         return [EMPTY] * len(_LEAD)
-    ends = (lead.f1.mean, lead.f1.low, lead.f1.high)
-    return [*(number(end, signed=True) for end in ends), p_value(lead.t_test), p_value(lead.mcnemar)]
+    ours, theirs = paired(keqa, entry, quality)
+    if len(ours) < 2:
+        return [EMPTY] * len(_LEAD)
+    f1 = paired_bootstrap(ours, theirs)
+    tests = (paired_t_test(ours, theirs), mcnemar(*paired(keqa, entry, right)))
+    return [*(number(end, signed=True) for end in (f1.mean, f1.low, f1.high)), *map(p_value, tests)]
 
 
 def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:

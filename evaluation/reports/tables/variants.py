@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from keqa.evaluation.reports import untouched
-from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
-from keqa.evaluation.reports.measures import made_anew, measure
-from keqa.evaluation.reports.rows import Entry, groups_of
+from keqa.evaluation.reports.grid import Column, Grid, Row, number, text
+from keqa.evaluation.reports.measures import measure
+from keqa.evaluation.reports.rows import Entry, Group, groups_of
 from keqa.evaluation.reports.summary import ROLES, STEPS
 from keqa.evaluation.reports.sweeps import Facet, sweep
 
@@ -41,42 +41,29 @@ def costs(entries: Sequence[Entry]) -> Grid:
     Seconds are those of questions whose calls no cache answered, for a cache answers sooner than any language model.
     The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
     """
-    groups = groups_of(entries)
-    columns = [Column("method", right=False)]
-    columns += [Column(heading, group.name) for group in groups for heading, _, _ in _COSTS]
-    columns.append(Column("total"))
-    rows = []
-    for entry in entries:
-        cells: list[Cell] = [text(entry.title)]
-        for group in groups:
-            lines = entry.within(group)
-            cells += [number(measure(name, lines), digits) for _, name, digits in _COSTS]
-        cells.append(number(measure("total seconds", list(entry.lines.values())), 1))
-        rows.append(Row(tuple(cells)))
+    columns: list[_Measured] = [
+        (Column(heading, group.name), name, digits, group)
+        for group in groups_of(entries)
+        for heading, name, digits in _COSTS
+    ]
+    columns.append((Column("total"), "total seconds", 1, None))
     notes = (
         "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
         "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
         "side by side, so that the clock shows less.",
         *_untimed(entries),
     )
-    return Grid("table5", "Average retrieval and LLM costs for each question", tuple(columns), tuple(rows), notes)
+    return _measured("table5", "Average retrieval and LLM costs for each question", entries, columns, notes)
 
 
 def costs_by_role(entries: Sequence[Entry]) -> Grid:
     """LM calls of a question by the role that they are made for, and its tokens by direction."""
-    columns = [
-        Column("method", right=False),
-        *(Column(role, "LM calls") for role in ROLES),
-        *(Column(way, "tokens") for way in ("read", "written")),
+    columns: list[_Measured] = [
+        *((Column(role, "LM calls"), f"{role} samples", 2, None) for role in ROLES),
+        *((Column(way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")),
     ]
-    rows = []
-    for entry in entries:
-        lines = list(entry.lines.values())
-        calls = [number(measure(f"{role} samples", lines), 2) for role in ROLES]
-        tokens = [number(measure(f"tokens {way}", lines), 0) for way in ("read", "written")]
-        rows.append(Row((text(entry.title), *calls, *tokens)))
     note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
-    return Grid("roles", "LM calls by role and tokens for each question", tuple(columns), tuple(rows), (note,))
+    return _measured("roles", "LM calls by role and tokens for each question", entries, columns, (note,))
 
 
 def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
@@ -84,18 +71,14 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
 
     None where no run file says, as those of earlier versions do not.
     """
-    timed = [entry for entry in entries if entry.own and any(line.paid.step_seconds for line in entry.lines.values())]
+    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.within(None)) is not None]
     if not timed:
         return None
-    columns = (
-        Column("method", right=False),
-        *(Column(step, what) for what in ("seconds", "LM calls") for step in STEPS),
-    )
-    rows = []
-    for entry in timed:
-        lines = list(entry.lines.values())
-        cells = [number(measure(f"{step} {what}", lines), 2) for what in ("seconds", "samples") for step in STEPS]
-        rows.append(Row((text(entry.title), *cells)))
+    columns = [
+        (Column(step, heading), f"{step} {what}", 2, None)
+        for heading, what in (("seconds", "seconds"), ("LM calls", "samples"))
+        for step in STEPS
+    ]
     notes = (
         "For one question. Quiz answering: the samples of quizzes, and answers to them from memory; assessment: D_s. "
         "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
@@ -103,7 +86,27 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
         "those of other questions.",
         *_untimed(timed),
     )
-    return Grid("steps", "Seconds and LM calls by step for each question", columns, tuple(rows), notes)
+    return _measured("steps", "Seconds and LM calls by step for each question", timed, columns, notes)
+
+
+_Measured = tuple[Column, str, int, Group | None]
+"""A column with the measure in it, its digits, and the questions that it is over: all where there is no group."""
+
+
+def _measured(
+    name: str, title: str, entries: Sequence[Entry], columns: Sequence[_Measured], notes: tuple[str, ...]
+) -> Grid:
+    """A table of measures, a row a method."""
+    rows = tuple(
+        Row(
+            (
+                text(entry.title),
+                *(number(measure(of, entry.within(group)), digits) for _, of, digits, group in columns),
+            )
+        )
+        for entry in entries
+    )
+    return Grid(name, title, (Column("method", right=False), *(column for column, *_ in columns)), rows, notes)
 
 
 def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
@@ -111,7 +114,7 @@ def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     partly = []
     for entry in entries:
         lines = list(entry.lines.values())
-        timed = sum(map(made_anew, lines))
+        timed = sum(line.timed for line in lines)
         if timed < len(lines):
             partly.append(f"{entry.title} {timed} of {len(lines)}")
     if partly:
@@ -129,8 +132,8 @@ def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid |
     groups = groups_of(kept)
     columns = (Column("method", right=False), *(Column(group.first[0], group.name) for group in groups))
     rows = []
-    for value in dict.fromkeys(getattr(entry.facets, facet) for entry in kept):
-        same = [entry for entry in kept if getattr(entry.facets, facet) == value]
+    for value in dict.fromkeys(getattr(entry.settings, facet) for entry in kept):
+        same = [entry for entry in kept if getattr(entry.settings, facet) == value]
         for position, entry in enumerate(same):
             scores = [number(measure(group.first[1], entry.within(group))) for group in groups]
             rows.append(Row((text(f"{_COMPARED[entry.method]} w {value}"), *scores), ruled=position == 0))

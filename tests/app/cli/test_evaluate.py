@@ -56,10 +56,10 @@ def test_the_file_holds_no_address_and_no_folder(evaluate, server, tmp_path):
 
 def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_ships(evaluate, keqa_command, tmp_path):
     evaluate("rowen")
-    assert read_run(tmp_path / "runs" / "rowen.jsonl").header.configuration["settings"]["language"] == "Chinese"
+    assert read_run(tmp_path / "runs" / "rowen.jsonl").header.configuration.settings["language"] == "Chinese"
     keqa_command("evaluate", "rowen", "--testbed", "--limit", 1, "--out", tmp_path / "tiny")
     told = read_run(tmp_path / "tiny" / "rowen.jsonl").header.configuration
-    assert (told["settings"]["language"], told["arguments"]) == (None, {"language": "None"})
+    assert (told.settings["language"], told.arguments) == (None, {"language": "None"})
 
 
 def test_questions_that_are_left_out_are_told_and_kept_in_the_header(keqa_command, server, tmp_path):
@@ -168,8 +168,8 @@ def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
     programs = ["--program", tmp_path / "rag", "--program", tmp_path / "keqa"]
     assert evaluate(["rag", "keqa"], *programs, command="compare").code == 0
     settings = {name: read_run(tmp_path / "runs" / f"{name}.jsonl").header for name in ("rag", "keqa")}
-    assert settings["rag"].configuration["settings"]["top_k"] == 3
-    assert settings["keqa"].configuration["settings"]["tries"] == 3
+    assert settings["rag"].configuration.settings["top_k"] == 3
+    assert settings["keqa"].configuration.settings["tries"] == 3
     assert (settings["rag"].compiled, settings["rag"].demonstrations) == ("rag", {"answer": 1})
     assert (settings["keqa"].compiled, set(settings["keqa"].demonstrations.values())) == ("keqa", {0})
     note = "in the prompts of: Always retrieve. There are none in those of: KEQA."

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 
 from keqa.evaluation.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
-from keqa.evaluation.reports.joining import entries_of
 from keqa.evaluation.reports.quizzes import checked_quizzes
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.sweeps import main_rows, sweep
 from keqa.evaluation.reports.tables.discriminator import discriminator, judged_pairs
 from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
+from keqa.evaluation.reports.write import tables
 from keqa.programs.records import RoleCost, StepCost
-
-
-def no_golds(entry):
-    return None
 
 
 def shown(grid):
@@ -36,7 +33,7 @@ def test_the_judge_is_checked_on_the_pairs_that_it_was_shown(run, line, quiz):
         ("gold", "tin", False, False),
         ("au", "tin", False, False),
     ]
-    grid = discriminator([one(keqa)], no_golds)
+    grid = discriminator([one(keqa)])
     # Similarity of words calls none of the four the same, and is wrong on the first only.
     assert shown(grid) == [
         ["D_s", ".500"],
@@ -60,10 +57,8 @@ def test_a_surname_beside_the_full_name_is_the_same_as_in_training(run, line, qu
 def test_every_run_with_the_same_judge_adds_its_pairs_and_each_counts_once(run, line, quiz):
     def judged(method, model, *answers, kind="one hop", same=False):
         clusters = [[*range(len(answers))]] if same else [[number] for number in range(len(answers))]
-        made = run(method, [line(0, 1.0, kind=kind, quizzes=[quiz("Question 0?", answers, clusters)])])
-        models = {"task": {"model": "t"}, "consistency": {"model": model}}
-        header = made.header.model_copy(update={"configuration": made.header.configuration | {"models": models}})
-        return replace(made, header=header)
+        lines = [line(0, 1.0, kind=kind, quizzes=[quiz("Question 0?", answers, clusters)])]
+        return run(method, lines, models={"task": {"model": "t"}, "consistency": {"model": model}})
 
     runs = [
         judged("keqa-no-ukp", "j", "gold", "lead", "tin"),
@@ -71,12 +66,13 @@ def test_every_run_with_the_same_judge_adds_its_pairs_and_each_counts_once(run, 
         judged("gate-never", "another", "gold", "zinc"),
     ]
     # Of gold and lead KEQA's own verdict stands, which is wrong; that of gold and tin comes from the ablation.
-    grid = discriminator(entries_of(runs), no_golds)
+    grid = discriminator(entries_of(runs))
     assert [shown(grid)[0], shown(grid)[-2]] == [["D_s", ".500"], ["pairs", "2"]]
     # A quiz of questions of two kinds counts in the column of each, and once in that of all.
-    two = replace(runs[1], lines=[*runs[1].lines, line(1, 1.0, kind="bridge", quizzes=runs[1].lines[0].record.quizzes)])
-    golds = {"question 0?": ("gold",)}
-    grid = discriminator(entries_of([two]), lambda entry: golds)
+    other = line(1, 1.0, kind="bridge", quizzes=runs[1].lines[0].record.quizzes)
+    other = other.model_copy(update={"quiz_golds": {"Question 0?": ["gold"]}})
+    two = replace(runs[1], lines=[*runs[1].lines, other])
+    grid = discriminator(entries_of([two]))
     assert [column.group for column in grid.columns] == ["", "one hop", "bridge", "all"]
     assert shown(grid)[-2] == ["pairs", "1", "1", "1"]
 
@@ -90,53 +86,40 @@ def test_bert_score_stands_beside_the_judge_where_there_is_an_encoder(run, line,
 
     monkeypatch.setattr("keqa.retrievers.dense.models.open_model", lambda name: Encoder())
     asked = quiz("Question 0?", ["gold bar", "golden beam", "lead"], [[0], [1], [2]])
-    grid = discriminator([one(run("keqa", [line(0, 1.0, answers=("gold bar",), quizzes=[asked])]))], no_golds)
+    grid = discriminator([one(run("keqa", [line(0, 1.0, answers=("gold bar",), quizzes=[asked])]))])
     # It takes "golden beam" for "gold bar", of which only the latter is right.
     assert shown(grid)[:4] == [["D_s", "1.000"], ["token F1", "1.000"], ["ROUGE-L", "1.000"], ["BERTScore", ".500"]]
     assert grid.notes[0].endswith("BERTScore is F1 over the token embeddings of local/minilm, not rescaled.")
 
 
 def test_quizzes_without_gold_answers_say_nothing_of_the_judge(run, line, quiz):
-    keqa = one(run("keqa", [line(0, 1.0, quizzes=[quiz("Another quiz?", ["a", "b"], [[0], [1]])])]))
-    assert discriminator([keqa], no_golds) is None
-    golds = {"another quiz?": ("a",)}
-    assert shown(discriminator([keqa], lambda entry: golds))[0] == ["D_s", "1.000"]
+    asked = line(0, 1.0, quizzes=[quiz("Another quiz?", ["a", "b"], [[0], [1]])])
+    assert discriminator([one(run("keqa", [asked]))]) is None
+    asked = asked.model_copy(update={"quiz_golds": {"Another quiz?": ["a"]}})
+    assert shown(discriminator([one(run("keqa", [asked]))]))[0] == ["D_s", "1.000"]
 
 
-def test_the_testbed_knows_the_gold_answers_of_quizzes(run, line, quiz):
-    from keqa.evaluation.reports.quizzes import golds_of_runs
-    from keqa.testbed.testbed import Testbed
-
-    bridge = next(question for question in Testbed().test if question.shape == "bridge")
-    golds = golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="testbed")))
-    assert golds(bridge.quizzes[0].upper()) == (bridge.quiz_answers[0],)
-    assert golds("Who never lived?") is None
-    assert golds_of_runs(one(run("keqa", [line(0, 1.0)], dataset="nq"))) is None
-
-
-def test_of_other_data_each_line_tells_the_gold_answers_of_its_quizzes(run, line, quiz):
-    from keqa.evaluation.reports.quizzes import golds_of_runs
-
-    def entry(dataset, **told):
-        lines = [
-            line(n, 1.0, quizzes=[quiz(f"Quiz {n}?", ["a"] * (n + 1) + ["b"], [[*range(n + 1)], [n + 1]])])
-            for n in range(3)
-        ]
-        lines = [one.model_copy(update={name: golds[n] for name, golds in told.items()}) for n, one in enumerate(lines)]
-        return one(run("gate-votes", lines, gate="votes", dataset=dataset))
-
-    told = [{"Quiz 0?": ["b"]}, {"Quiz 1?": ["c", "a"]}, None]
-    mine = entry("musique", quiz_golds=told)
+def test_each_line_has_the_gold_answers_of_its_quizzes(run, line, quiz):
+    lines = [
+        line(n, 1.0, quizzes=[quiz(f"Quiz {n}?", ["a"] * (n + 1) + ["b"], [[*range(n + 1)], [n + 1]])])
+        for n in range(3)
+    ]
+    golds = [{"Quiz 0?": ["b"]}, {"Quiz 1?": ["c", "a"]}, None]
+    lines = [one.model_copy(update={"quiz_golds": known}) for one, known in zip(lines, golds, strict=True)]
+    mine = one(run("gate-votes", lines, gate="votes"))
     checked = {found.quiz.text: (found.golds, found.right(found.answer)) for found in checked_quizzes(mine)}
     assert checked == {"Quiz 0?": (("b",), False), "Quiz 1?": (("c", "a"), True)}
     # Of two quizzes the right one has the larger share of draws.
-    assert shown(gates([mine], golds_of_runs))[0][5:8] == ["2", ".500", "1.000"]
-    assert shown(discriminator([replace(mine, method="keqa")], golds_of_runs))[-2] == ["pairs", "2"]
-    # What an oracle was told stands in files of before.
-    assert len(list(checked_quizzes(entry("musique", golds=told)))) == 2
-    # The testbed's own answers stand in the place of those of its lines.
-    bed = entry("testbed", quiz_golds=told)
-    assert list(checked_quizzes(bed, golds=golds_of_runs(bed))) == []
+    assert shown(gates([mine]))[0][5:8] == ["2", ".500", "1.000"]
+    assert shown(discriminator([one(run("keqa", lines))]))[-2] == ["pairs", "2"]
+
+
+def test_reports_on_the_testbed_need_nothing_but_the_run_files(run, line, quiz, monkeypatch):
+    monkeypatch.setattr("keqa.testbed.testbed.Testbed", lambda: pytest.fail("built"))
+    asked = line(0, 1.0, quizzes=[quiz("Quiz?", ["a", "b"], [[0], [1]])])
+    asked = asked.model_copy(update={"quiz_golds": {"Quiz?": ["a"]}, "golds": {"Quiz?": ["b"]}})
+    grid = next(grid for grid in tables([run("keqa", [asked], dataset="testbed")]) if grid.name == "table2")
+    assert shown(grid)[-2] == ["pairs", "1"]
 
 
 def gate_run(run, line, quiz, method, verdicts, **settings):
@@ -164,7 +147,7 @@ def gate_runs(run, line, quiz):
 
 
 def test_gates_are_ranked_by_what_they_say_of_memory(gate_runs):
-    grid = gates(gate_runs, no_golds)
+    grid = gates(gate_runs)
     # Right at T_c 1, .8 and .4, wrong at .6: of the three pairs of right and wrong two are in order. Risk by coverage
     # is 0, 0, 1/3, 1/4, so AURC .146; PRR (.25 - .1458) / (.25 - .0625). ECE (0 + .2 + .6 + .6) / 4.
     vote = ["KEQA's vote", "", ".500", "1.000", "1.000", "4", ".750", ".667", ".556", ".146", ".350"]
@@ -175,7 +158,7 @@ def test_gates_are_ranked_by_what_they_say_of_memory(gate_runs):
     ]
 
 
-def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
+def test_every_gate_shows_its_threshold_and_which_is_not_its_default(scored):
     entries = entries_of(
         [
             scored("gate-votes", (1, 0), gate="votes", threshold="1/1"),
@@ -187,7 +170,7 @@ def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
             scored("gate-oracle", (1, 0), gate="oracle", threshold=None),
         ]
     )
-    grid = gates(entries, no_golds)
+    grid = gates(entries)
     assert [column.name for column in grid.columns][:3] == ["gate", "threshold", "ratio"]
     assert [row[:2] for row in shown(grid)] == [
         ["KEQA's vote", "1.000"],
@@ -203,39 +186,37 @@ def test_every_gate_tells_its_threshold_and_which_is_not_its_default(scored):
         "vote 1.000 instead of .800. What is searched for, and so ratio, F1 and EM, depends on them"
     )
     usual = entries_of([scored("gate-votes", (1, 0), gate="votes", threshold="4/5")])
-    assert gates(usual, no_golds).notes[0].startswith("Thresholds are the gates' defaults. What is searched for")
-    assert not any("random gate" in note for note in gates(usual, no_golds).notes)
+    assert gates(usual).notes[0].startswith("Thresholds are the gates' defaults. What is searched for")
+    assert not any("random gate" in note for note in gates(usual).notes)
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [("RandomGate", "is the chance with which each quiz"), ("MatchedRandomGate", "searches for exactly as many")],
 )
-def test_what_the_threshold_of_chance_is(scored, kind, told):
-    found = gates(
-        entries_of([scored("gate-random", (1, 0), gate={"kind": kind, "threshold": "1/3"}, threshold=None)]), no_golds
-    )
+def test_what_the_threshold_of_chance_is(scored, kind, expected):
+    found = gates(entries_of([scored("gate-random", (1, 0), gate={"kind": kind, "threshold": "1/3"}, threshold=None)]))
     assert shown(found)[0][:2] == ["Random at a matched ratio", ".333"]
-    assert [told in note for note in found.notes].count(True) == 1
+    assert [expected in note for note in found.notes].count(True) == 1
     assert sum("random gate" in note for note in found.notes) == 1
 
 
-def test_the_gates_tell_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
+def test_the_gates_report_of_how_many_quizzes_an_oracle_knew_the_answer(run, line, quiz):
     decided = [quiz(f"Quiz {n}?", ["a"] * 5, [[0, 1, 2, 3, 4]], known=n == 0) for n in range(3)]
-    told = line(0, 1.0, quizzes=decided).model_copy(update={"golds": {"Quiz 0?": ["a"]}})
+    expected = line(0, 1.0, quizzes=decided).model_copy(update={"golds": {"Quiz 0?": ["a"]}})
     nothing = line(1, 1.0, quizzes=decided[:1]).model_copy(update={"golds": {}})
-    grid = gates(entries_of([run("gate-oracle", [told, nothing], gate="oracle")]), no_golds)
+    grid = gates(entries_of([run("gate-oracle", [expected, nothing], gate="oracle")]))
     assert grid.notes[-1].startswith("Oracle: the gold answer is known of 1 of 4 quizzes (25.0 %)")
     # A run of any other gate says nothing of it.
-    other = gates(entries_of([run("gate-votes", [line(0, 1.0, quizzes=decided)], gate="votes")]), no_golds)
+    other = gates(entries_of([run("gate-votes", [line(0, 1.0, quizzes=decided)], gate="votes")]))
     assert not any("the gold answer is known" in note for note in other.notes)
 
 
 def test_a_gate_that_stopped_early_has_no_curve(run, line, quiz):
     short = quiz("Question 0?", ["gold"] * 4, [[0, 1, 2, 3]], complete=False)
     entries = entries_of([run("gate-votes", [line(0, 1.0, quizzes=[short])], gate="votes")])
-    assert shown(gates(entries, no_golds))[0][5:] == ["0", "", "", "", "", ""]
-    assert risk(entries, no_golds) is None
+    assert shown(gates(entries))[0][5:] == ["0", "", "", "", "", ""]
+    assert risk(entries) is None
 
 
 def test_accuracy_against_retrieval_ratio(gate_runs):
@@ -247,7 +228,7 @@ def test_accuracy_against_retrieval_ratio(gate_runs):
         ("Never retrieve", (0.0,), (0.75,)),
         ("Always retrieve", (1.0,), (1.0,)),
     ]
-    curves = risk(gate_runs, no_golds)
+    curves = risk(gate_runs)
     assert curves.panels[0].series[0].x == (0.25, 0.5, 0.75, 1.0)
     assert curves.panels[0].series[0].y == pytest.approx((0, 0, 1 / 3, 1 / 4))
 
@@ -318,7 +299,7 @@ def test_a_single_value_makes_no_figure(scored):
     assert scores_over_top_k(entries) is None
     assert by_retriever(entries) is None
     assert by_language_model(entries) is None
-    assert gates(entries, no_golds) is None
+    assert gates(entries) is None
     assert sweep(entries, "keqa", "threshold") == []
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from keqa.evaluation.parsing import Parsed
-from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reports.measures import made_anew, measure, parsed
+from keqa.evaluation.reports.measures import measure, parsed
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.summary import brief_of
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.variants import costs, costs_by_role
@@ -41,7 +41,7 @@ def test_lm_calls_are_tries_and_requests_are_what_was_sent(drawn):
         "utility tokens": 4030,
     }
     assert {name: measure(name, lines) for name in expected} == expected
-    assert not made_anew(lines[0])
+    assert not lines[0].timed
 
 
 def test_the_share_that_did_not_parse_is_that_of_all_tries(drawn):
@@ -58,21 +58,21 @@ def test_a_run_as_it_stands_counts_them_too(drawn):
     assert (tally.samples, tally.requests, tally.calls) == (21, 15, 14)
 
 
-def test_tables_tell_tries_as_lm_calls(drawn, run):
+def test_tables_count_samples_as_lm_calls(drawn, run):
     entries = entries_of([run("keqa", [drawn])])
 
-    def told(grid):
+    def shown(grid):
         return {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
 
-    assert (told(overall(entries))["LM calls"], told(overall(entries))["sent"]) == ("21.0", "14.0")
-    assert told(costs(entries))["L"] == "21.00"
-    assert told(costs_by_role(entries))["LM calls task"] == "8.00"
+    assert (shown(overall(entries))["LM calls"], shown(overall(entries))["sent"]) == ("21.0", "14.0")
+    assert shown(costs(entries))["L"] == "21.00"
+    assert shown(costs_by_role(entries))["LM calls task"] == "8.00"
 
 
 def test_beside_the_papers_costs_stand_those_of_the_task_role(drawn, run):
     grid = compare_with_paper(entries_of([run("keqa", [drawn], dataset="nq")]))[-1]
     assert grid.name == "paper-table5"
-    told = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
-    assert (told["nq L here"], told["nq L paper"]) == ("8.000", "5.080")
-    assert (told["nq token here"], told["nq token paper"]) == ("60.000", "239.000")
+    shown = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
+    assert (shown["nq L here"], shown["nq L paper"]) == ("8.000", "5.080")
+    assert (shown["nq token here"], shown["nq token paper"]) == ("60.000", "239.000")
     assert any("D_s and D_u" in note for note in grid.notes)

@@ -7,16 +7,18 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import keqa.evaluation.reports
-from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reports.retrieval_effect import CHANGES, Effect, compared, correlation
-from keqa.evaluation.reports.tables.retrieval_effect import effect_figure, retrieval_effect
+from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.reports.tables.retrieval_effect import (
+    CHANGES,
+    Effect,
+    compared,
+    correlation,
+    effect_figure,
+    retrieval_effect,
+)
 from keqa.programs.records import Degradation, QuizRecord
 
 SETTINGS = {"top_k": 5, "index": "TantivyRetriever", "model": "lm-a"}
-
-
-def no_golds(entry):
-    return None
 
 
 def shown(grid):
@@ -52,12 +54,12 @@ def runs(run, line, drawn):
     ]
     always = [("lead", "passages"), ("gold", "passages"), ("gold", "largest_cluster"), ("lead", "passages")]
     without = [line(n, 0.0, quizzes=[drawn(f"Question {n}?", answers)]) for n, answers in enumerate(never)]
-    having = [line(n, 0.0, quizzes=[searched(f"Question {n}?", *told)]) for n, told in enumerate(always)]
+    having = [line(n, 0.0, quizzes=[searched(f"Question {n}?", *answered)]) for n, answered in enumerate(always)]
     return [run("gate-always", having, gate="always retrieve", **SETTINGS), run("gate-never", without, **SETTINGS)]
 
 
 def test_quizzes_are_laid_beside_each_other(runs):
-    found = compared(entries_of(runs), no_golds)
+    found = compared(entries_of(runs))
     assert (found.known, found.tries) == (4, (5,))
     assert [(one.accuracy, one.change) for one in found.effects] == [
         (1, "Harmful"),
@@ -77,7 +79,7 @@ def test_quizzes_are_laid_beside_each_other(runs):
 
 
 def test_the_table_counts_by_interval_and_by_what_is_known(runs):
-    grid = retrieval_effect(entries_of(runs), no_golds)
+    grid = retrieval_effect(entries_of(runs))
     assert shown(grid) == {
         "accuracy [0, .2)": ["1", "1", "100.0 %", "0", "0.0 %", "0", "0.0 %", ".000", ".000", "1.000"],
         "accuracy [.2, .4)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".200", ".000", ".000"],
@@ -103,7 +105,7 @@ def test_the_table_counts_by_interval_and_by_what_is_known(runs):
 
 
 def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
-    accuracy, certainty = effect_figure(entries_of(runs), no_golds).panels
+    accuracy, certainty = effect_figure(entries_of(runs)).panels
     assert [(series.name, series.x, series.y) for series in accuracy.series] == [
         ("Beneficial", (0.1, 0.3, 0.5, 0.9), (1.0, 0.0, 0.0, 0.0)),
         ("Neutral", (0.1, 0.3, 0.5, 0.9), (0.0, 1.0, 1.0, 0.0)),
@@ -118,14 +120,15 @@ def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
 
 def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):
     asked = [drawn("Who?", ["Ann"] * 5), drawn("Where is Ann?", ["Rome"] * 5), drawn("When?", ["1900"] * 5)]
-    told = line(0, 0.0, quizzes=asked).model_copy(update={"quiz_golds": {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}})
+    golds = {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}
+    without = line(0, 0.0, quizzes=asked).model_copy(update={"quiz_golds": golds})
     # With retrieval the second quiz asks after another person, and so is another quiz.
     having = line(
         0,
         0.0,
         quizzes=[searched("who? ", "Bob"), searched("Where is Bob?", "Rome"), searched("When?", "1900")],
     )
-    found = compared(entries_of([run("gate-never", [told]), run("gate-always", [having])]), no_golds)
+    found = compared(entries_of([run("gate-never", [without]), run("gate-always", [having])]))
     assert [(one.accuracy, one.change, one.whole) for one in found.effects] == [(0, "Beneficial", False)]
     assert found.known == 2
 
@@ -147,10 +150,10 @@ def test_what_says_nothing_of_retrieval_is_left_out(run, line, drawn):
     record = lines[3].record.model_copy(update={"degradations": [away]})
     lines[3] = lines[3].model_copy(update={"record": record})
     without = run("gate-never", [line(n, 0.0, quizzes=[one]) for n, one in enumerate(never)])
-    found = compared(entries_of([without, run("gate-always", lines)]), no_golds)
+    found = compared(entries_of([without, run("gate-always", lines)]))
     assert [one.change for one in found.effects] == ["Harmful"]
     assert found.known == 4
-    assert compared(entries_of([without, run("gate-always", lines[:4], ids=["q0"])]), no_golds) is None
+    assert compared(entries_of([without, run("gate-always", lines[:4], ids=["q0"])])) is None
 
 
 def test_choices_are_compared_as_choices(run, line, drawn):
@@ -159,7 +162,7 @@ def test_choices_are_compared_as_choices(run, line, drawn):
 
     never = polar(0, "", [drawn("Question 0?", ["Yes.", "no", "Yes, it is.", "yes", "true"])])
     always = polar(0, "", [searched("Question 0?", "No, never.")])
-    (effect,) = compared(entries_of([run("gate-never", [never]), run("gate-always", [always])]), no_golds).effects
+    (effect,) = compared(entries_of([run("gate-never", [never]), run("gate-always", [always])])).effects
     assert (effect.accuracy, effect.change) == (Fraction(4, 5), "Harmful")
 
 
@@ -176,15 +179,15 @@ def test_choices_are_compared_as_choices(run, line, drawn):
 )
 def test_runs_that_do_not_go_together_make_no_table(runs, run, missing):
     entries = entries_of(missing(*runs, run))
-    assert retrieval_effect(entries, no_golds) is None
-    assert effect_figure(entries, no_golds) is None
+    assert retrieval_effect(entries) is None
+    assert effect_figure(entries) is None
 
 
 def test_of_several_runs_those_that_are_set_up_alike_are_compared(runs, run, line):
     always, never = runs
     wrong = [line(n, 0.0, quizzes=[searched(f"Question {n}?", "zinc")]) for n in range(4)]
     other = run("gate-always", wrong, **SETTINGS | {"model": "lm-b"})
-    assert shown(retrieval_effect(entries_of([other, never, always]), no_golds))["all"][1] == "1"
+    assert shown(retrieval_effect(entries_of([other, never, always])))["all"][1] == "1"
 
 
 def test_the_table_and_the_figure_are_written_and_shown(runs, tmp_path):

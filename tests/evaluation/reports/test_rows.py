@@ -1,10 +1,9 @@
 import pytest
 
 from keqa.errors import InputError
-from keqa.evaluation.reports.joining import entries_of
-from keqa.evaluation.reports.rows import groups_of
-from keqa.evaluation.reports.significance import t_test_p_value
+from keqa.evaluation.reports.rows import entries_of, groups_of
 from keqa.evaluation.reports.sweeps import main_rows
+from keqa.evaluation.reports.tables.overall import t_test_p_value
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever
 
 
@@ -12,10 +11,10 @@ def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
     other = line(0, 1.0).model_copy(update={"question": "Another question?"})
     with pytest.raises(
         InputError, match=r"keqa\.jsonl \(keqa\) and mine\.jsonl \(rag\) hold different questions"
-    ) as told:
+    ) as refused:
         entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
-    assert "'Question 0?' and 'Another question?'" in str(told.value)
-    assert "under the id 'q0' of mine" in str(told.value)
+    assert "'Question 0?' and 'Another question?'" in str(refused.value)
+    assert "under the id 'q0' of mine" in str(refused.value)
 
 
 def test_runs_before_and_after_a_gold_answer_was_edited_are_not_paired(run, line):
@@ -39,7 +38,7 @@ def test_questions_of_two_splits_are_not_paired_though_their_ids_are_the_same(ru
 def test_one_label_on_two_splits_makes_one_row(run, line):
     runs = [run("keqa", [line(0, 1.0)], split="dev"), run("keqa", [line(0, 0.0)], split="test")]
     (entry,) = entries_of(runs)
-    assert [one.scores["em"] for one in entry.lines.values()] == [1.0, 0.0]
+    assert [one.number("em") for one in entry.lines.values()] == [1.0, 0.0]
     with pytest.raises(InputError, match="two runs 'keqa' on mine dev: give one"):
         entries_of([*runs, runs[0]])
 

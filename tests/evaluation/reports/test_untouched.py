@@ -8,7 +8,7 @@ import pytest
 
 from keqa.cli.run_table import figures, run_table
 from keqa.evaluation.reports import untouched
-from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.tally import Tally
@@ -55,7 +55,7 @@ def test_what_the_language_model_said_is_no_failure(line, cause):
     assert not with_note(line(0, 1.0), cause).touched
 
 
-def test_other_tables_tell_both_under_them(run, lines, quiz, line):
+def test_other_tables_report_both_under_them(run, lines, quiz, line):
     entries = entries_of([run("keqa", lines), run("rag", [line(number, 1.0) for number in range(5)])])
     assert untouched.note(entries) == (
         "Untouched by failures, with the scores over these alone: KEQA 3/5 (F1 .667, EM .667); all questions of other "
@@ -63,7 +63,7 @@ def test_other_tables_tell_both_under_them(run, lines, quiz, line):
     )
     decided = [quiz("Quiz?", ["a"] * 5, [[0, 1, 2, 3, 4]], known=True)]
     lost = with_note(line(0, 0.0, quizzes=decided))
-    grid = gates(entries_of([run("gate-votes", [lost], gate="votes")]), lambda entry: None)
+    grid = gates(entries_of([run("gate-votes", [lost], gate="votes")]))
     assert any("0/1 (F1 -, EM -)" in note for note in grid.notes)
 
 

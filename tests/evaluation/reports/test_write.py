@@ -6,7 +6,7 @@ import pytest
 
 import keqa.evaluation.reports
 from keqa.errors import InputError, MissingExtraError
-from keqa.evaluation.reports.curves import Figure, Panel, Series
+from keqa.evaluation.reports.grid import Figure, Panel, Series
 from keqa.evaluation.reports.rendering import plots
 
 STYLES = ("line", "points", "curve", "line", "points")

@@ -99,10 +99,10 @@ def test_any_command_may_run_or_is_refused_in_words(words):
     try:
         check_command(" ".join(words), {})
     except ValueError as error:
-        told = str(error)
+        message = str(error)
     else:
-        told = "it may run"
-    assert told
+        message = "it may run"
+    assert message
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.errors import InputError
-from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import check_labels, experiments, settings_for
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1, TABLE_2, TABLE_5

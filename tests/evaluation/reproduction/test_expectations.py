@@ -113,7 +113,7 @@ def test_a_number_is_found_at_its_place(place, found):
 
 
 @pytest.mark.parametrize("place", ["rows/method=react/f1", "rows/7/f1", "rows/f1", "counts", "count/x", "ok", "rows"])
-def test_a_place_without_a_number_is_told(place):
+def test_a_place_without_a_number_is_reported(place):
     with pytest.raises(InputError, match="what the command printed"):
         find(PRINTED, place)
 

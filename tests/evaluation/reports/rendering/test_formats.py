@@ -81,9 +81,9 @@ def test_whatever_a_label_holds_it_stays_one_cell_of_one_line(labels):
     tex = to_latex(grid).split("\n")
     assert sum(line.endswith(r" & 1.000 \\") for line in tex) == len(labels)
     written = list(csv.reader(io.StringIO(to_csv(grid), newline="")))
-    told = [visible(label.replace("\r", " ")) for label in labels]
+    visibles = [visible(label.replace("\r", " ")) for label in labels]
     assert [row[0] for row in written[1:]] == [
-        f"'{one}" if one.strip()[:1] in set("=+-@＝＋－＠") else one for one in told
+        f"'{one}" if one.strip()[:1] in set("=+-@＝＋－＠") else one for one in visibles
     ]
 
 

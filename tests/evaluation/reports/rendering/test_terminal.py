@@ -2,8 +2,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from keqa.evaluation.reports.joining import entries_of
 from keqa.evaluation.reports.rendering.terminal import Rendered
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.overall import overall
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.errors import InputError
-from keqa.evaluation.reports.joining import entries_of
+from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.metrics.significance import mcnemar, paired_t_test
 from keqa.programs.records import Degradation
@@ -113,10 +113,10 @@ def test_where_keqa_is_not_the_best_the_table_says_so(scored):
 
 def test_where_others_are_as_good_nobody_is_ahead_and_they_are_named(scored):
     all_alike = [scored(method, (1, 0)) for method in ("keqa", "rag", "closed-book")]
-    told = "Nobody is ahead of KEQA in any column; as good are, in F1 ({0}); EM ({0})."
-    assert overall(entries_of(all_alike)).notes[-1] == told.format("Always retrieve, Closed book")
+    message = "Nobody is ahead of KEQA in any column; as good are, in F1 ({0}); EM ({0})."
+    assert overall(entries_of(all_alike)).notes[-1] == message.format("Always retrieve, Closed book")
     some = [scored("keqa", (1, 0)), scored("rag", (1, 0)), scored("closed-book", (0, 0))]
-    assert overall(entries_of(some)).notes[-1] == told.format("Always retrieve")
+    assert overall(entries_of(some)).notes[-1] == message.format("Always retrieve")
 
 
 def test_an_ablation_that_is_ahead_is_named_too(scored):
@@ -130,7 +130,7 @@ def test_a_failed_question_scores_nothing_and_is_counted_apart(run, line):
     assert (rows["KEQA"]["EM"].text, rows["KEQA"]["failed"].text) == (".500", "1")
 
 
-def test_an_outage_is_told_under_the_table(run, line, scored):
+def test_an_outage_is_described_under_the_table(run, line, scored):
     away = Degradation(stage="retrieve", cause="RetrievalError", message="", action="went on without passages")
     impaired = line(0, 0.0)
     impaired = impaired.model_copy(update={"record": impaired.record.model_copy(update={"degradations": [away, away]})})
@@ -141,7 +141,7 @@ def test_an_outage_is_told_under_the_table(run, line, scored):
     assert not any("Impaired" in note for note in sound.notes)
 
 
-def test_calls_that_a_cache_answered_are_told_apart(run, line):
+def test_calls_that_a_cache_answered_are_distinguished(run, line):
     rows = by_method(overall(entries_of([run("keqa", [line(0, 1.0, calls=1, cached=3), line(1, 1.0, calls=2)])])))
     assert (rows["KEQA"]["LM calls"].text, rows["KEQA"]["sent"].text) == ("3.0", "1.5")
 
@@ -167,7 +167,7 @@ def notes_on(scored, **shown):
     return [note for note in overall(entries_of(runs)).notes if "emonstrations" in note]
 
 
-def test_which_rows_have_demonstrations_and_which_have_none_is_told(scored):
+def test_which_rows_have_demonstrations_and_which_have_none_is_reported(scored):
     some, none = {"answer": 4}, {"answer": 0}
     assert notes_on(scored, rag=none, closed_book=some, keqa={"decomposing.decompose": 0, "picking.judge": 8}) == [
         "There are demonstrations in the prompts of: Closed book, KEQA. There are none in those of: Always retrieve. "
@@ -215,6 +215,6 @@ def test_rows_are_called_by_title_and_arguments(scored):
         ("mine", {"language": None, "cross_model": False}, "mine"),
     ],
 )
-def test_a_form_with_less_than_the_paper_has_is_told(scored, label, settings, title):
+def test_a_form_with_less_than_the_paper_has_is_reported(scored, label, settings, title):
     (entry,) = entries_of([scored("rowen", (1,), label=label, **settings)])
     assert entry.title == title

@@ -7,16 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
+from keqa.evaluation.reproduction.bounded_yaml import read_mapping
 from keqa.evaluation.reproduction.expectations import read_case
-from keqa.evaluation.reproduction.placed_yaml import compose, value_of
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{','.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(20)
 )
-
-
-def read(path):
-    return value_of(compose(path, "a mapping is expected"), path)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +48,7 @@ def test_what_no_list_of_figures_needs_is_refused_at_once(tmp_path, text, messag
     path.write_text(text)
     begun = time.monotonic()
     with pytest.raises(InputError) as refused:
-        read(path)
+        read_mapping(path, "a mapping is expected")
     assert message in str(refused.value)
     assert "mine.yaml" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -63,7 +59,7 @@ def test_what_no_list_of_figures_needs_is_refused_at_once(tmp_path, text, messag
 def test_a_pipe_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "mine.yaml")
     with pytest.raises(InputError, match=r"mine\.yaml is a pipe"):
-        read(tmp_path / "mine.yaml")
+        read_mapping(tmp_path / "mine.yaml", "a mapping is expected")
 
 
 @pytest.mark.parametrize(
@@ -103,5 +99,5 @@ def test_any_text_is_a_value_or_refused_with_its_file(tmp_path_factory, text):
     try:
         read_case(path)
     except InputError as error:
-        told = str(error)
-    assert "mine.yaml" in told
+        message = str(error)
+    assert "mine.yaml" in message
