@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
+from keqa.data.question import AnswerType
 from keqa.testbed.relations import RELATIONS, Relation, relations_of
 from keqa.testbed.world import GOLD, Convention, Date, Fact, World
 
@@ -28,7 +29,7 @@ class Composed:
     quizzes: tuple[str, ...]
     facts: tuple[Fact, ...]
     answer: Fact | str
-    answer_type: str = "short"
+    answer_type: AnswerType = "short"
     compared: tuple[str, str] | None = None
 
     def resolved(self, world: World, convention: Convention = GOLD) -> list[str]:

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from keqa.data.example import Example
 from keqa.retrievers.base import Passage
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph
@@ -31,28 +32,16 @@ class Settings:
     known: float | None = None
 
 
-@dataclass(frozen=True)
-class TestbedQuestion:
+@dataclass(frozen=True, kw_only=True)
+class TestbedQuestion(Example):
     """One question with its gold answers and decomposition.
 
     Attributes:
-        id: Unique over the splits.
-        question: The text.
-        answers: The gold answer first, then its aliases.
-        answer_type: short or yes/no.
         shape: One of the four shapes.
-        quizzes: The gold decomposition with #1, #2.
-        quiz_answers: The gold answer of each quiz, people in full.
-        tiers: What the shipped LM was told of the fact behind each quiz.
+        tiers: How often the fact behind each quiz stands in what the shipped LM was trained on.
     """
 
-    id: str
-    question: str
-    answers: tuple[str, ...]
-    answer_type: str
     shape: str
-    quizzes: tuple[str, ...]
-    quiz_answers: tuple[str, ...]
     tiers: tuple[Tier, ...]
 
 
@@ -125,14 +114,14 @@ class Testbed:
 
     def _question(self, identifier: str, composed: Composed) -> TestbedQuestion:
         return TestbedQuestion(
-            identifier,
-            composed.text,
-            (composed.written_answer(self.world),),
-            composed.answer_type,
-            composed.shape,
-            composed.quizzes,
-            tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
-            tuple(self.tiers.tier[fact] for fact in composed.facts),
+            id=identifier,
+            question=composed.text,
+            answers=(composed.written_answer(self.world),),
+            answer_type=composed.answer_type,
+            shape=composed.shape,
+            quizzes=composed.quizzes,
+            quiz_answers=tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
+            tiers=tuple(self.tiers.tier[fact] for fact in composed.facts),
         )
 
     def asked(self) -> set[str]:

@@ -1,8 +1,9 @@
 import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage, Example, SupportingFact, Triple
-from keqa.data.hotpotqa import hotpotqa, two_wiki
 from keqa.errors import InputError
+
+hotpotqa, two_wiki = (BENCHMARKS[name].convert for name in ("hotpotqa", "2wikimultihopqa"))
 
 UP = {
     "_id": "h1",

@@ -1,9 +1,10 @@
 import pytest
 
-from keqa.data import ContextPassage, Example, SupportingFact
-from keqa.data.musique import musique
+from keqa.data import BENCHMARKS, ContextPassage, Example, SupportingFact
 from keqa.data.records import LeftOut
 from keqa.errors import InputError
+
+musique = BENCHMARKS["musique"].convert
 
 UP = {
     "id": "2hop__1_2",

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.data import ContextPassage, Evidence, Example, as_examples
+from keqa.data import ContextPassage, Example, as_examples
 from keqa.data.records import field, is_polar, items, make, usable
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize
@@ -48,9 +48,9 @@ def test_usable_answers_are_unique_and_can_be_equalled(answers):
 
 
 def test_evidence_stays_with_the_example():
-    evidence = Evidence(context=(ContextPassage("Up", "A film."),))
-    example = make({"id": "a", "question": "What is Up?", "answers": ["a film"]}, evidence)
-    assert example == Example("a", "What is Up?", ("a film",), context=evidence.context)
+    context = (ContextPassage("Up", "A film."),)
+    example = make({"id": "a", "question": "What is Up?", "answers": ["a film"], "context": context, "kind": "film"})
+    assert example == Example("a", "What is Up?", ("a film",), context=context, kind="film")
     assert as_examples([example]) == [example]
 
 

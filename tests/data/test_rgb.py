@@ -1,8 +1,9 @@
 import pytest
 
-from keqa.data import ContextPassage
-from keqa.data.rgb import rgb
+from keqa.data import BENCHMARKS, ContextPassage
 from keqa.errors import InputError
+
+rgb = BENCHMARKS["rgb-en"].convert
 
 RECORD = {
     "id": 3,

@@ -1,8 +1,9 @@
 import pytest
 
-from keqa.data import Example
-from keqa.data.simpleqa import simpleqa
+from keqa.data import BENCHMARKS, Example
 from keqa.errors import InputError
+
+simpleqa = BENCHMARKS["chinese-simpleqa"].convert
 
 RECORD = {"id": "z1", "primary_category": "文化", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
 
