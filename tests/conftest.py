@@ -17,12 +17,13 @@ import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from fixtures.command_line import keqa_command, server
+from fixtures.files import corpus, own_index, unanswerable_squad
 from servers import elasticsearch
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
 
-__all__ = ["keqa_command", "server"]
+__all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"]
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 

@@ -4,7 +4,6 @@ import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.programs.records import QuestionRecord
-from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.server
 
@@ -14,16 +13,6 @@ QUESTION = "To whom is the mayor of Carmouth married?"
 @pytest.fixture
 def served(server):
     return ["--lm", "openai/scripted", "--api-base", server.api_base]
-
-
-@pytest.fixture
-def own_index(tmp_path):
-    passages = [
-        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
-        Passage("2", "Carmouth", "A harbour of Heidi."),
-    ]
-    build_index(passages, tmp_path / "own")
-    return tmp_path / "own"
 
 
 def test_the_story_of_an_answer(keqa_command, served, own_index):
@@ -216,13 +205,13 @@ BAD = {
     "no address": (["ask", "Why?", "--lm", "hosted_vllm/some"], "--api-base"),
     "address of nothing": (["ask", "Why?", "--api-base", "http://127.0.0.1:9/v1"], "--api-base needs --lm"),
     "no such folder": (["ask", "Why?", "--lm", "transformers/no/such/folder"], "no/such/folder"),
+    "no question": (["ask"], "QUESTION"),
     "missing index": (["ask", "Why?", "--index", "nowhere"], "nowhere"),
     "threshold": (["ask", "Why?", "--threshold", "high"], "--threshold must be a share"),
     "threshold above one": (["ask", "Why?", "--threshold", "3/2"], "--threshold must be a share"),
     "tries": (["ask", "Why?", "--tries", "0"], "--tries"),
     "answer type": (["ask", "Why?", "--answer-type", "long"], "'long'"),
     "choice without choices": (["ask", "Why?", "--answer-type", "choice"], "--choice"),
-    "no question": (["ask"], "QUESTION"),
 }
 
 

@@ -83,10 +83,9 @@ def test_help_tells_what_a_cluster_takes_from_the_environment():
 
 @pytest.fixture
 def documents(tmp_path):
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    (folder / "good.txt").write_text("The oldest oak of the Varn forest was planted by monks.")
-    return folder
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "good.txt").write_text("The oldest oak of the Varn forest was planted by monks.")
+    return tmp_path / "documents"
 
 
 def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(documents, tmp_path):

@@ -10,19 +10,6 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-PASSAGES = [
-    {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
-    {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},
-    {"id": "c", "title": "", "text": "Rain fell for a week."},
-]
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
-    return path
-
 
 @pytest.fixture
 def bm25(keqa_command, corpus, tmp_path):

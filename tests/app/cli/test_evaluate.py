@@ -62,18 +62,10 @@ def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_
     assert (told["settings"]["language"], told["arguments"]) == (None, {"language": "None"})
 
 
-def test_questions_that_are_left_out_are_told_and_kept_in_the_header(keqa_command, server, tmp_path):
-    rows = [
-        {
-            "id": f"{n}",
-            "question": f"Who is {n}?",
-            "answers": [{"text": "Ann", "answer_start": 0}],
-            "is_impossible": n > 0,
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann", "qas": rows}]}]}))
-    given = ["--questions", f"squad:{tmp_path / 'dev.json'}", "--out", tmp_path / "runs"]
+def test_questions_that_are_left_out_are_reported_and_kept_in_the_header(
+    keqa_command, server, unanswerable_squad, tmp_path
+):
+    given = ["--questions", f"squad:{unanswerable_squad}", "--out", tmp_path / "runs"]
     ended = keqa_command("evaluate", "closed-book", *given, "--lm", "openai/scripted", "--api-base", server.api_base)
     assert ended.code == 1, ended.err
     assert "left out: 2 unanswerable" in ended.err

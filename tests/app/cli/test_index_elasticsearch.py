@@ -10,18 +10,6 @@ from servers.elasticsearch import AlteringServer
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address
 from keqa.retrievers.elasticsearch.address import parse_address
 
-PASSAGES = [
-    {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
-    {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},
-]
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
-    return path
-
 
 @pytest.fixture
 def flags(elasticsearch_url, elasticsearch_address):
@@ -31,12 +19,12 @@ def flags(elasticsearch_url, elasticsearch_address):
 def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, elasticsearch_address):
     ended = keqa_command("index", corpus, *flags, "--shards", 2, "--replicas", 0)
     assert ended.code == 0, ended.err
-    assert f"Indexed 2 passages (en) into {elasticsearch_address}" in ended.out
+    assert f"Indexed 3 passages (en) into {elasticsearch_address}" in ended.out
     assert f"--index {elasticsearch_address}" in ended.out
     told = json.loads(keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").out)
     assert [hit["id"] for hit in told["hits"]] == ["a"]
     ((part,),) = [json.loads(keqa_command("index", "info", elasticsearch_address, "--json").out)["indexes"]]
-    assert (part["engine"], part["passages"], part["shards"], part["replicas"]) == ("elasticsearch", 2, 2, 0)
+    assert (part["engine"], part["passages"], part["shards"], part["replicas"]) == ("elasticsearch", 3, 2, 0)
     assert part["sources"] == [str(corpus)]
     assert "Forest: The oldest oak" in keqa_command("index", "info", elasticsearch_address, "-q", "oak").out
 

@@ -22,6 +22,12 @@ def shown(record: QuestionRecord, width: int = 120) -> str:
     return console.file.getvalue()
 
 
+def passage(identifier: str, title: str, text: str, verdict: str, why: str) -> PassageVerdict:
+    return PassageVerdict(
+        passage_id=identifier, title=title, text=text, score=3.0, verdict=verdict, kept=verdict == "helpful", why=why
+    )
+
+
 KNOWN = QuizRecord(
     index=1,
     text="Who governs Carmouth?",
@@ -53,40 +59,19 @@ UNKNOWN = QuizRecord(
     known=False,
     retrieved=True,
     passages=[
-        PassageVerdict(
-            passage_id="p/1",
-            title="Heidi Fenman [mayor]",
-            text="Her spouse is Flora Isvik.",
-            score=3.0,
-            verdict="helpful",
-            kept=True,
-            why="judged helpful",
-        ),
-        PassageVerdict(
-            passage_id="p/2",
-            title="",
-            text="The harbour \x1b[2J of Carmouth.",
-            score=2.0,
-            verdict="failed",
-            kept=False,
-            why="the judge failed",
-        ),
+        passage("p/1", "Heidi Fenman [mayor]", "Her spouse is Flora Isvik.", "helpful", "judged helpful"),
+        passage("p/2", "", "The harbour \x1b[2J of Carmouth.", "failed", "the judge failed"),
     ],
     answer="Flora Isvik",
     source="passages",
 )
+TIMEOUT = Degradation(
+    stage="judge_utility", quiz=2, cause="LMTimeoutError", message="no reply in 5 s", action="left the passage out"
+)
 RECORD = QuestionRecord(
     question="To whom is the mayor of Carmouth married?",
     quizzes=[KNOWN, UNKNOWN],
-    degradations=[
-        Degradation(
-            stage="judge_utility",
-            quiz=2,
-            cause="LMTimeoutError",
-            message="no reply in 5 s",
-            action="left the passage out",
-        )
-    ],
+    degradations=[TIMEOUT],
     explanation="The mayor of Carmouth is Heidi Fenman, and her spouse is Flora Isvik.",
     answer="Flora Isvik",
     answer_source="summary",
