@@ -19,7 +19,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -32,8 +31,6 @@ from typing import Any
 from faulty.server import MODEL, Server
 from faulty.trees import differences
 from faulty.world import passages, questions
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 COMMANDS = ("index", "compile", "evaluate", "compare")
 TRAIN, CORPUS = 8, 6000

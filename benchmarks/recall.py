@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import DATA
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +30,6 @@ from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, bu
 from keqa.retrievers.dense import DenseManifest
 from keqa.retrievers.text import clean_text, one_line
 
-DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 ENGINES = ("bm25", "dense", "hybrid")
 # How far the hybrid may be below the better of the two.
 _POINT = 0.01
@@ -156,7 +156,7 @@ def measured(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", type=Path, default=DEFAULT_DATA, help="folder of the shared data")
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--engine", choices=ENGINES, action="append", help="may be given several times; all by default")
     parser.add_argument("--limit-passages", type=int, help="of each corpus; every gold passage is kept")
     parser.add_argument("--threads", type=int, default=1, help="of the encoding model")

@@ -14,6 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from common import DATA
 from rich.console import Console
 from scaling import lexical, vectors
 from scaling.report import Line, table, targets
@@ -23,7 +24,6 @@ from keqa.errors import KeqaError
 
 PARTS = ("embedded", "elasticsearch", "faiss", "encoding")
 RATIOS = {"build_s": "load time", "disk_mb": "disk", "kw_p50": "content-word query, p50,", "nl_p50": "question, p50,"}
-DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
 
 def embedded(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="of the encoding model")
     parser.add_argument("--part", choices=PARTS, action="append", help="may be given several times")
     parser.add_argument("--es-url", help="where Elasticsearch listens")
-    parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the shared data")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for indexes and results")
     options = parser.parse_args(arguments)
     chosen = options.part or [part for part in PARTS if part != "elasticsearch" or options.es_url]

@@ -59,7 +59,7 @@ def test_info_tells_what_the_credentials_allow_to_ask(keqa_command, corpus, flag
         ended = keqa_command("index", "info", index_address(server.url, flags[-1]))
     assert ended.code == 0, ended.err
     told = dict(line.strip().split(maxsplit=1) for line in ended.out.splitlines() if len(line.split()) > 1)
-    assert (told["passages"], told["size"]) == ("2", "not known: the credentials do not allow to ask")
+    assert (told["passages"], told["size"]) == ("3", "not known: the credentials do not allow to ask")
     assert told["health"] == told["version"] == told["size"]
 
 
