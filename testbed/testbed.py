@@ -23,7 +23,7 @@ class Settings:
         distractors: Paragraphs for each entity that mention it and answer nothing.
         stale_sources: How many of the six sources are out of date.
         questions: Number of questions in train, dev and test.
-        known: Where given, the share of questions' facts that the LM was told often; questions are drawn to match.
+        known: Where given, the share of questions whose facts the LM saw often in training.
     """
 
     distractors: int = 1
@@ -54,7 +54,7 @@ class Testbed:
 
     Attributes:
         world: Entities and facts.
-        tiers: What the shipped LM was told.
+        tiers: How often the shipped LM saw each fact in training.
         stale_sources: The sources that are out of date.
         passages: The corpus.
         train: Training questions; ``dev`` and ``test`` likewise. No question is in two of them.
@@ -82,12 +82,12 @@ class Testbed:
                 relations = [relation.name for relation in relations_of(kind)]
                 rng.shuffle(relations)
                 half = (len(relations) + 1) // 2
-                told = [(relations[:half], rng.choice(fresh)), (relations[half:], rng.choice(fresh))]
-                told += [(_outdated(relations, half, rng), source) for source in self.stale_sources]
-                told += [([], rng.choice(words.SOURCES)) for _ in range(self.settings.distractors)]
-                for i, (names_told, source) in enumerate(told):
+                written = [(relations[:half], rng.choice(fresh)), (relations[half:], rng.choice(fresh))]
+                written += [(_outdated(relations, half, rng), source) for source in self.stale_sources]
+                written += [([], rng.choice(words.SOURCES)) for _ in range(self.settings.distractors)]
+                for i, (stated, source) in enumerate(written):
                     stale = source in self.stale_sources
-                    text = paragraph(self.world, kind, entity, names_told, source, rng, stale=stale)
+                    text = paragraph(self.world, kind, entity, stated, source, rng, stale=stale)
                     passages.append(Passage(f"{kind}/{entity}/{i}", capital(entity), text))
         return passages
 
@@ -130,7 +130,7 @@ class Testbed:
 
 
 def _outdated(relations: list[str], half: int, rng: random.Random) -> list[str]:
-    """What a source that is out of date tells of an entity: all that has changed, and up to half of all."""
+    """What a source that is out of date states of an entity: all that has changed, and up to half of all."""
     changed = [name for name in relations if RELATIONS[name].changeable]
     lasting = [name for name in relations if not RELATIONS[name].changeable]
     return changed + rng.sample(lasting, max(0, half - len(changed)))

@@ -28,7 +28,7 @@ __all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
 _FIRST_LINES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
-# Where two begin alike, all of the instructions tell.
+# Where two begin alike, all of the instructions are compared.
 _OBJECTIVES = {" ".join(getattr(signatures, name).instructions.split()): name for name in signatures.__all__}
 _SECTION = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL)
 

@@ -1,8 +1,8 @@
 """A chat server on this machine that speaks OpenAI's protocol, answers from the scripted world, and fails on request.
 
 Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
-the order in which threads arrive; so a campaign repeats, and a retry is drawn anew. It runs in a process of its own, so
-that its time and memory are not the client's::
+the order in which threads arrive; so a campaign repeats, and a retry is drawn again. It runs in a process of its own,
+so that its time and memory are not the client's::
 
     with Process() as server:
         server.ask("plan", share=0.3, seed=1)
@@ -48,7 +48,7 @@ class Server:
         seed: Another seed lets other calls fail.
         patience: Seconds that a hanging or dripping answer takes.
         latency: Seconds that a sound answer takes.
-        varied: Whether a try that comes again guesses anew at what is not known; where not, the same request has the
+        varied: Whether a repeated request gets another guess at what is not known; where not, the same request has the
             same answer for ever.
         asked: How often each prompt of the program came, by the hash of its body.
         faults: How often each way of failing was met.
@@ -95,7 +95,7 @@ class Server:
         return self._elsewhere.address
 
     def plan(self, *, share: float = 0.0, kinds: Sequence[str] = tuple(KINDS), seed: int = 0) -> None:
-        """Let a share of the calls fail from now on, and begin to count anew.
+        """Let a share of the calls fail from now on, and begin to count again.
 
         Raises:
             ValueError: There is no such way to fail.
@@ -242,7 +242,7 @@ class _Chat(_Handler):
 
 
 class _Elsewhere(_Handler):
-    """To which redirects point: it takes what it gets, and says what is right nowhere."""
+    """The target of redirects: it accepts any request, and its answer is always wrong."""
 
     def post(self) -> None:
         """A wrong answer to whatever is asked."""

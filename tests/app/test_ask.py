@@ -15,7 +15,7 @@ def served(server):
     return ["--lm", "openai/scripted", "--api-base", server.api_base]
 
 
-def test_the_story_of_an_answer(keqa_command, served, own_index):
+def test_the_record_of_an_answer(keqa_command, served, own_index):
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
@@ -216,11 +216,11 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told_in_one_message(keqa_command, case):
-    arguments, told = BAD[case]
+def test_bad_input_is_reported_in_one_message(keqa_command, case):
+    arguments, reported = BAD[case]
     ended = keqa_command(*arguments)
     assert ended.code == 2, (ended.out, ended.err)
-    assert told in ended.err
+    assert reported in ended.err
     assert ended.out == ""
     assert "Traceback" not in ended.err
 
@@ -239,7 +239,7 @@ def test_surrogates_and_controls_within_a_question_are_dropped(keqa_command, ser
     assert json.loads(ended.out)["question"] == QUESTION
 
 
-def test_a_refused_key_is_told(keqa_command, own_index, monkeypatch):
+def test_a_refused_key_is_reported(keqa_command, own_index, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     with OpenAIServer(api_key="right") as guarded:
         ended = keqa_command("ask", QUESTION, "--index", own_index, "--lm", "openai/x", "--api-base", guarded.api_base)

@@ -111,7 +111,7 @@ def test_a_broken_file_of_aliases_is_named(write_json):
         ({"evidences": []}, "it has evidences, as a record of 2WikiMultihopQA"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         hotpotqa({**UP, **change})
 

@@ -55,7 +55,7 @@ def test_each_record_is_an_example_a_problem_or_left_out():
     ]
 
 
-def test_nothing_usable_tells_what_was_expected():
+def test_nothing_usable_says_what_was_expected():
     with pytest.raises(InputError, match=r"^it holds no question that can be used; expected: an object\n  example 1: "):
         load("broken")
     with pytest.raises(InputError, match=r"^it holds no question that can be used; expected: an object$"):

@@ -60,6 +60,6 @@ def test_a_decomposition_that_cannot_be_resolved_is_dropped_and_the_question_sta
         ({"answer_aliases": [{"text": "Amanda"}]}, "the answer must be text, not dict"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         musique({**UP, **change})

@@ -60,6 +60,6 @@ def test_groups_of_documents_as_in_the_integration_subset():
         ({"negative": [1]}, "a document of negative must be text, not int"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         rgb({**RECORD, **change})

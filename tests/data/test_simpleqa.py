@@ -13,6 +13,6 @@ def test_a_record():
 
 
 @pytest.mark.parametrize("missing", ["id", "primary_category", "question", "answer"])
-def test_what_is_missing_is_told(missing):
+def test_what_is_missing_is_reported(missing):
     with pytest.raises(InputError, match=f"there is no {missing}"):
         simpleqa({name: value for name, value in RECORD.items() if name != missing})

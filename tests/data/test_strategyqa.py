@@ -52,6 +52,6 @@ def test_the_hub_has_the_facts_as_one_text():
         ({"decomposition": [None]}, "a quiz of the decomposition must be text, not NoneType"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         strategyqa({**RECORD, **change})

@@ -113,7 +113,7 @@ def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, m
     assert "Traceback" not in str(caught.value)
 
 
-def test_an_error_in_the_body_is_told() -> None:
+def test_an_error_in_the_body_is_reported() -> None:
     with failing("error body") as server, pytest.raises(dspy.LMServerError, match="the backend is away"):
         ask(built(server, num_retries=0))
 

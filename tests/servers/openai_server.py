@@ -7,7 +7,7 @@ It needs nothing but the standard library::
 
 A fault plan makes a seeded share of the calls fail. Whether a call fails, and how, depends on the seed, the request's
 body and how often that same body came before, never on the order in which threads arrive; so a run repeats exactly, and
-a retry draws anew.
+a retry is drawn again.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_tries_that_went_out_together_are_lm_calls_each():
     assert cost_line(cost) == "5 LM calls in 2 requests (task 1, utility 1), 0 retrievals, 1.0 s"
 
 
-def test_the_whole_story():
+def test_the_whole_record():
     assert shown(RECORD, width=160) == (
         "To whom is the mayor of Carmouth married?\n"
         "├── Quiz 1: Who governs Carmouth?\n"
@@ -116,7 +116,7 @@ def test_the_whole_story():
     )
 
 
-def test_a_failure_is_told_and_nothing_is_called_an_answer():
+def test_a_failure_is_reported_and_nothing_is_called_an_answer():
     record = QuestionRecord(
         question="Why?",
         quizzes=[QuizRecord(index=1, text="Why?", source="failed")],
@@ -146,7 +146,7 @@ def test_cost_of_nothing():
     assert cost_line(Cost()) == "0 LM calls, 0 retrievals, 0.0 s"
 
 
-def test_a_verdict_reached_early_is_told_as_such():
+def test_a_verdict_reached_early_is_reported_as_such():
     early = KNOWN.model_copy(update={"complete": False, "samples": KNOWN.samples[:4]})
     text = shown(QuestionRecord(question="Why?", quizzes=[early], answer="Heidi Fenman", answer_source="memory"))
     assert "asked 4 times of 5, which settled it: “Heidi Fenman” ×4\n" in text
