@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from common import DATA, Lines, interval
-from real_lm import ask, parsed_of
+from real_lm import LongestOutput, Model, ask, parsed_of
 from rich.console import Console
 from rich.table import Table
 
@@ -34,11 +34,11 @@ IN_FLIGHT = 16
 def main(
     data: Annotated[Path, typer.Option(help="Folder with nq in its original layout.")] = DATA,
     work: Annotated[Path, typer.Option(help="Where finished work is kept.")] = Path("runs/compiled_real"),
-    lm: Annotated[str, typer.Option(help="The LM.")] = "local/smollm2",
+    lm: Model = "local/smollm2",
     train: Annotated[int, typer.Option(help="Questions to compile on.")] = 60,
     test: Annotated[int, typer.Option(help="Other questions, to score on.")] = 40,
     top_k: Annotated[int, typer.Option(help="Passages to search for.")] = 5,
-    max_tokens: Annotated[int, typer.Option(help="The longest output.")] = 48,
+    max_tokens: LongestOutput = 48,
 ) -> None:
     console = Console()
     work.mkdir(parents=True, exist_ok=True)

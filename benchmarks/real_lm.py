@@ -30,6 +30,8 @@ from keqa.programs.keqa import KEQA
 from keqa.retrievers import build_index, open_index, read_corpus
 
 QUESTIONS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "nq": "nq/NQ-open.dev.jsonl"}
+Model = Annotated[str, typer.Option(help="The LM.")]
+LongestOutput = Annotated[int, typer.Option(help="Tokens of the longest output.")]
 CORPORA = {"hotpotqa": "hotpotqa/hotpotqa_corpus.json", "nq": "nq/psgs_w100.tsv"}
 
 
@@ -90,9 +92,9 @@ def demonstrate(program: KEQA) -> None:
 def main(
     data: Annotated[Path, typer.Option(help="Folder with hotpotqa and nq in their original layouts.")] = DATA,
     out: Annotated[Path, typer.Option(help="One line for each finished question.")] = Path("runs/real_lm.jsonl"),
-    lm: Annotated[str, typer.Option(help="The LM.")] = "local/smollm2",
+    lm: Model = "local/smollm2",
     count: Annotated[int, typer.Option(help="Questions of each set.")] = 10,
-    max_tokens: Annotated[int, typer.Option(help="The longest output.")] = 96,
+    max_tokens: LongestOutput = 96,
 ) -> None:
     console, lines = Console(), Lines(out)
     done = {(line["demonstrations"], line["id"]) for line in lines.done}

@@ -63,9 +63,9 @@ def _convert(record: Mapping[str, Any]) -> Converted:
 _SQUAD = Benchmark(
     "squad",
     "SQuAD",
+    has=("aliases", "context"),
     files={"dev": "dev-v1.1.json", "train": "train-v1.1.json"},
     hub=HubSource("rajpurkar/squad"),
-    has=("aliases", "context"),
     licence="CC BY-SA 4.0",
     expected="a JSON object whose data holds articles, their paragraphs and qas",
     rows=whole(_rows),

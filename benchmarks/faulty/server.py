@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any
 
 import common  # noqa: F401 - the servers of the tests are on the path from here on
-from servers.http import LocalHandler, LocalServer
+from servers.local_http import LocalHandler, LocalServer
 
 from faulty.kinds import KINDS, Call, Sent, sent, sound
 from faulty.world import LURE, replies, signature_of

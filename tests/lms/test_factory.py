@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
+from servers.openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
 from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from openai_server import FaultPlan, HTTPFault, OpenAIServer
+from servers.openai_server import FaultPlan, HTTPFault, OpenAIServer
 
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm, build_roles, check_reachable, preflight

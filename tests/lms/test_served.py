@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import dspy
 import pytest
-from openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
+from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known

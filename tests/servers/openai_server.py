@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from servers.http import LocalHandler, LocalServer
+from servers.local_http import LocalHandler, LocalServer
 
 Reply = Callable[[list[dict[str, Any]], int, dict[str, Any]], Sequence[str]]
 
