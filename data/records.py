@@ -109,5 +109,10 @@ def make(fields: Mapping[str, Any]) -> Example:
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
     if not all(quizzes) or any(problem.fatal for problem in check(parse(quizzes))):
         fields = {**fields, "quizzes": (), "quiz_answers": ()}
-    evidence = {name: tuple(fields[name]) for name in ("supporting_facts", "triples", "context") if name in fields}
-    return replace(as_example(fields), **evidence, kind=fields.get("kind", ""))
+    return replace(
+        as_example(fields),
+        supporting_facts=tuple(fields.get("supporting_facts", ())),
+        triples=tuple(fields.get("triples", ())),
+        context=tuple(fields.get("context", ())),
+        kind=fields.get("kind", ""),
+    )

@@ -92,10 +92,10 @@ BENCHMARKS = (
     _SQUAD.peer(
         "chinesesquad",
         "ChineseSquad",
+        language="zh",
         files={"dev": "dev-v2.0-zh.json", "train": "train-v2.0-zh.json"},
         hub=HubSource("lighteval/ChineseSquad"),
         has=("context",),
-        language="zh",
         licence="no licence file; a translation of SQuAD, which is CC BY-SA 4.0",
     ),
     _SQUAD.peer(

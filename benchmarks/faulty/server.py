@@ -23,7 +23,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 import common  # noqa: F401 - the servers of the tests are on the path from here on
@@ -77,9 +76,7 @@ class Server:
         self._chat, self._elsewhere = LocalServer(_Chat, self), LocalServer(_Elsewhere, self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._chat.stop()
         self._elsewhere.stop()
@@ -283,9 +280,7 @@ class Process:
         self.api_base = self._pipe.recv()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
             self._pipe.send(None)
         self._process.join(5)

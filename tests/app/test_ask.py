@@ -200,18 +200,18 @@ BAD = {
     "no provider": (["ask", "Why?", "--lm", "gpt"], "'gpt'"),
     "missing key": (["ask", "Why?", "--lm", "openai/gpt-4o-mini"], "OPENAI_API_KEY"),
     "no address": (["ask", "Why?", "--lm", "hosted_vllm/some"], "--api-base"),
-    "blank": (["ask", " \t\n"], "the question is empty"),
     "address of nothing": (["ask", "Why?", "--api-base", "http://127.0.0.1:9/v1"], "--api-base needs --lm"),
+    "blank": (["ask", " \t\n"], "the question is empty"),
+    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
+    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
+    "no question": (["ask"], "QUESTION"),
     "no such folder": (["ask", "Why?", "--lm", "transformers/no/such/folder"], "no/such/folder"),
     "missing index": (["ask", "Why?", "--index", "nowhere"], "nowhere"),
-    "no question": (["ask"], "QUESTION"),
     "threshold": (["ask", "Why?", "--threshold", "high"], "--threshold must be a share"),
     "threshold above one": (["ask", "Why?", "--threshold", "3/2"], "--threshold must be a share"),
     "tries": (["ask", "Why?", "--tries", "0"], "--tries"),
-    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
     "answer type": (["ask", "Why?", "--answer-type", "long"], "'long'"),
     "choice without choices": (["ask", "Why?", "--answer-type", "choice"], "--choice"),
-    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
 }
 
 
