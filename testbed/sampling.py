@@ -18,7 +18,7 @@ from keqa.testbed.world import SMALL, Fact, World
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 STRETCHES = {"comparing": (0.5, 0.62), "JudgeUtility": (0.62, 1.0), "Summarize": (0.62, 1.0)}
-"""By skill, the progress between which it gets samples of its own: what is guessed at for hours is learned so."""
+"""By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so."""
 STRETCHED_SHARE = 0.35
 """How many of all samples those are; of the next skill, how many of what is left."""
 
