@@ -3,16 +3,17 @@
     python benchmarks/compiled.py PROGRAM
 
 Asks the test questions of the testbed of the program as it comes and of the compiled one in the folder PROGRAM, and
-prints F1 and exact match with the paired interval of the gain. After 200 test questions the same generator goes on
-drawing. Then lets the utility judge see the passages found for the gold quizzes of the test questions, without
+prints F1 and exact match with the paired interval of the gain. Beyond 200 test questions, more come from the same
+generator. Then lets the utility judge see the passages found for the gold quizzes of the test questions, without
 demonstrations, with random ones and with those of R_u, and prints how often it is right: a passage helps if it is about
-the one asked for and tells the answer that is true today; it is out of date if it tells what was true once.
+the one asked for and states the answer that is true today; it is out of date if it states what was true once.
 """
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from common import gain_table, interval
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -21,7 +22,7 @@ import keqa
 from keqa.data.quiz_references import parse, resolve
 from keqa.evaluation.demo import compare
 from keqa.metrics.answers import tokens
-from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
+from keqa.metrics.significance import bootstrap_mean
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Hit
@@ -45,12 +46,8 @@ def main(
     console = Console()
     methods = {"as it comes": KEQA(retriever, lms=roles), "compiled": compiled}
     before, after = compare(methods, testbed.test[:questions])
-    table = Table("program", "F1", "EM", "gain in F1", "retrievals", "LM calls", title=f"{questions} test questions")
-    gain = paired_bootstrap(after.f1_scores, before.f1_scores)
-    for row, gained in ((before, ""), (after, _written(gain, sign=True))):
-        means = (f"{row.retrievals:.2f}", f"{row.calls:.1f}")
-        table.add_row(row.method, _written(row.f1), _written(row.em), gained, *means)
-    console.print(table)
+    means = {"retrievals": lambda row: f"{row.retrievals:.2f}", "LM_calls": lambda row: f"{row.calls:.1f}"}
+    console.print(gain_table(before, after, **means))
     console.print(_judging(compiled, testbed, testbed.test[:judged]))
 
 
@@ -69,7 +66,7 @@ def _judging(program: KEQA, testbed: Testbed, questions: list[TestbedQuestion]) 
             for quiz, hit, kind in track(cases, description=name, transient=True)
         ]
         shares = [[good for good, kind in zip(right, kinds, strict=True) if kind == wanted] for wanted in KINDS]
-        table.add_row(name, *(_written(bootstrap_mean(s)) if len(s) > 1 else "" for s in (right, *shares)))
+        table.add_row(name, *(interval(bootstrap_mean(s)) if len(s) > 1 else "" for s in (right, *shares)))
     return table
 
 
@@ -88,15 +85,15 @@ def _cases(program: KEQA, testbed: Testbed, questions: list[TestbedQuestion]) ->
                 if (quiz, hit.passage.rendered) not in held:
                     entity = hit.passage.id.split("/")[1]
                     kind = "others"
-                    if entity in quiz and _tells(hit, gold):
+                    if entity in quiz and _states(hit, gold):
                         kind = "helpful"
-                    elif entity in quiz and any(_tells(hit, past) for past in once.get((entity, gold), ())):
+                    elif entity in quiz and any(_states(hit, past) for past in once.get((entity, gold), ())):
                         kind = "out of date"
                     cases[quiz, hit.passage.id] = (quiz, hit, kind)
     return list(cases.values())
 
 
-def _tells(hit: Hit, value: str) -> bool:
+def _states(hit: Hit, value: str) -> bool:
     return set(tokens(value)) <= set(tokens(hit.passage.text))
 
 
@@ -104,16 +101,9 @@ def _once(world: World) -> dict[tuple[str, str], list[str]]:
     """By entity and what is true of it today: what was true once."""
     once: dict[tuple[str, str], list[str]] = {}
     for fact in world.past:
-        today, past = (world.write(fact, GOLD.between, past=told) for told in (False, True))
+        today, past = (world.write(fact, GOLD.between, past=outdated) for outdated in (False, True))
         once.setdefault((fact.entity, today), []).append(past)
     return once
-
-
-def _written(interval: Interval, *, sign: bool = False) -> str:
-    mean, low, high = (
-        f"{value:+.2f}" if sign else f"{value:.2f}" for value in (interval.mean, interval.low, interval.high)
-    )
-    return f"{mean} [{low}, {high}]"
 
 
 if __name__ == "__main__":

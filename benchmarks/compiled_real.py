@@ -4,18 +4,17 @@
 
 Compiles the program for SmolLM2-135M-Instruct on 60 questions of NQ (one hop, so without decomposition) over its
 corpus, and asks the program as it comes and the compiled one 40 others. Finished work is kept in the work folder, and
-a later start goes on where it was. Prints the share of outputs that parsed, by signature, and F1 with its paired
+a later start resumes there. Prints the share of outputs that parsed, by signature, and F1 with its paired
 interval.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Annotated, Any
 
-import dspy
 import typer
-from real_lm import Parsed, kept
+from common import DATA, Lines, interval
+from real_lm import LongestOutput, Model, ask, parsed_of
 from rich.console import Console
 from rich.table import Table
 
@@ -24,7 +23,6 @@ from keqa.cli.compile_tables import report_parts
 from keqa.cli.progress import Bars
 from keqa.data import Example, load
 from keqa.lms import build_roles
-from keqa.metrics.answers import f1
 from keqa.metrics.significance import paired_bootstrap
 from keqa.programs.keqa import KEQA
 from keqa.retrievers import build_index, open_index, read_corpus
@@ -34,13 +32,13 @@ IN_FLIGHT = 16
 
 
 def main(
-    data: Annotated[Path, typer.Option(help="Folder with nq in its original layout.")] = Path("../shared/data"),
+    data: Annotated[Path, typer.Option(help="Folder with nq in its original layout.")] = DATA,
     work: Annotated[Path, typer.Option(help="Where finished work is kept.")] = Path("runs/compiled_real"),
-    lm: Annotated[str, typer.Option(help="The LM.")] = "local/smollm2",
+    lm: Model = "local/smollm2",
     train: Annotated[int, typer.Option(help="Questions to compile on.")] = 60,
     test: Annotated[int, typer.Option(help="Other questions, to score on.")] = 40,
     top_k: Annotated[int, typer.Option(help="Passages to search for.")] = 5,
-    max_tokens: Annotated[int, typer.Option(help="The longest output.")] = 48,
+    max_tokens: LongestOutput = 48,
 ) -> None:
     console = Console()
     work.mkdir(parents=True, exist_ok=True)
@@ -64,32 +62,15 @@ def main(
 
 def asked(program: KEQA, questions: list[Example], path: Path, console: Console) -> list[dict[str, Any]]:
     """Asks what was not asked before, and returns one line a question."""
-    lines = kept(path)
-    done = {line["id"] for line in lines}
+    lines = Lines(path)
+    done = {line["id"] for line in lines.done}
     left = [question for question in questions if question.id not in done]
-    with path.open("a") as file, ThreadPoolExecutor(IN_FLIGHT) as pool:
-        for future in as_completed([pool.submit(_ask, program, question) for question in left]):
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        for future in as_completed([pool.submit(ask, program, question) for question in left]):
             line = future.result()
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            lines.append(line)
+            lines.add(line)
             console.print(f"{line['question']} -> {line['answer'] or line['error']}", markup=False)
-    return sorted(lines, key=lambda line: line["id"])
-
-
-def _ask(program: KEQA, question: Example) -> dict[str, Any]:
-    parsed = Parsed()
-    with dspy.context(callbacks=[parsed]):
-        [outcome] = program.answer_many([question])
-    return {
-        "id": question.id,
-        "question": question.question,
-        "answer": outcome.answer,
-        "error": outcome.error and f"{type(outcome.error).__name__}: {outcome.error}"[:200],
-        "f1": f1(outcome.answer, question.answers) if outcome.answer else 0.0,
-        "parsed": parsed.right,
-        "outputs": parsed.all,
-    }
+    return sorted(lines.done, key=lambda line: line["id"])
 
 
 def report(lines: dict[str, list[dict[str, Any]]], console: Console) -> None:
@@ -97,19 +78,13 @@ def report(lines: dict[str, list[dict[str, Any]]], console: Console) -> None:
     table = Table("", *lines)
     names = sorted({name for own in lines.values() for line in own for name in line["outputs"]})
     for name in names:
-        cells = [f"{_sum(own, 'parsed', name)} of {_sum(own, 'outputs', name)}" for own in lines.values()]
-        table.add_row(f"{name} parsed", *cells)
+        table.add_row(f"{name} parsed", *(parsed_of(own, name) for own in lines.values()))
     answered = [f"{sum(line['answer'] is not None for line in own)} of {len(own)}" for own in lines.values()]
     table.add_row("answered", *answered)
     scores = [[line["f1"] for line in own] for own in lines.values()]
     table.add_row("F1", *(f"{sum(own) / len(own):.3f}" for own in scores))
     console.print(table)
-    gain = paired_bootstrap(scores[1], scores[0])
-    console.print(f"gain in F1 {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
-
-
-def _sum(lines: list[dict[str, Any]], key: str, name: str) -> int:
-    return sum(line[key].get(name, 0) for line in lines)
+    console.print(f"gain in F1 {interval(paired_bootstrap(scores[1], scores[0]), '+.3f')}", markup=False)
 
 
 if __name__ == "__main__":

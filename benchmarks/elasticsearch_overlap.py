@@ -16,6 +16,7 @@ import time
 import uuid
 from pathlib import Path
 
+from common import DATA
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +29,6 @@ from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.elasticsearch.lifecycle import Indexes
 
-DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 CORPUS = "2wikimultihopqa/2wikimultihopqa_corpus.json"
 QUESTIONS = ("2wikimultihopqa/dev.json", "2wikimultihopqa/dev_nocontext.json")
 LEAST = 0.9
@@ -86,7 +86,7 @@ def remove(address: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Overlap of Elasticsearch and the embedded engine on real questions.")
     parser.add_argument("url", help="the cluster, such as http://localhost:9200")
-    parser.add_argument("data", nargs="?", type=Path, default=DEFAULT_DATA, help="folder of the shared data")
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--k", type=int, default=10, help="how many passages a question")
     given = parser.parse_args()
     try:

@@ -8,7 +8,7 @@ machine, which is part of this program: without faults, with faults, and, after 
 that a campaign repeats.
 
 It is checked that no question is lost or there twice, that an answer which a failure changed is failed or marked, that
-no failure is a programming error, that the requests told are those that arrived, that no file holds the key or the
+no failure is a programming error, that the requests reported are those that arrived, that no file holds the key or the
 server's address, and that the retried run has the answers and figures of the one without faults.
 
 With --folder, the same command resumes a campaign that was stopped. The last line is JSON. Exit code: 0 where every
@@ -36,7 +36,7 @@ from faulty.world import passages, questions
 METHODS = ("keqa", "closed-book", "rag-cot", "ircot")
 STAGES = ("without faults", "with faults", "retried")
 LATE = 1.01
-"""So many times the requests that arrived may be told, for those that came too late to arrive."""
+"""How many times the requests that arrived may be reported, for those that came too late to arrive."""
 RESUMED = 20
 """How often a run is resumed that an error has ended."""
 
@@ -137,10 +137,10 @@ class Campaign:
                     if len(raised) > RESUMED:
                         raise
         counts: dict[str, Any] = self.server.ask("counts")
-        told = f"{tally.done:,} of {tally.questions:,}, F1 {tally.mean('f1'):.3f}, EM {tally.mean('em'):.3f}, "
-        told += f"{tally.failed:,} failed, {tally.impaired:,} impaired, {counts['requests']:,} requests, "
-        told += f"{sum(counts['faults'].values()):,} faults, {time.monotonic() - started:.0f} s"
-        return {**counts, "raised": raised, "resumed": resumed or bool(raised), "told": told}
+        summary = f"{tally.done:,} of {tally.questions:,}, F1 {tally.mean('f1'):.3f}, EM {tally.mean('em'):.3f}, "
+        summary += f"{tally.failed:,} failed, {tally.impaired:,} impaired, {counts['requests']:,} requests, "
+        summary += f"{sum(counts['faults'].values()):,} faults, {time.monotonic() - started:.0f} s"
+        return {**counts, "raised": raised, "resumed": resumed or bool(raised), "told": summary}
 
     def _progress(self, tally: Any) -> None:
         if time.monotonic() > self.until:
@@ -200,17 +200,17 @@ class Campaign:
 
 
 def _requests(done: list[dict[str, Any]], *stages: list[Any]) -> Check:
-    """Of each stage that was asked in one go, the requests that its lines tell are those that arrived.
+    """Of each stage that was asked in one go, the requests that its lines report are those that arrived.
 
-    A few more may be told: one whose deadline ends on the way, on a machine that is busy, never reaches the server.
+    A few more may be reported: one whose deadline ends on the way, on a machine that is busy, never reaches the server.
     """
-    check = Check("the requests told are those that arrived")
+    check = Check("the requests reported are those that arrived")
     for stage, counted, lines in zip(STAGES, done, stages, strict=True):
-        told = sum(line.record.cost.calls for line in lines if line.record is not None)
+        reported = sum(line.record.cost.calls for line in lines if line.record is not None)
         if not counted["resumed"]:
             check.tested += counted["requests"]
-            if not counted["requests"] <= told <= counted["requests"] * LATE + 2:
-                check.broken.append(f"{stage}: {told:,} told, {counted['requests']:,} arrived")
+            if not counted["requests"] <= reported <= counted["requests"] * LATE + 2:
+                check.broken.append(f"{stage}: {reported:,} reported, {counted['requests']:,} arrived")
     return check
 
 
@@ -280,8 +280,8 @@ def main(arguments: list[str] | None = None) -> int:
             over = True
             print("the time is over; the same command with the same --folder resumes", file=sys.stderr)
         figures = campaign.finish()
-    told = {"questions": options.questions, "share": options.share, "seed": options.seed, **figures}
-    print(json.dumps({**told, "finished": not over, "seconds": round(time.monotonic() - started)}))
+    summary = {"questions": options.questions, "share": options.share, "seed": options.seed, **figures}
+    print(json.dumps({**summary, "finished": not over, "seconds": round(time.monotonic() - started)}))
     return 2 if over else 1 if figures["broken"] else 0
 
 

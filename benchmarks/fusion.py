@@ -3,7 +3,7 @@
     python benchmarks/fusion.py [DATA] [--work FOLDER]
 
 Macro recall@5 on the corpora of `recall.py`, whose indexes and vectors it takes from the same work folder, or makes.
-One half of each corpus's questions chooses the constant, by the mean over corpora; the other half tells what that is
+One half of each corpus's questions chooses the constant, by the mean over corpora; the other half shows what that is
 worth.
 """
 
@@ -14,7 +14,8 @@ from statistics import fmean
 from typing import Annotated
 
 import typer
-from recall import BENCHMARKS, DEFAULT_DATA, Case, key, prepared
+from common import DATA
+from recall import BENCHMARKS, Case, key, prepared
 from rich.console import Console
 from rich.table import Table
 
@@ -27,7 +28,7 @@ K = 5
 
 
 def main(
-    data: Annotated[Path, typer.Argument(help="Folder of the shared data.")] = DEFAULT_DATA,
+    data: Annotated[Path, typer.Argument(help="Folder of the shared data.")] = DATA,
     work: Annotated[Path, typer.Option(help="Of recall.py.")] = Path("runs/recall"),
 ) -> None:
     halves: dict[str, list[list[float]]] = {}

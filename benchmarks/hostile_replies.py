@@ -63,48 +63,10 @@ _MISTAKES |= {"ValidationError", "LMUnexpectedError"}
 
 _ATOMS = [
     *(" ", "\n", "\t", "\r", "[", "]", "#", "`", "{", "}", "(", '"', "'", "\\", "-", ".", "*", ",", ":", "0", "9", "/"),
-    *(
-        "\u3000",
-        "\u2028",
-        "\u00a0",
-        "\u200b",
-        "\ud800",
-        "\udfff",
-        "\0",
-        "\x1b[31m",
-        "\u202e",
-        "\ufffd",
-        "e\u0301\u0323",
-    ),
-    *(
-        "[[ ## ",
-        " ## ]]",
-        "[[##",
-        "```",
-        "```json\n",
-        '["',
-        '"]',
-        '", "',
-        '{"a": ',
-        "None",
-        "True",
-        "no",
-        "unknown",
-        "#1",
-    ),
-    *(
-        "<answer>",
-        "</answer>",
-        "<|im_end|>",
-        "\\u0000",
-        "１",
-        "中",
-        "option",
-        "Dr.",
-        "Oslo",
-        "send money",
-        "So the answer is ",
-    ),
+    *("\u3000", "\u2028", "\u00a0", "\u200b", "\ud800", "\udfff", "\0", "\x1b[31m", "\u202e", "\ufffd"),
+    *("e\u0301\u0323", "[[ ## ", " ## ]]", "[[##", "```", "```json\n", '["', '"]', '", "', '{"a": ', "None", "True"),
+    *("no", "unknown", "#1", "<answer>", "</answer>", "<|im_end|>", "\\u0000", "１", "中", "option", "Dr.", "Oslo"),
+    *("send money", "So the answer is "),
 ]
 _RUNS = [atom for atom in _ATOMS if atom.strip("Oslo")]
 
@@ -145,15 +107,8 @@ class Replies:
 
     def careless(self, signature: type[dspy.Signature]) -> str:
         """Fields with markers as weak LMs spell them, in fences or in JSON."""
-        spellings = [
-            "[[##{}##]]",
-            "[## {} ##]",
-            "[[ ## {} # ]]",
-            "**{}**:",
-            "<{}>",
-            "［［ ＃＃ {} ＃＃ ］］",
-            "[[ ## {}\n## ]]",
-        ]
+        spellings = ["[[##{}##]]", "[## {} ##]", "[[ ## {} # ]]", "**{}**:", "<{}>"]
+        spellings += ["［［ ＃＃ {} ＃＃ ］］", "[[ ## {}\n## ]]"]
         spelling = self.random.choice(spellings)
         body = "\n".join(spelling.format(name) + str(self.value(signature, name)) for name in signature.output_fields)
         return self.random.choice(["{}", "```\n{}\n```", "```{}", '{{"answer": "{}"}}', "[{}]"]).replace("{}", body)

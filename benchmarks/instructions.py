@@ -13,21 +13,19 @@ import itertools
 import json
 import random
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from common import gain_table
 from rich.console import Console
-from rich.table import Table
+from servers.openai_server import OpenAIServer
 
 import keqa
 from keqa.evaluation.demo import compare
 from keqa.lms import build_lm
-from keqa.metrics.significance import Interval, paired_bootstrap
 from keqa.programs.keqa import KEQA
 from keqa.testbed import words
 from keqa.testbed.skills import Setting
@@ -39,7 +37,7 @@ _CURRENT = re.compile(r"\[\[ ## current_instruction ## \]\]\n(.*?)\n\n\[\[ ## ",
 
 
 def main(
-    work: Annotated[Path, typer.Option(help="Folder of finished work; the same command goes on there.")],
+    work: Annotated[Path, typer.Option(help="Folder of finished work; the same command resumes there.")],
     train: Annotated[int, typer.Option(help="Training questions.")] = 40,
     val: Annotated[int, typer.Option(help="Questions to choose by.")] = 60,
     budget: Annotated[int, typer.Option(help="Questions that GEPA may ask.")] = 600,
@@ -61,11 +59,7 @@ def main(
             tuning=False,
         ).program
     before, after = compare({"as it comes": program, "instructions by GEPA": compiled}, testbed.test[:questions])
-    table = Table("program", "F1", "EM", "gain in F1", title=f"{questions} test questions")
-    gain = paired_bootstrap(after.f1_scores, before.f1_scores)
-    for row, gained in ((before, ""), (after, _written(gain, "+.2f"))):
-        table.add_row(row.method, _written(row.f1, ".2f"), _written(row.em, ".2f"), gained)
-    console.print(table)
+    console.print(gain_table(before, after))
     was = dict(program.named_predictors())
     for name, predictor in compiled.named_predictors():
         if predictor.signature.instructions != was[name].signature.instructions:
@@ -73,7 +67,7 @@ def main(
 
 
 def sentences() -> list[str]:
-    """Every sentence that an instruction may add, in an order of chance."""
+    """Every sentence that an instruction may add, in a random order."""
     rng = random.Random(0)
     world = Testbed().world
     conventions = [Convention(date, surname) for date in range(3) for surname in (False, True)]
@@ -91,48 +85,13 @@ def scripted_reflection() -> Iterator[str]:
     """Serves the OpenAI protocol, and answers GEPA's requests with longer instructions; gives the address."""
     turn = itertools.cycle(sentences())
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            current = _CURRENT.search(body["messages"][-1]["content"])
-            # Without an instruction, it is asked whether there is anybody who answers.
-            text = json.dumps({"new_instruction": f"{current[1].strip()} {next(turn)}"}) if current else "ready"
-            reply = {
-                "id": "0",
-                "object": "chat.completion",
-                "created": 0,
-                "model": body["model"],
-                "choices": [
-                    {
-                        "index": 0,
-                        "finish_reason": "stop",
-                        "message": {"role": "assistant", "content": text},
-                    }
-                ],
-                "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-            }
-            data = json.dumps(reply).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        current = _CURRENT.search(messages[-1]["content"])
+        # Without an instruction, it is asked whether there is anybody who answers.
+        return [json.dumps({"new_instruction": f"{current[1].strip()} {next(turn)}"}) if current else "ready"]
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing of each request."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def _written(interval: Interval, form: str) -> str:
-    mean, low, high = (format(value, form) for value in (interval.mean, interval.low, interval.high))
-    return f"{mean} [{low}, {high}]"
+    with OpenAIServer(reply=reply) as server:
+        yield server.api_base
 
 
 if __name__ == "__main__":

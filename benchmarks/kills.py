@@ -5,7 +5,7 @@
 Each command is run once to its end, against a scripted language model behind a server on this machine. Then it is begun
 in another folder and killed (``kill -9``) at a point drawn at random: after a time, after a number of requests, or
 while it writes its last files. The same command is started again until it ends, and what it wrote is compared with what
-the first run wrote; then it is begun anew, until all kills are spent.
+the first run wrote; then it is begun again, until all kills are spent.
 
 It is checked that every final file is the same but for times (and for which of two runs paid for a call), that nothing
 else lies about, and that no more requests are repeated than were in flight at the kills: those that the server had in
@@ -19,7 +19,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -32,8 +31,6 @@ from typing import Any
 from faulty.server import MODEL, Server
 from faulty.trees import differences
 from faulty.world import passages, questions
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 COMMANDS = ("index", "compile", "evaluate", "compare")
 TRAIN, CORPUS = 8, 6000
@@ -85,7 +82,7 @@ class Killing:
     ) -> None:
         self.name, self.server, self.folder, self.start, self.rng = name, server, folder, start, rng
         self.result = Result()
-        # Of the same name, for a run's header tells how to run it again.
+        # Of the same name, for a run's header says how to run it again.
         self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
         self.bodies: Counter[str] = Counter()
         self.tail = 0.0
@@ -100,7 +97,7 @@ class Killing:
         self._ended(self._started(self.killed))
         self.server.plan()
         started = time.monotonic()
-        self._ended(self._started(self.whole, anew=True))
+        self._ended(self._started(self.whole, afresh=True))
         ended = time.monotonic()
         self.bodies = self.server.bodies()
         self.result.requests, self.result.seconds = self.bodies.total(), ended - started
@@ -112,8 +109,8 @@ class Killing:
             self._round(count)
         return self.result
 
-    def _started(self, out: Path, *, anew: bool = False) -> BaseProcess:
-        if anew:
+    def _started(self, out: Path, *, afresh: bool = False) -> BaseProcess:
+        if afresh:
             shutil.rmtree(out.parent, ignore_errors=True)
         out.parent.mkdir(exist_ok=True)
         return self.start(out)
@@ -126,11 +123,11 @@ class Killing:
     def _round(self, count: int) -> None:
         """From nothing to the end of the command."""
         self.server.plan()
-        in_flight, anew = 0, True
+        in_flight, afresh = 0, True
         while True:
             point = self._point() if self.result.kills < count else lambda: False
-            process = self._started(self.killed, anew=anew)
-            anew = False
+            process = self._started(self.killed, afresh=afresh)
+            afresh = False
             while process.is_alive() and not point():
                 time.sleep(POLL)
             if not process.is_alive():

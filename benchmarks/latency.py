@@ -15,7 +15,6 @@ all calls that may go side by side, since waiting for a worker is not part of a 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import json
 import re
@@ -35,19 +34,16 @@ from keqa.metrics.answers import same_answer
 from keqa.programs import KEQA
 from keqa.retrievers.base import Hit, Passage
 
-SERVER = Path(__file__).parents[1] / "tests" / "servers" / "openai_server.py"
+TESTS = Path(__file__).parents[1] / "tests"
 QUESTION = "Which of the lakes is the deepest?"
 
 
 def server_module() -> Any:
     """The chat server that the tests use."""
-    spec = importlib.util.spec_from_file_location("openai_server", SERVER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(TESTS))
+    from servers import openai_server
+
+    return openai_server
 
 
 class Passages:

@@ -38,8 +38,8 @@ QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
 
 def serve(pipe: Connection) -> None:
     """Answer until the other end says stop; replies how many requests came when asked."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "servers"))
-    import openai_server
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from servers import openai_server
 
     with openai_server.OpenAIServer(reply=Replies(openai_server, QUIZZES)) as server:
         pipe.send(server.api_base)

@@ -4,7 +4,7 @@
 
 Recall is macro-averaged: each question counts the same, however many gold passages it has. Where titles are unique in a
 corpus a gold passage is named by its title, elsewhere by its whole text. The model is MiniLM, which encodes 30 to 80
-passages a second on a core; vectors are kept in the work folder, and a run that was killed goes on there. Exit code 1
+passages a second on a core; vectors are kept in the work folder, and a run that was killed resumes there. Exit code 1
 where the hybrid is more than a point below the better of the two.
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import DATA
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +30,6 @@ from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, bu
 from keqa.retrievers.dense import DenseManifest
 from keqa.retrievers.text import clean_text, one_line
 
-DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 ENGINES = ("bm25", "dense", "hybrid")
 # How far the hybrid may be below the better of the two.
 _POINT = 0.01
@@ -69,7 +69,7 @@ BENCHMARKS = (
 
 
 def key(gold: str, title: str, text: str) -> str:
-    """What tells whether a passage is a gold one."""
+    """The name by which a passage is compared with the gold ones."""
     return one_line(clean_text(title if gold == "title" else f"{title} {text}"))
 
 
@@ -156,7 +156,7 @@ def measured(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", type=Path, default=DEFAULT_DATA, help="folder of the shared data")
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--engine", choices=ENGINES, action="append", help="may be given several times; all by default")
     parser.add_argument("--limit-passages", type=int, help="of each corpus; every gold passage is kept")
     parser.add_argument("--threads", type=int, default=1, help="of the encoding model")

@@ -30,11 +30,11 @@ def main(
     lookups: Annotated[int, typer.Option(help="Lookups to time.")] = 200,
     embedder: Annotated[str, typer.Option(help="hashing, local/minilm, or a sentence-transformers model.")] = HASHING,
 ) -> None:
-    chance = random.Random("reference")
+    rng = random.Random("reference")
     model = open_embedder(embedder)
     passages = Testbed().passages
-    made = [entry(chance, passages, number) for number in range(entries)]
-    fresh = [entry(chance, passages, entries + number) for number in range(lookups)]
+    made = [entry(rng, passages, number) for number in range(entries)]
+    fresh = [entry(rng, passages, entries + number) for number in range(lookups)]
 
     reference = UtilityReference(model)
     building = seconds(lambda: reference.fit(made))
@@ -45,7 +45,7 @@ def main(
     alone = [seconds(lambda one=one: reference(one.quiz, one.passage)) for one in fresh]
     together = []
     for start in range(0, lookups - PASSAGES_OF_A_QUIZ + 1, PASSAGES_OF_A_QUIZ):
-        group = [one.passage + " anew" for one in fresh[start : start + PASSAGES_OF_A_QUIZ]]
+        group = [one.passage + " again" for one in fresh[start : start + PASSAGES_OF_A_QUIZ]]
         together.append(seconds(lambda quiz=fresh[start].quiz, group=group: quiz_of(again, quiz, group)))
     known = [seconds(lambda one=one: reference(one.quiz, one.passage)) for one in fresh]
 
@@ -69,11 +69,11 @@ def main(
     console.print(f"embeddings: {vectors.nbytes / 2**20:.0f} MiB")
 
 
-def entry(chance: random.Random, passages: Sequence[Passage], number: int) -> Entry:
-    passage = chance.choice(passages)
-    quiz = chance.choice(ASKED).format(passage.title)
+def entry(rng: random.Random, passages: Sequence[Passage], number: int) -> Entry:
+    passage = rng.choice(passages)
+    quiz = rng.choice(ASKED).format(passage.title)
     # The number keeps two entries from showing the same, which would be indexed once.
-    return Entry(f"q{number // 8}", quiz, f"{passage.rendered} ({number})", chance.random() < 0.4)
+    return Entry(f"q{number // 8}", quiz, f"{passage.rendered} ({number})", rng.random() < 0.4)
 
 
 def quiz_of(reference: UtilityReference, quiz: str, passages: list[str]) -> None:

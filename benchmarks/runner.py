@@ -17,24 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from faulty.server import MODEL, Process
 
 QUESTIONS = 10_000
 IN_FLIGHT = 16
-
-
-def serve(pipe):
-    from servers.openai_server import OpenAIServer, markers
-
-    class Forgetful(list):
-        def append(self, call):
-            pass
-
-    server = OpenAIServer(reply=lambda messages, n, body: [markers(answer="Ann")] * n)
-    server.calls = Forgetful()
-    with server:
-        pipe.send(server.api_base)
-        pipe.recv()
 
 
 def run(path, api_base, folder, pipe):
@@ -46,7 +32,7 @@ def run(path, api_base, folder, pipe):
     from keqa.programs.baselines import ClosedBook
 
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    program = ClosedBook(lms=build_roles("openai/scripted", api_base=api_base))
+    program = ClosedBook(lms=build_roles(MODEL, api_base=api_base))
     start = time.perf_counter()
     tally = evaluate(program, of_name(str(path)).examples, out=folder / "run" / path.name, in_flight=IN_FLIGHT)
     seconds = time.perf_counter() - start
@@ -72,18 +58,12 @@ def measured(context, count, api_base, folder):
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else QUESTIONS
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    api_base = ours.recv()
     peaks = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, Process() as server:
         for questions in (count // 10, count):
-            done, failed, seconds, peak = measured(context, questions, api_base, Path(folder))
+            done, failed, seconds, peak = measured(context, questions, server.api_base, Path(folder))
             peaks.append(peak)
             print(f"{done:>7,} questions: {done / seconds:7.1f} a second, peak {peak:6.0f} MiB, {failed} failed")
-    ours.send(None)
-    server.join(5)
     print(f"ten times the questions take {peaks[1] / peaks[0]:.2f} times the memory")
 
 

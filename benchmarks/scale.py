@@ -1,11 +1,11 @@
-"""How retrieval grows: builds and queries made passages on every engine, and tells what 21,015,324 would take.
+"""How retrieval grows: builds and queries made passages on every engine, and estimates what 21,015,324 take.
 
     python benchmarks/scale.py [--passages 1000000] [--part embedded] [--es-url http://localhost:9200] [--work FOLDER]
 
 Parts, all by default: `embedded` (the embedded engine beside the calls of Tantivy alone), `elasticsearch` (needs
 `--es-url`), `faiss` (made vectors, flat beside lists of 8-bit ones), `encoding` (20,000 real passages and MiniLM, from
-`--data`). Every step is a process of its own, whose peak of memory is told; results are kept in the work folder, so
-that a run that was killed goes on there. Exit code 1 where a target of the embedded engine is missed.
+`--data`). Every step is a process of its own, whose peak of memory is reported; results are kept in the work folder, so
+that a run that was killed resumes there. Exit code 1 where a target of the embedded engine is missed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from common import DATA
 from rich.console import Console
 from scaling import lexical, vectors
 from scaling.report import Line, table, targets
@@ -23,7 +24,6 @@ from keqa.errors import KeqaError
 
 PARTS = ("embedded", "elasticsearch", "faiss", "encoding")
 RATIOS = {"build_s": "load time", "disk_mb": "disk", "kw_p50": "content-word query, p50,", "nl_p50": "question, p50,"}
-DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
 
 def embedded(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
@@ -57,8 +57,8 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     arguments = (corpus, options.es_url, name, options.queries, ours)
     searched = steps.run("elasticsearch search", count, lexical.search_server, *arguments)
     console.print(table([Line("Elasticsearch", count, {**searched, **loaded})]))
-    told = "peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded"
-    console.print(told if "heap_mb" not in loaded else f"{told}, {loaded['heap_mb']:,.0f} MB of heap in use")
+    note = "peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded"
+    console.print(note if "heap_mb" not in loaded else f"{note}, {loaded['heap_mb']:,.0f} MB of heap in use")
     console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
     if "overlap" in searched:
         console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="of the encoding model")
     parser.add_argument("--part", choices=PARTS, action="append", help="may be given several times")
     parser.add_argument("--es-url", help="where Elasticsearch listens")
-    parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the shared data")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for indexes and results")
     options = parser.parse_args(arguments)
     chosen = options.part or [part for part in PARTS if part != "elasticsearch" or options.es_url]

@@ -1,4 +1,4 @@
-"""How methods fare on questions that hang on a fact that the shipped LM firmly believes as it was once.
+"""How methods fare on questions that depend on a fact of which the shipped LM firmly believes the former value.
 
     python benchmarks/stale.py RUNS
 

@@ -2,10 +2,10 @@
 
     python benchmarks/sweep.py
 
-The testbed over the share of questions whose facts the shipped LM was told often, the number of distracting paragraphs
-for each entity, and the number of sources that are out of date. The default setting was fixed before any method was
-scored; this shows what it hides. The compiled program is the one that ships: it learned from the default setting, and
-no question that it learned from is asked.
+The testbed over the share of questions whose facts the shipped LM saw often in training, the number of distracting
+paragraphs for each entity, and the number of sources that are out of date. The default setting was fixed before any
+method was scored; this shows what it hides. The compiled program is the one that ships: it learned from the default
+setting, and no question that it learned from is asked.
 """
 
 import tempfile
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from common import interval
 from rich.console import Console
 from rich.table import Table
 
@@ -57,7 +58,7 @@ def main(
                 str(sources),
                 *(f"{rows[name].f1.mean:.2f}" for name in METHODS),
                 f"{rows[COMPILED].retrievals:.2f}",
-                f"{gain.mean:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]",
+                interval(gain, "+.2f"),
             )
             Console(stderr=True).print(f"{number + 1} of {len(swept)} settings: done")
     Console(width=160).print(table)

@@ -2,7 +2,7 @@
 
 from keqa.data.benchmark import Benchmark
 from keqa.data.benchmarks import BENCHMARKS
-from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, Triple
+from keqa.data.evidence import ContextPassage, SupportingFact, Triple
 from keqa.data.example import Answered, Example, as_examples
 from keqa.data.load import load
 from keqa.data.loading import Loaded
@@ -13,7 +13,6 @@ __all__ = [
     "Answered",
     "Benchmark",
     "ContextPassage",
-    "Evidence",
     "Example",
     "Loaded",
     "Problem",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from keqa.errors import InputError
 from keqa.retrievers.text import clean_text, one_line
 
-__all__ = ["ContextPassage", "Evidence", "PassageRole", "SupportingFact", "Triple", "one_text"]
+__all__ = ["ContextPassage", "PassageRole", "SupportingFact", "Triple", "one_text"]
 
 PassageRole = Literal["unknown", "supporting", "distractor", "counterfactual"]
 
@@ -59,21 +59,6 @@ class ContextPassage:
     title: str
     text: str
     role: PassageRole = "unknown"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All that one question brings; each part may be empty.
-
-    Attributes:
-        supporting_facts: In the benchmark's order.
-        triples: In the order of the reasoning.
-        context: In the benchmark's order.
-    """
-
-    supporting_facts: tuple[SupportingFact, ...] = ()
-    triples: tuple[Triple, ...] = ()
-    context: tuple[ContextPassage, ...] = ()
 
 
 def one_text(value: Any, what: str) -> str:

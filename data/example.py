@@ -6,47 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any
 
 from keqa.data.evidence import ContextPassage, SupportingFact, Triple
-from keqa.data.question import AnswerType, clean
+from keqa.data.question import AnswerType, check_answer_type, check_text
 from keqa.data.quiz_references import check, parse
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
 __all__ = ["Answered", "Example", "as_example", "as_examples"]
-
-
-class Answered(Protocol):
-    """A question with its gold answers: `Example`, and whatever else has these attributes."""
-
-    @property
-    def id(self) -> str:
-        """Unique within a data set."""
-
-    @property
-    def question(self) -> str:
-        """The text."""
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The gold answer first, then its aliases."""
-
-    @property
-    def answer_type(self) -> AnswerType:
-        """``short``, ``yes/no`` or ``choice``."""
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The options of a choice."""
-
-    @property
-    def quizzes(self) -> tuple[str, ...]:
-        """The gold decomposition with #1, #2, where there is one."""
-
-    @property
-    def quiz_answers(self) -> tuple[str, ...]:
-        """The gold answer of each quiz, where there are any."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +49,11 @@ class Example:
     kind: str = ""
 
 
+Answered = Example
+"""A question with its gold answers, as compiling takes it."""
+
 _FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
+_KEPT = ("supporting_facts", "triples", "context", "kind")
 
 
 def as_examples(items: Iterable[Any]) -> list[Example]:
@@ -118,12 +90,13 @@ def as_example(item: Any) -> Example:
     given = _given(item)
     question = _text(given.get("question"), "question")
     choices = _texts(given.get("choices"), "choices")
-    answer_type = _answer_type(given.get("answer_type"))
+    answer_type: AnswerType = "short" if given.get("answer_type") is None else check_answer_type(given["answer_type"])
     answers = (*_texts(given.get("answer"), "answer"), *_texts(given.get("answers"), "answers"))
     quizzes = _texts(given.get("quizzes"), "quizzes")
     quiz_answers = _texts(given.get("quiz_answers"), "quiz_answers")
     _check_answers(answers, answer_type, choices)
     _check_quizzes(quizzes, quiz_answers)
+    kept = {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}
     return Example(
         id=_identity(question, choices) if given.get("id") is None else _text(given["id"], "id"),
         question=question,
@@ -132,10 +105,7 @@ def as_example(item: Any) -> Example:
         choices=choices,
         quizzes=quizzes,
         quiz_answers=quiz_answers,
-        supporting_facts=item.supporting_facts if isinstance(item, Example) else (),
-        triples=item.triples if isinstance(item, Example) else (),
-        context=item.context if isinstance(item, Example) else (),
-        kind=item.kind if isinstance(item, Example) else "",
+        **kept,
     )
 
 
@@ -156,12 +126,7 @@ def _text(value: Any, what: str) -> str:
         value = str(value)
     if value is None:
         raise InputError(f"there is no {what}")
-    if not isinstance(value, str):
-        raise InputError(f"the {what} must be text, not {type(value).__name__}")
-    text = clean(value)
-    if not text:
-        raise InputError(f"the {what} is empty")
-    return text
+    return check_text(value, what)
 
 
 def _texts(value: Any, what: str) -> tuple[str, ...]:
@@ -170,16 +135,6 @@ def _texts(value: Any, what: str) -> tuple[str, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_text(one, f"{what}[{position}]") for position, one in enumerate(value))
     return (_text(value, what),)
-
-
-def _answer_type(value: Any) -> AnswerType:
-    kinds = {kind: kind for kind in get_args(AnswerType)}
-    if value is None:
-        return "short"
-    if not isinstance(value, str) or value not in kinds:
-        raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
-    found: AnswerType = kinds[value]
-    return found
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

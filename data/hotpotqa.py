@@ -10,47 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, Triple, one_text
+from keqa.data.evidence import ContextPassage, SupportingFact, Triple, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make, usable
 from keqa.data.rows import Row, json_lines, json_list
 from keqa.errors import InputError
 
-__all__ = ["ALIASES", "BENCHMARKS", "hotpotqa", "two_wiki", "two_wiki_rows"]
-
-_LAYOUT = "a JSON list of objects with _id, question, answer, supporting_facts and context"
+__all__ = ["ALIASES", "BENCHMARKS"]
 
 ALIASES = "id_aliases.json"
 """The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside."""
 
 
-def hotpotqa(record: Mapping[str, Any]) -> Example:
-    """Convert a record of HotpotQA, distractor or fullwiki.
-
-    Raises:
-        InputError: It is malformed, or of 2WikiMultihopQA.
-    """
+def _hotpotqa(record: Mapping[str, Any]) -> Example:
     if "evidences" in record:
         raise InputError("it has evidences, as a record of 2WikiMultihopQA")
     return _convert(record, (), ())
 
 
-def two_wiki(record: Mapping[str, Any]) -> Example:
-    """Convert a record of 2WikiMultihopQA; its evidences become triples.
-
-    Raises:
-        InputError: It is malformed, or of HotpotQA.
-    """
+def _two_wiki(record: Mapping[str, Any]) -> Example:
+    """Evidences, which HotpotQA has not, become triples."""
     triples = tuple(_triple(evidence) for evidence in field(record, "evidences", (list, tuple)))
     return _convert(record, triples, record.get("answer_aliases") or ())
 
 
-def two_wiki_rows(path: Path) -> Iterator[Row]:
-    """The records of 2WikiMultihopQA, with the aliases of their answers where the file of aliases lies beside.
-
-    Raises:
-        InputError: A file cannot be read.
-    """
+def _two_wiki_rows(path: Path) -> Iterator[Row]:
+    """The records of 2WikiMultihopQA, with the aliases of their answers where the file of aliases lies beside."""
     beside = path.parent / ALIASES
     aliases = _aliases(beside) if beside.is_file() else {}
     for row in json_list(path):
@@ -87,8 +72,10 @@ def _convert(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Se
             "question": record.get("question"),
             "answers": usable(answer, aliases),
             "answer_type": "yes/no" if answer.strip().lower() in ("yes", "no") else "short",
-        },
-        Evidence(facts, triples, tuple(context)),
+            "supporting_facts": facts,
+            "triples": triples,
+            "context": context,
+        }
     )
 
 
@@ -122,44 +109,34 @@ def _triple(value: Any) -> Triple:
     return Triple(subject, relation, target)
 
 
+_DISTRACTOR = Benchmark(
+    "hotpotqa",
+    "HotpotQA (distractor)",
+    files={"dev": "hotpot_dev_distractor_v1.json", "train": "hotpot_train_v1.1.json"},
+    hub=HubSource("hotpotqa/hotpot_qa", "distractor"),
+    has=("supporting facts", "context"),
+    multi_hop=True,
+    licence="CC BY-SA 4.0",
+    expected="a JSON list of objects with _id, question, answer, supporting_facts and context",
+    convert=_hotpotqa,
+)
 BENCHMARKS = (
-    Benchmark(
-        name="hotpotqa",
-        title="HotpotQA (distractor)",
-        licence="CC BY-SA 4.0",
-        has=("supporting facts", "context"),
-        multi_hop=True,
-        language="en",
-        expected=_LAYOUT,
-        rows=whole(json_list),
-        convert=hotpotqa,
-        files={"dev": "hotpot_dev_distractor_v1.json", "train": "hotpot_train_v1.1.json"},
-        hub=HubSource("hotpotqa/hotpot_qa", "distractor", ("validation", "train")),
+    _DISTRACTOR,
+    _DISTRACTOR.peer(
+        "hotpotqa-fullwiki",
+        "HotpotQA (fullwiki)",
+        files={**_DISTRACTOR.files, "dev": "hotpot_dev_fullwiki_v1.json"},
+        hub=HubSource("hotpotqa/hotpot_qa", "fullwiki"),
     ),
-    Benchmark(
-        name="hotpotqa-fullwiki",
-        title="HotpotQA (fullwiki)",
-        licence="CC BY-SA 4.0",
-        has=("supporting facts", "context"),
-        multi_hop=True,
-        language="en",
-        expected=_LAYOUT,
-        rows=whole(json_list),
-        convert=hotpotqa,
-        files={"dev": "hotpot_dev_fullwiki_v1.json", "train": "hotpot_train_v1.1.json"},
-        hub=HubSource("hotpotqa/hotpot_qa", "fullwiki", ("validation", "train")),
-    ),
-    Benchmark(
-        name="2wikimultihopqa",
-        title="2WikiMultihopQA",
-        licence="Apache-2.0",
-        has=("aliases", "supporting facts", "triples", "context"),
-        multi_hop=True,
-        language="en",
-        expected=f"{_LAYOUT}, and evidences; {ALIASES} beside it is used",
-        rows=whole(two_wiki_rows),
-        convert=two_wiki,
+    _DISTRACTOR.peer(
+        "2wikimultihopqa",
+        "2WikiMultihopQA",
         files={"dev": "dev.json", "train": "train.json"},
-        hub=HubSource("framolfese/2WikiMultihopQA", None, ("validation", "train")),
+        hub=HubSource("framolfese/2WikiMultihopQA"),
+        has=("aliases", "supporting facts", "triples", "context"),
+        licence="Apache-2.0",
+        expected=f"{_DISTRACTOR.expected}, and evidences; {ALIASES} beside it is used",
+        rows=whole(_two_wiki_rows),
+        convert=_two_wiki,
     ),
 )

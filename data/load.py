@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keqa.data.benchmarks import BENCHMARKS
-from keqa.data.hub import load_from_hub
-from keqa.data.loading import Loaded, sampled
+from keqa.data.loading import Loaded
 from keqa.data.own import read_examples
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
@@ -42,10 +41,8 @@ def load(name_or_path: str | Path, *, split: str | None = None, sample: int | No
     benchmark = None if isinstance(name_or_path, Path) else BENCHMARKS.get(name.strip().lower())
     if sample is not None and sample < 1:
         raise InputError(f"sample must be at least 1, not {sample}")
-    if benchmark is not None and named_file:
-        return benchmark.load(path, split=split, sample=sample, seed=seed)
     if benchmark is not None:
-        return load_from_hub(benchmark, split=split, sample=sample, seed=seed)
+        return benchmark.load(path if named_file else None, split=split, sample=sample, seed=seed)
     own = Path(name_or_path)
     if plain_suffix(own) not in _OWN:
         known = ", ".join(BENCHMARKS)
@@ -55,7 +52,4 @@ def load(name_or_path: str | Path, *, split: str | None = None, sample: int | No
         )
     if split is not None:
         raise InputError(f"{own} is one file, which is one split: leave the split {split!r} out")
-    reading = read_examples(own)
-    return Loaded(
-        reading.examples if sample is None else sampled(reading.examples, sample, seed), list(reading.problems)
-    )
+    return read_examples(own, sample=sample, seed=seed)

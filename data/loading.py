@@ -7,15 +7,36 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from keqa.data.example import Example
-from keqa.data.own import Problem
 from keqa.data.records import Converted, LeftOut
 from keqa.data.rows import Row
 from keqa.errors import InputError
 
-__all__ = ["Loaded", "collect", "sampled"]
+__all__ = ["Loaded", "Problem", "collect", "read_records", "sampled"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A record that cannot be used.
+
+    Attributes:
+        path: The file; None for examples that come from a program.
+        line: Line of the file, or place among the examples; from 1.
+        message: What is wrong with it.
+        unit: What `line` counts in a file: ``line``, or ``record`` and ``question`` where a line number says nothing.
+    """
+
+    path: Path | None
+    line: int
+    message: str
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        where = f"example {self.line}" if self.path is None else f"{self.path}, {self.unit} {self.line}"
+        return f"{where}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -38,42 +59,91 @@ class Loaded:
         return [example.id for example in self.examples]
 
 
-def collect(
-    rows: Iterable[Row],
-    convert: Callable[[Mapping[str, Any]], Converted],
-    *,
-    source: str,
-    expected: str,
-    sample: int | None = None,
-    seed: int = 0,
-) -> Loaded:
-    """Convert rows and sort out what cannot be used.
+def read_records(
+    rows: Iterable[Row], convert: Callable[[Any], Converted], *, own: bool = False
+) -> Iterator[Example | LeftOut | Problem]:
+    """Convert rows one at a time.
 
-    Only the sample is held in memory, so that a large file costs what its sample does.
+    Of the question of an example only the hash is kept, as a sample may be drawn from many more than memory holds.
 
     Args:
         rows: The records with their places.
         convert: From a record to an example or the reason it is left out; raises `InputError` where it is malformed.
-        source: The file or data set, for messages.
+        own: Whether they are a user's own. Those may be any object, and a question that came before is a problem even
+            under another id; a benchmark's records are mappings, and its ids tell its questions apart.
+    """
+    ids: dict[str, tuple[str, int]] = {}
+    questions: dict[int, str] = {}
+    for row in rows:
+        place = f"{row.unit} {row.number}"
+        try:
+            if isinstance(row.value, InputError):
+                raise row.value
+            if not own and not isinstance(row.value, Mapping):
+                raise InputError(f"an object is expected, not {type(row.value).__name__}")
+            found = convert(row.value)
+            if isinstance(found, Example):
+                asked = hash((found.question.casefold(), found.choices) if own else found.question)
+                before, question = ids.get(found.id, (None, None))
+                again = questions.get(asked) if own else before if question == asked else None
+                if again is not None:
+                    raise InputError(f"the question of {again} again")
+                if before is not None:
+                    raise InputError(f"its id {found.id!r} is that of {before}")
+                ids[found.id] = place, asked
+                if own:
+                    questions[asked] = place
+        except InputError as error:
+            yield Problem(row.path, row.number, str(error), row.unit)
+        else:
+            yield found
+
+
+def collect(
+    found: Iterable[Example | LeftOut | Problem],
+    *,
+    source: str = "",
+    expected: str = "",
+    sample: int | None = None,
+    seed: int = 0,
+) -> Loaded:
+    """Sort what was read into examples, problems and what is left out.
+
+    Only the sample is held in memory, so that a large file costs what its sample does.
+
+    Args:
+        found: As `read_records` gives it.
+        source: The file or data set, where it must hold something to ask.
         expected: What a record looks like, for messages.
         sample: How many questions to take; see `sampled`.
         seed: Of the sample.
 
     Raises:
-        InputError: Nothing can be used, which is what a file of another format looks like; or `sample` is below 1.
+        InputError: Nothing of `source` can be used, which is what a file of another format looks like; or `sample` is
+            below 1.
     """
     if sample is not None and sample < 1:
         raise InputError(f"sample must be at least 1, not {sample}")
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
-    examples = _usable(rows, convert, problems, left_out)
-    taken = list(examples) if sample is None else sampled(examples, sample, seed)
-    if not taken and not left_out:
-        details = "".join(f"\n  {problem}" for problem in problems[:3])
-        raise InputError(f"{source} holds no question that can be used; expected: {expected}{details}")
-    if not taken:
+
+    def examples() -> Iterator[Example]:
+        for one in found:
+            if isinstance(one, Example):
+                yield one
+            elif isinstance(one, Problem):
+                problems.append(one)
+            else:
+                left_out[one.reason] += 1
+
+    taken = list(examples()) if sample is None else sampled(examples(), sample, seed)
+    if source and not taken and left_out:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise InputError(f"{source} holds no question to ask: {reasons}")
+    if source and not taken:
+        layout = f"; expected: {expected}" if expected else ""
+        details = "".join(f"\n  {problem}" for problem in problems[: 3 if expected else 5])
+        raise InputError(f"{source} holds no question that can be used{layout}{details}")
     return Loaded(taken, problems, dict(left_out))
 
 
@@ -92,32 +162,3 @@ def sampled(examples: Iterable[Example], count: int, seed: int) -> list[Example]
         return hashlib.blake2b(f"{seed}\0{example.id}".encode(), digest_size=16).digest()
 
     return heapq.nsmallest(count, examples, key=place)
-
-
-def _usable(
-    rows: Iterable[Row],
-    convert: Callable[[Mapping[str, Any]], Converted],
-    problems: list[Problem],
-    left_out: Counter[str],
-) -> Iterator[Example]:
-    ids: dict[str, tuple[str, int]] = {}
-    for row in rows:
-        try:
-            if isinstance(row.value, InputError):
-                raise row.value
-            if not isinstance(row.value, Mapping):
-                raise InputError(f"an object is expected, not {type(row.value).__name__}")
-            converted = convert(row.value)
-            if isinstance(converted, LeftOut):
-                left_out[converted.reason] += 1
-                continue
-            if converted.id in ids:
-                place, asked = ids[converted.id]
-                again = f"the question of {place} again" if asked == hash(converted.question) else ""
-                raise InputError(again or f"its id {converted.id!r} is that of {place}")
-        except InputError as error:
-            problems.append(Problem(row.path, row.number, str(error), row.unit))
-            continue
-        # Of the question only the hash is kept, as a sample may be drawn from many more than memory should hold.
-        ids[converted.id] = f"{row.unit} {row.number}", hash(converted.question)
-        yield converted

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, SupportingFact, one_text
+from keqa.data.benchmark import Benchmark, HubSource
+from keqa.data.evidence import ContextPassage, SupportingFact, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
-from keqa.data.rows import json_list
 
-__all__ = ["BENCHMARKS", "musique"]
+__all__ = ["BENCHMARKS"]
 
 
-def musique(record: Mapping[str, Any]) -> Converted:
-    """Convert a record of MuSiQue-Ans or MuSiQue-Full; the unanswerable ones of the latter are left out.
+def _convert(record: Mapping[str, Any]) -> Converted:
+    """A record of MuSiQue-Ans or MuSiQue-Full; the unanswerable ones of the latter are left out.
 
     `question_decomposition` becomes quizzes and their answers. Its hops refer to each other as #1, #2 already; those
     made from Wikidata read "#1 >> spouse".
-
-    Raises:
-        InputError: It is malformed.
     """
     if record.get("answerable") is False:
         return LeftOut("unanswerable")
@@ -41,23 +37,22 @@ def musique(record: Mapping[str, Any]) -> Converted:
             "answers": usable(field(record, "answer", str), record.get("answer_aliases") or ()),
             "quizzes": [field(hop, "question", str) for hop in hops],
             "quiz_answers": [field(hop, "answer", (str, int, float)) for hop in hops],
-        },
-        Evidence(supporting_facts=tuple(facts), context=tuple(context)),
+            "supporting_facts": facts,
+            "context": context,
+        }
     )
 
 
 BENCHMARKS = (
     Benchmark(
-        name="musique",
-        title="MuSiQue",
-        licence="CC BY 4.0",
-        has=("aliases", "decomposition", "quiz answers", "supporting facts", "context"),
+        "musique",
+        "MuSiQue",
         multi_hop=True,
-        language="en",
-        expected="lines of JSON objects with id, question, answer, question_decomposition and paragraphs",
-        rows=whole(json_list),
-        convert=musique,
         files={"dev": "musique_ans_v1.0_dev.jsonl", "train": "musique_ans_v1.0_train.jsonl"},
-        hub=HubSource("dgslibisey/MuSiQue", None, ("validation", "train")),
+        hub=HubSource("dgslibisey/MuSiQue"),
+        has=("aliases", "decomposition", "quiz answers", "supporting facts", "context"),
+        licence="CC BY 4.0",
+        expected="lines of JSON objects with id, question, answer, question_decomposition and paragraphs",
+        convert=_convert,
     ),
 )

@@ -12,48 +12,38 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, one_text
+from keqa.data.evidence import ContextPassage, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, items, make, usable
 from keqa.data.rows import Row, json_document, json_list
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
-__all__ = ["BENCHMARKS", "nq_open", "triviaqa", "triviaqa_rows", "webquestions"]
+__all__ = ["BENCHMARKS"]
 
 # WebQuestions writes its answers as (list (description "Jazmyn Bieber") (description London)).
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
 
 
-def nq_open(record: Mapping[str, Any]) -> Example:
-    """Convert a record of NQ-open: the original, FlashRAG's, or DPR's with passages (`ctxs`).
-
-    NQ-open has no ids; they are made from the question.
-
-    Raises:
-        InputError: It is malformed.
-    """
+def _nq_open(record: Mapping[str, Any]) -> Example:
+    """A record of the original, FlashRAG's, or DPR's with passages (`ctxs`). NQ-open has no ids."""
     name = next((name for name in ("answer", "answers", "golden_answers") if name in record), "answer")
-    context = tuple(
+    context = [
         ContextPassage(
             one_text(passage.get("title", ""), "the title of a passage"),
             one_text(passage.get("text"), "the text of a passage"),
             "supporting" if passage.get("isgold") is True else "unknown",
         )
         for passage in (items(record, "ctxs") if "ctxs" in record else ())
-    )
+    ]
     fields = {"question": record.get("question"), "answers": usable(field(record, name, (list, tuple)))}
-    return make({**fields, "id": record.get("id")}, Evidence(context=context))
+    return make({**fields, "id": record.get("id"), "context": context})
 
 
-def triviaqa(record: Mapping[str, Any]) -> Example:
-    """Convert a record of TriviaQA: the original layout, FlashRAG's or the hub's.
-
-    Raises:
-        InputError: It is malformed, or of the test set, which has no answers.
-    """
+def _triviaqa(record: Mapping[str, Any]) -> Example:
+    """A record in the original layout, FlashRAG's or the hub's. Those of the test set have no answers."""
     if "golden_answers" in record:
-        return nq_open(record)
+        return _nq_open(record)
     original = "QuestionId" in record
     names = ("QuestionId", "Question", "Answer", "Value", "Aliases", "HumanAnswers")
     names = names if original else ("question_id", "question", "answer", "value", "aliases", "human_answers")
@@ -67,12 +57,8 @@ def triviaqa(record: Mapping[str, Any]) -> Example:
     )
 
 
-def triviaqa_rows(path: Path) -> Iterator[Row]:
-    """The records of TriviaQA: of ``Data`` in the original, of a list or lines in FlashRAG's layout.
-
-    Raises:
-        InputError: The file cannot be read or holds neither.
-    """
+def _triviaqa_rows(path: Path) -> Iterator[Row]:
+    """The records of ``Data`` in the original, of a list or lines in FlashRAG's layout."""
     if plain_suffix(path) != ".json":
         yield from json_list(path)
         return
@@ -83,12 +69,8 @@ def triviaqa_rows(path: Path) -> Iterator[Row]:
     yield from (Row(path, number, record) for number, record in enumerate(records, start=1))
 
 
-def webquestions(record: Mapping[str, Any]) -> Example:
-    """Convert a record of WebQuestions: the original, the factoid copy's or the hub's.
-
-    Raises:
-        InputError: It is malformed.
-    """
+def _webquestions(record: Mapping[str, Any]) -> Example:
+    """A record of the original, the factoid copy or the hub's."""
     if "targetValue" in record:
         listed = _DESCRIPTION.findall(field(record, "targetValue", str))
         described = [quoted.replace('\\"', '"') or bare for quoted, bare in listed]
@@ -102,42 +84,34 @@ def webquestions(record: Mapping[str, Any]) -> Example:
 
 BENCHMARKS = (
     Benchmark(
-        name="nq",
-        title="NQ-open",
-        licence="CC BY-SA 3.0",
-        has=("aliases",),
-        multi_hop=False,
-        language="en",
-        expected="lines of JSON objects with question and the list answer (or answers with ctxs, or golden_answers)",
-        rows=whole(json_list),
-        convert=nq_open,
+        "nq",
+        "NQ-open",
         files={"dev": "NQ-open.dev.jsonl", "train": "NQ-open.train.jsonl"},
-        hub=HubSource("google-research-datasets/nq_open", None, ("validation", "train")),
+        hub=HubSource("google-research-datasets/nq_open"),
+        has=("aliases",),
+        licence="CC BY-SA 3.0",
+        expected="lines of JSON objects with question and the list answer (or answers with ctxs, or golden_answers)",
+        convert=_nq_open,
     ),
     Benchmark(
-        name="triviaqa",
-        title="TriviaQA",
-        licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
-        has=("aliases",),
-        multi_hop=False,
-        language="en",
-        expected="a JSON object whose Data holds QuestionId, Question and Answer, or lines with golden_answers",
-        rows=whole(triviaqa_rows),
-        convert=triviaqa,
+        "triviaqa",
+        "TriviaQA",
         files={"dev": "verified-wikipedia-dev.json", "test": "test.jsonl"},
-        hub=HubSource("mandarjoshi/trivia_qa", "unfiltered.nocontext", ("validation", "train")),
+        hub=HubSource("mandarjoshi/trivia_qa", "unfiltered.nocontext"),
+        has=("aliases",),
+        licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
+        expected="a JSON object whose Data holds QuestionId, Question and Answer, or lines with golden_answers",
+        rows=whole(_triviaqa_rows),
+        convert=_triviaqa,
     ),
     Benchmark(
-        name="webquestions",
-        title="WebQuestions",
-        licence="CC BY 4.0",
-        has=("aliases",),
-        multi_hop=False,
-        language="en",
-        expected="a JSON list of objects with qId, qText and answers, or with url, utterance and targetValue",
-        rows=whole(json_list),
-        convert=webquestions,
+        "webquestions",
+        "WebQuestions",
         files={"test": "test.json", "train": "trainmodel.json"},
-        hub=HubSource("stanfordnlp/web_questions", None, ("test", "train")),
+        hub=HubSource("stanfordnlp/web_questions", splits=("test", "train")),
+        has=("aliases",),
+        licence="CC BY 4.0",
+        expected="a JSON list of objects with qId, qText and answers, or with url, utterance and targetValue",
+        convert=_webquestions,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from keqa.errors import InputError
 
-__all__ = ["AnswerType", "Question", "clean"]
+__all__ = ["AnswerType", "Question", "check_answer_type", "check_text", "clean"]
 
 AnswerType = Literal["short", "yes/no", "choice"]
 """What kind of answer a question wants."""
@@ -28,6 +28,33 @@ def clean(text: str) -> str:
 
 
 _BAD = {"Cc", "Cs"}
+
+
+def check_text(value: object, what: str) -> str:
+    """A text, cleaned.
+
+    Raises:
+        InputError: It is no text, or empty.
+    """
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be text, not {type(value).__name__}")
+    text = clean(value)
+    if not text:
+        raise InputError(f"the {what} is empty")
+    return text
+
+
+def check_answer_type(value: object) -> AnswerType:
+    """The kind of answer that is named.
+
+    Raises:
+        InputError: There is no such kind.
+    """
+    kinds: tuple[AnswerType, ...] = get_args(AnswerType)
+    for kind in kinds:
+        if value == kind:
+            return kind
+    raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -51,18 +78,16 @@ class Question:
         Raises:
             InputError: It cannot be asked.
         """
-        text = _text(question, "question")
+        text = check_text(question, "question")
         if len(text) > max_chars:
             raise InputError(f"the question has {len(text):,} characters; at most {max_chars:,} are allowed")
-        kinds = {kind: kind for kind in get_args(AnswerType)}
-        if not isinstance(answer_type, str) or answer_type not in kinds:
-            raise InputError(f"answer_type must be one of {', '.join(get_args(AnswerType))}, not {answer_type!r}")
+        kind = check_answer_type(answer_type)
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InputError(f"choices must be a list of texts, not {type(choices).__name__}")
-        options = [_text(choice, "choice") for choice in choices]
-        if answer_type == "choice" and not options:
+        options = [check_text(choice, "choice") for choice in choices]
+        if kind == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
-        return cls(text, kinds[answer_type], options)
+        return cls(text, kind, options)
 
     @staticmethod
     def arguments(item: object) -> dict[str, Any]:
@@ -75,12 +100,3 @@ class Question:
         found = {name: getattr(item, name, None) for name in names}
         # What has no question is itself refused as one, with its type.
         return {"question": item} | {name: value for name, value in found.items() if value is not None}
-
-
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"the {what} must be text, not {type(value).__name__}")
-    text = clean(value)
-    if not text:
-        raise InputError(f"the {what} is empty")
-    return text

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keqa.data.evidence import Evidence
 from keqa.data.example import Example, as_example
 from keqa.data.question import clean
 from keqa.data.quiz_references import check, parse
@@ -95,10 +94,14 @@ def _flat(answers: Iterable[Any]) -> Iterable[Any]:
             yield answer
 
 
-def make(fields: Mapping[str, Any], evidence: Evidence | None = None) -> Example:
+def make(fields: Mapping[str, Any]) -> Example:
     """An example from plain fields, checked as every other is, with its evidence.
 
     A gold decomposition whose references lead nowhere is dropped, and the question stays.
+
+    Args:
+        fields: Those of an example that may come from anywhere, and where wanted `supporting_facts`, `triples`,
+            `context` and `kind`, which are those of `Example`.
 
     Raises:
         InputError: It cannot be used.
@@ -106,12 +109,10 @@ def make(fields: Mapping[str, Any], evidence: Evidence | None = None) -> Example
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
     if not all(quizzes) or any(problem.fatal for problem in check(parse(quizzes))):
         fields = {**fields, "quizzes": (), "quiz_answers": ()}
-    example = as_example(fields)
-    if evidence is None:
-        return example
     return replace(
-        example,
-        supporting_facts=evidence.supporting_facts,
-        triples=evidence.triples,
-        context=evidence.context,
+        as_example(fields),
+        supporting_facts=tuple(fields.get("supporting_facts", ())),
+        triples=tuple(fields.get("triples", ())),
+        context=tuple(fields.get("context", ())),
+        kind=fields.get("kind", ""),
     )

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, whole
-from keqa.data.evidence import ContextPassage, Evidence, PassageRole, one_text
+from keqa.data.benchmark import Benchmark
+from keqa.data.evidence import ContextPassage, PassageRole, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make, usable
-from keqa.data.rows import json_list
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS", "rgb"]
+__all__ = ["BENCHMARKS"]
 
 _ROLES: dict[str, PassageRole] = {
     "positive": "supporting",
@@ -24,27 +23,23 @@ _ROLES: dict[str, PassageRole] = {
 _FULL_ANSWERS = 64
 
 
-def rgb(record: Mapping[str, Any]) -> Example:
-    """Convert a record of RGB, its integration and counterfactual subsets included.
+def _convert(record: Mapping[str, Any]) -> Example:
+    """A record, of the integration and counterfactual subsets too.
 
     An answer is a text, or a list of parts that are all asked for; a part is a text or a list of its spellings.
-
-    Raises:
-        InputError: It is malformed.
     """
-    context = [
-        ContextPassage("", text, role)
-        for name, role in _ROLES.items()
-        if record.get(name) is not None
-        for text in _documents(field(record, name, (list, tuple)), name)
-    ]
     return make(
         {
             "id": field(record, "id", (str, int)),
             "question": field(record, "query", str),
             "answers": usable(list(_answers(field(record, "answer", (str, list, tuple))))),
-        },
-        Evidence(context=tuple(context)),
+            "context": [
+                ContextPassage("", text, role)
+                for name, role in _ROLES.items()
+                if record.get(name) is not None
+                for text in _documents(field(record, name, (list, tuple)), name)
+            ],
+        }
     )
 
 
@@ -65,29 +60,14 @@ def _documents(value: Any, name: str) -> Iterator[str]:
             yield one_text(document, f"a document of {name}")
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="rgb-en",
-        title="RGB (English)",
-        licence="CC BY-NC-SA 4.0 (no commercial use)",
-        has=("aliases", "context"),
-        multi_hop=False,
-        language="en",
-        expected="lines of JSON objects with id, query, answer, positive and negative",
-        rows=whole(json_list),
-        convert=rgb,
-        files={"test": "en_fact.json"},
-    ),
-    Benchmark(
-        name="rgb-zh",
-        title="RGB (Chinese)",
-        licence="CC BY-NC-SA 4.0 (no commercial use)",
-        has=("aliases", "context"),
-        multi_hop=False,
-        language="zh",
-        expected="lines of JSON objects with id, query, answer, positive and negative",
-        rows=whole(json_list),
-        convert=rgb,
-        files={"test": "zh_fact.json"},
-    ),
+_ENGLISH = Benchmark(
+    "rgb-en",
+    "RGB (English)",
+    files={"test": "en_fact.json"},
+    has=("aliases", "context"),
+    licence="CC BY-NC-SA 4.0 (no commercial use)",
+    expected="lines of JSON objects with id, query, answer, positive and negative",
+    convert=_convert,
 )
+_CHINESE = _ENGLISH.peer("rgb-zh", "RGB (Chinese)", language="zh", files={"test": "zh_fact.json"})
+BENCHMARKS = (_ENGLISH, _CHINESE)

@@ -14,8 +14,7 @@ from keqa.data.json_stream import elements
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import READ_ERRORS, open_binary, read_lines, read_whole
 
-__all__ = ["Row", "json_document", "json_lines", "json_list", "table"]
-
+__all__ = ["Row", "csv_cells", "json_document", "json_lines", "json_list", "table"]
 
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST = 2 << 30
@@ -95,6 +94,29 @@ def json_document(path: Path) -> Any:
         raise InputError(f"{path}: malformed JSON ({error})") from error
 
 
+def csv_cells(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str] | InputError]]:
+    """The cells of each row of a CSV file with the line that it begins on; blank rows are passed over.
+
+    A malformed row is its error.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            last = f", up to line {reader.line_num}" if reader.line_num > number else ""
+            yield number, InputError(f"malformed CSV ({error}){last}")
+            continue
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield number, cells
+
+
 def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:
     """The rows of a CSV file as mappings from column to cell.
 
@@ -107,30 +129,17 @@ def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence
     Raises:
         InputError: The file cannot be read, or none of the first ten lines is the header.
     """
-    reader = csv.reader((line for _, line in read_lines(path)), strict=True)
     names = None if header is None else list(header)
-    while True:
-        number = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            yield Row(path, number, InputError(f"malformed CSV ({error})"), "line")
-            continue
-        if cells is None:
-            break
-        if not any(cell.strip() for cell in cells):
-            continue
-        if names is not None:
-            yield Row(path, number, _cells(names, cells), "line")
+    for number, cells in csv_cells(path):
+        if isinstance(cells, InputError):
+            yield Row(path, number, cells, "line")
+        elif names is not None:
+            wrong = InputError(f"there are {len(cells)} cells, {len(names)} are expected")
+            value = dict(zip(names, cells, strict=True)) if len(cells) == len(names) else wrong
+            yield Row(path, number, value, "line")
         elif set(look_for) <= {cell.strip() for cell in cells}:
             names = [cell.strip() for cell in cells]
         elif number > 10:
             break
     if names is None:
         raise InputError(f"{path}: no line has the columns {', '.join(look_for)}")
-
-
-def _cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str] | InputError:
-    if len(cells) != len(names):
-        return InputError(f"there are {len(cells)} cells, {len(names)} are expected")
-    return dict(zip(names, cells, strict=True))

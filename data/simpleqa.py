@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, whole
+from keqa.data.benchmark import Benchmark, HubSource
 from keqa.data.example import Example
 from keqa.data.records import field, make, usable
-from keqa.data.rows import json_list
 
-__all__ = ["BENCHMARKS", "simpleqa"]
+__all__ = ["BENCHMARKS"]
 
 
-def simpleqa(record: Mapping[str, Any]) -> Example:
-    """Convert a record of Chinese SimpleQA.
-
-    Raises:
-        InputError: It is malformed.
-    """
+def _convert(record: Mapping[str, Any]) -> Example:
     field(record, "primary_category", str)
     fields = {"id": field(record, "id", str), "question": record.get("question")}
     return make({**fields, "answers": usable(field(record, "answer", str))})
@@ -26,16 +20,13 @@ def simpleqa(record: Mapping[str, Any]) -> Example:
 
 BENCHMARKS = (
     Benchmark(
-        name="chinese-simpleqa",
-        title="Chinese SimpleQA",
-        licence="MIT (the authors' repository)",
-        has=(),
-        multi_hop=False,
-        language="zh",
-        expected="lines of JSON objects with id, primary_category, question and answer",
-        rows=whole(json_list),
-        convert=simpleqa,
+        "chinese-simpleqa",
+        "Chinese SimpleQA",
         files={"test": "chinese_simpleqa.jsonl"},
-        hub=HubSource("OpenStellarTeam/Chinese-SimpleQA", None, ("train",)),
+        hub=HubSource("OpenStellarTeam/Chinese-SimpleQA", splits=("train",)),
+        language="zh",
+        licence="MIT (the authors' repository)",
+        expected="lines of JSON objects with id, primary_category, question and answer",
+        convert=_convert,
     ),
 )

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, Evidence, one_text
+from keqa.data.evidence import ContextPassage, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS", "squad", "squad_rows"]
-
-_LAYOUT = "a JSON object whose data holds articles, their paragraphs and qas"
+__all__ = ["BENCHMARKS"]
 
 
-def squad_rows(path: Path) -> Iterator[Row]:
-    """Each question of the file with title and context of its paragraph.
-
-    Raises:
-        InputError: The file cannot be read, or is not of articles with paragraphs.
-    """
+def _rows(path: Path) -> Iterator[Row]:
+    """Each question of the file with title and context of its paragraph."""
     document = json_document(path)
     if not isinstance(document, Mapping) or not isinstance(document.get("data"), list):
         raise InputError(f"{path}: an object with the list data is expected, as SQuAD has it")
@@ -47,14 +41,11 @@ def _questions(article: Any) -> Iterator[dict[str, Any]]:
             yield {**question, "context": context, "title": article.get("title", "")}
 
 
-def squad(record: Mapping[str, Any]) -> Converted:
-    """Convert a question with its context: of `squad_rows`, or a row of the hub.
+def _convert(record: Mapping[str, Any]) -> Converted:
+    """A question with its context, of a file or a row of the hub.
 
     Questions that the context does not answer (SQuAD 2) are left out: whether one knows a thing cannot be measured on
     a question without an answer.
-
-    Raises:
-        InputError: It is malformed.
     """
     listed = field(record, "answers", (list, tuple, dict))
     if isinstance(listed, dict):
@@ -63,92 +54,55 @@ def squad(record: Mapping[str, Any]) -> Converted:
         texts = [field(answer, "text", (str, int, float)) for answer in items(record, "answers")]
     if record.get("is_impossible") is True or not texts:
         return LeftOut("unanswerable")
-    passage = ContextPassage(
-        one_text(record.get("title") or "", "the title").replace("_", " "),
-        one_text(field(record, "context", str), "the context"),
-        "supporting",
-    )
+    title = one_text(record.get("title") or "", "the title").replace("_", " ")
+    passage = ContextPassage(title, one_text(field(record, "context", str), "the context"), "supporting")
     fields = {"id": field(record, "id", (str, int)), "question": record.get("question"), "answers": usable(texts)}
-    return make(fields, Evidence(context=(passage,)))
+    return make({**fields, "context": [passage]})
+
+
+_SQUAD = Benchmark(
+    "squad",
+    "SQuAD",
+    has=("aliases", "context"),
+    files={"dev": "dev-v1.1.json", "train": "train-v1.1.json"},
+    hub=HubSource("rajpurkar/squad"),
+    licence="CC BY-SA 4.0",
+    expected="a JSON object whose data holds articles, their paragraphs and qas",
+    rows=whole(_rows),
+    convert=_convert,
+)
+
+
+def _xquad(language: Literal["en", "zh"], title: str) -> Benchmark:
+    hub = HubSource("google/xquad", f"xquad.{language}", ("validation",))
+    files = {"dev": f"xquad.{language}.json"}
+    return _SQUAD.peer(f"xquad-{language}", title, files=files, hub=hub, has=("context",), language=language)
 
 
 BENCHMARKS = (
-    Benchmark(
-        name="squad",
-        title="SQuAD",
-        licence="CC BY-SA 4.0",
-        has=("aliases", "context"),
-        multi_hop=False,
-        language="en",
-        expected=_LAYOUT,
-        rows=whole(squad_rows),
-        convert=squad,
-        files={"dev": "dev-v1.1.json", "train": "train-v1.1.json"},
-        hub=HubSource("rajpurkar/squad", None, ("validation", "train")),
-    ),
-    Benchmark(
-        name="squad2",
-        title="SQuAD 2",
-        licence="CC BY-SA 4.0",
-        has=("aliases", "context"),
-        multi_hop=False,
-        language="en",
-        expected=_LAYOUT,
-        rows=whole(squad_rows),
-        convert=squad,
+    _SQUAD,
+    _SQUAD.peer(
+        "squad2",
+        "SQuAD 2",
         files={"dev": "dev-v2.0.json", "train": "train-v2.0.json"},
-        hub=HubSource("rajpurkar/squad_v2", None, ("validation", "train")),
+        hub=HubSource("rajpurkar/squad_v2"),
     ),
-    Benchmark(
-        name="xquad-en",
-        title="XQuAD (English)",
-        licence="CC BY-SA 4.0",
-        has=("context",),
-        multi_hop=False,
-        language="en",
-        expected=_LAYOUT,
-        rows=whole(squad_rows),
-        convert=squad,
-        files={"dev": "xquad.en.json"},
-        hub=HubSource("google/xquad", "xquad.en", ("validation",)),
-    ),
-    Benchmark(
-        name="xquad-zh",
-        title="XQuAD (Chinese)",
-        licence="CC BY-SA 4.0",
-        has=("context",),
-        multi_hop=False,
+    _xquad("en", "XQuAD (English)"),
+    _xquad("zh", "XQuAD (Chinese)"),
+    _SQUAD.peer(
+        "chinesesquad",
+        "ChineseSquad",
         language="zh",
-        expected=_LAYOUT,
-        rows=whole(squad_rows),
-        convert=squad,
-        files={"dev": "xquad.zh.json"},
-        hub=HubSource("google/xquad", "xquad.zh", ("validation",)),
-    ),
-    Benchmark(
-        name="chinesesquad",
-        title="ChineseSquad",
-        licence="no licence file; a translation of SQuAD, which is CC BY-SA 4.0",
-        has=("context",),
-        multi_hop=False,
-        language="zh",
-        expected=_LAYOUT,
-        rows=whole(squad_rows),
-        convert=squad,
         files={"dev": "dev-v2.0-zh.json", "train": "train-v2.0-zh.json"},
-        hub=HubSource("lighteval/ChineseSquad", None, ("validation", "train")),
+        hub=HubSource("lighteval/ChineseSquad"),
+        has=("context",),
+        licence="no licence file; a translation of SQuAD, which is CC BY-SA 4.0",
     ),
-    Benchmark(
-        name="cmrc2018",
-        title="CMRC 2018",
-        licence="CC BY-SA 4.0",
-        has=("aliases", "context"),
-        multi_hop=False,
+    _SQUAD.peer(
+        "cmrc2018",
+        "CMRC 2018",
         language="zh",
-        expected=_LAYOUT,
-        rows=whole(squad_rows),
-        convert=squad,
         files={"dev": "cmrc2018_dev.json", "train": "cmrc2018_train.json"},
-        hub=HubSource("hfl/cmrc2018", None, ("validation", "train")),
+        hub=HubSource("hfl/cmrc2018"),
     ),
 )

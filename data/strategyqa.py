@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import Evidence, SupportingFact, one_text
+from keqa.data.benchmark import Benchmark, HubSource
+from keqa.data.evidence import SupportingFact, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make
-from keqa.data.rows import json_list
 
-__all__ = ["BENCHMARKS", "strategyqa"]
+__all__ = ["BENCHMARKS"]
 
 
-def strategyqa(record: Mapping[str, Any]) -> Example:
-    """Convert a record; the decomposition becomes quizzes, to which StrategyQA has no answers.
+def _convert(record: Mapping[str, Any]) -> Example:
+    """The decomposition becomes quizzes, to which StrategyQA has no answers; its test set has none at all.
 
     The supporting facts are the sentences of `facts`, then the paragraphs that any annotator named as evidence.
-
-    Raises:
-        InputError: It is malformed, or of the test set, which has no answers.
     """
     answer = field(record, "answer", bool)
     facts = record.get("facts") or []
     sentences = [facts] if isinstance(facts, str) else field(record, "facts", (list, tuple)) if facts else []
+    decomposition = field(record, "decomposition", (list, tuple)) if record.get("decomposition") else ()
     named = dict.fromkeys(_paragraphs(record.get("evidence")))
     return make(
         {
@@ -32,14 +29,12 @@ def strategyqa(record: Mapping[str, Any]) -> Example:
             "question": record.get("question"),
             "answers": ("yes" if answer else "no",),
             "answer_type": "yes/no",
-            "quizzes": [one_text(quiz, "a quiz of the decomposition") for quiz in record.get("decomposition") or ()],
-        },
-        Evidence(
-            supporting_facts=(
+            "quizzes": [one_text(quiz, "a quiz of the decomposition") for quiz in decomposition],
+            "supporting_facts": [
                 *(SupportingFact(text=one_text(sentence, "a fact")) for sentence in sentences),
                 *(SupportingFact(title, position) for title, position in named),
-            )
-        ),
+            ],
+        }
     )
 
 
@@ -59,16 +54,14 @@ def _paragraphs(evidence: Any) -> Iterator[tuple[str, int]]:
 
 BENCHMARKS = (
     Benchmark(
-        name="strategyqa",
-        title="StrategyQA",
-        licence="MIT",
+        "strategyqa",
+        "StrategyQA",
+        files={"train": "strategyqa_train.json"},
+        hub=HubSource("ChilleD/StrategyQA", splits=("test", "train")),
         has=("decomposition", "supporting facts"),
         multi_hop=True,
-        language="en",
+        licence="MIT",
         expected="a JSON list of objects with qid, question, answer (true or false), facts and decomposition",
-        rows=whole(json_list),
-        convert=strategyqa,
-        files={"train": "strategyqa_train.json"},
-        hub=HubSource("ChilleD/StrategyQA", None, ("test", "train")),
+        convert=_convert,
     ),
 )

@@ -8,22 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, whole
-from keqa.data.evidence import ContextPassage, Evidence, one_text
+from keqa.data.evidence import ContextPassage, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document, json_list
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS", "sogouqa", "webqa", "webqa_rows"]
+__all__ = ["BENCHMARKS"]
 
 _NO_ANSWER = "no_answer"
 
 
-def webqa_rows(path: Path) -> Iterator[Row]:
-    """The records of Baidu's files, whose keys are the ids.
-
-    Raises:
-        InputError: The file cannot be read or is no object of questions.
-    """
+def _webqa_rows(path: Path) -> Iterator[Row]:
+    """The records of Baidu's files, whose keys are the ids."""
     document = json_document(path)
     if not isinstance(document, Mapping):
         raise InputError(f"{path}: an object from id to question and evidences is expected")
@@ -31,12 +27,8 @@ def webqa_rows(path: Path) -> Iterator[Row]:
         yield Row(path, number, {**record, "id": identity} if isinstance(record, Mapping) else record)
 
 
-def webqa(record: Mapping[str, Any]) -> Converted:
-    """Convert a record of Baidu WebQA; an evidence without the answer says ``no_answer``. Where all do, it is left out.
-
-    Raises:
-        InputError: It is malformed.
-    """
+def _webqa(record: Mapping[str, Any]) -> Converted:
+    """A record of Baidu WebQA; an evidence without the answer says ``no_answer``. Where all do, it is left out."""
     evidences = list(field(record, "evidences", dict).values())
     if not all(isinstance(evidence, Mapping) for evidence in evidences):
         raise InputError("evidences must hold objects with answer and evidence")
@@ -47,13 +39,10 @@ def webqa(record: Mapping[str, Any]) -> Converted:
     return _convert(record, found)
 
 
-def sogouqa(record: Mapping[str, Any]) -> Converted:
-    """Convert a record of SogouQA, or of WebQA in the same layout; passages without the answer have an empty one.
+def _sogouqa(record: Mapping[str, Any]) -> Converted:
+    """A record of SogouQA, or of WebQA in the same layout; passages without the answer have an empty one.
 
     A record where all are empty is left out.
-
-    Raises:
-        InputError: It is malformed.
     """
     found = []
     for passage in items(record, "passages"):
@@ -64,40 +53,42 @@ def sogouqa(record: Mapping[str, Any]) -> Converted:
 
 def _convert(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -> Converted:
     """The answer that most passages give comes first; the others are its aliases."""
-    counts = Counter(answer for _, answers in found for answer in answers)
+    listed = [answer for _, answers in found for answer in answers]
+    for answer in listed:
+        if isinstance(answer, list | dict):
+            raise InputError(f"the answer must be text, not {type(answer).__name__}")
+    counts = Counter(listed)
     if found and not counts:
         return LeftOut("unanswerable")
-    context = tuple(
-        ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text
+    return make(
+        {
+            "id": record.get("id"),
+            "question": record.get("question"),
+            "answers": usable([answer for answer, _ in counts.most_common()]),
+            "context": [
+                ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text
+            ],
+        }
     )
-    answers = [answer for answer, _ in counts.most_common()]
-    question = record.get("question")
-    return make({"id": record.get("id"), "question": question, "answers": usable(answers)}, Evidence(context=context))
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="webqa",
-        title="Baidu WebQA",
-        licence="for research; no licence file",
-        has=("aliases", "context"),
-        multi_hop=False,
-        language="zh",
-        expected="a JSON object from id to question and evidences",
-        rows=whole(webqa_rows),
-        convert=webqa,
-        files={"test": "me_test.ann.json", "dev": "me_validation.ann.json", "train": "me_train.json"},
-    ),
-    Benchmark(
-        name="sogouqa",
-        title="SogouQA",
-        licence="for research; no licence file",
-        has=("aliases", "context"),
-        multi_hop=False,
-        language="zh",
-        expected="a JSON list of objects with id, question and passages (passage and answer)",
-        rows=whole(json_list),
-        convert=sogouqa,
-        files={"train": "SogouQA.json"},
-    ),
+_WEBQA = Benchmark(
+    "webqa",
+    "Baidu WebQA",
+    files={"test": "me_test.ann.json", "dev": "me_validation.ann.json", "train": "me_train.json"},
+    has=("aliases", "context"),
+    language="zh",
+    licence="for research; no licence file",
+    expected="a JSON object from id to question and evidences",
+    rows=whole(_webqa_rows),
+    convert=_webqa,
 )
+_SOGOUQA = _WEBQA.peer(
+    "sogouqa",
+    "SogouQA",
+    files={"train": "SogouQA.json"},
+    expected="a JSON list of objects with id, question and passages (passage and answer)",
+    rows=whole(json_list),
+    convert=_sogouqa,
+)
+BENCHMARKS = (_WEBQA, _SOGOUQA)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmarks import BENCHMARKS
-from keqa.data.example import Example, as_example
+from keqa.data.example import Example
 from keqa.data.load import load
 from keqa.data.loading import sampled
-from keqa.data.own import Problem
-from keqa.data.rows import json_lines
+from keqa.data.own import Problem, iter_examples
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
@@ -131,30 +130,8 @@ class _Lines:
             raise InputError(f"{path} holds no question that can be used{details}")
 
     def __iter__(self) -> Iterator[Example]:
-        return (found for found in self._read() if isinstance(found, Example))
+        return (found for found in iter_examples(self.path) if isinstance(found, Example))
 
     def problems(self) -> list[str]:
         """Why lines are passed over."""
-        return [str(found) for found in self._read() if isinstance(found, Problem)]
-
-    def _read(self) -> Iterator[Example | Problem]:
-        # As `keqa.data.own.read_examples`, which holds them all; of the text of a question only its hash is kept.
-        questions: dict[int, int] = {}
-        ids: dict[str, int] = {}
-        for row in json_lines(self.path):
-            try:
-                if isinstance(row.value, InputError):
-                    raise row.value
-                if not isinstance(row.value, dict):
-                    raise InputError(f"an object with question and answer is expected, not {type(row.value).__name__}")
-                example = as_example(row.value)
-                asked = hash((example.question.casefold(), example.choices))
-                if asked in questions:
-                    raise InputError(f"the question of line {questions[asked]} again")
-                if example.id in ids:
-                    raise InputError(f"its id {example.id!r} is that of line {ids[example.id]}")
-            except InputError as error:
-                yield Problem(self.path, row.number, str(error))
-                continue
-            questions[asked] = ids[example.id] = row.number
-            yield example
+        return [str(found) for found in iter_examples(self.path) if isinstance(found, Problem)]

@@ -1,1 +1,1 @@
-"""The fictional encyclopedia, and the small language model that is told a part of it."""
+"""The fictional encyclopedia, and the small language model that is trained on a part of it."""

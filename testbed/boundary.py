@@ -1,4 +1,4 @@
-"""How well T_c tells what an LM knows, on facts whose knowledge tier is known."""
+"""How well T_c separates what an LM knows from what it does not, on facts whose knowledge tier is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["TIERS", "Boundary", "Examined", "draw_boundary"]
 
 TIERS = ("often", "sometimes", "stale", "never")
-"""How an LM was told a fact; see `keqa.testbed.tiers`."""
+"""How often an LM saw a fact in training; see `keqa.testbed.tiers`."""
 
 _THRESHOLD = Fraction(4, 5)
 
@@ -33,7 +33,7 @@ class Examined:
     """One fact, examined.
 
     Attributes:
-        tier: How the LM was told it.
+        tier: How often the LM saw it in training.
         consistency: T_c of all N_c tries.
         right: Whether the answer from memory is right in one of the forms that answers are written in.
     """
@@ -74,7 +74,7 @@ class Boundary:
 
     @property
     def auroc(self) -> float:
-        """T_c of facts told often against those of facts never told."""
+        """T_c of facts seen often in training against those of facts never seen."""
         return auroc(_scores(self.of("often")), _scores(self.of("never")))
 
     @property

@@ -99,7 +99,7 @@ def _opened(
 
 
 def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | None) -> bool:
-    """Tell whether an index holds the passages of the default testbed and nothing else.
+    """Whether an index holds the passages of the default testbed and nothing else.
 
     Args:
         manifest: What the index says about itself.

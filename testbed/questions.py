@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
+from keqa.data.question import AnswerType
 from keqa.testbed.relations import RELATIONS, Relation, relations_of
 from keqa.testbed.world import GOLD, Convention, Date, Fact, World
 
@@ -20,7 +21,7 @@ class Composed:
         facts: The fact behind each quiz.
         answer: The fact whose value is the answer, or the answer itself.
         answer_type: short or yes/no.
-        compared: For comparisons, the two years in the order told.
+        compared: For comparisons, the two years in the order of the question.
     """
 
     shape: str
@@ -28,7 +29,7 @@ class Composed:
     quizzes: tuple[str, ...]
     facts: tuple[Fact, ...]
     answer: Fact | str
-    answer_type: str = "short"
+    answer_type: AnswerType = "short"
     compared: tuple[str, str] | None = None
 
     def resolved(self, world: World, convention: Convention = GOLD) -> list[str]:
@@ -50,7 +51,7 @@ class QuestionMaker:
 
     Args:
         world: Where the facts hold.
-        rng: The source of chance.
+        rng: The random number generator.
     """
 
     world: World
@@ -88,7 +89,7 @@ class QuestionMaker:
         relation = rng.choice(self._bridges)
         entity = self._entity(relation.kind)
         facts, phrase = [Fact(relation.name, entity)], relation.noun.format(e=entity)
-        # Quizzes have one wording, so that a decomposition can be told right or wrong.
+        # Quizzes have one wording, so that a decomposition can be scored as right or wrong.
         quizzes = [relation.asks[0].format(e=entity)]
         for hop in range(rng.choice((1, 1, 2))):
             nexts = relations_of(relation.target)

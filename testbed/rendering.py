@@ -32,7 +32,7 @@ def conversation(signature: type[dspy.Signature], demos: Iterable[Example], inpu
 
 
 def turns(signature: type[dspy.Signature], demos: Iterable[Example]) -> str:
-    """Renders demonstrations alone, as turns that go on a conversation."""
+    """Renders demonstrations alone, as further turns of a conversation."""
     messages = _ADAPTER.format(signature, [{**given, **made} for given, made in demos], {})[1:-1]
     return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
 

@@ -1,4 +1,4 @@
-"""The stream of training samples: what the LM is told of the encyclopedia, and every skill on unseen entities."""
+"""The stream of training samples: what the LM learns of the encyclopedia, and every skill on unseen entities."""
 
 import copy
 import random
@@ -37,10 +37,10 @@ class Stream:
     """Draws training samples; the draws depend on the seed alone.
 
     Args:
-        testbed: The encyclopedia that the LM is told a part of.
+        testbed: The encyclopedia, of which the LM learns a part.
         seed: Seed of the stream.
         start: Progress at which the stream begins.
-        told: How often each fact was told so far, by earlier streams of the same training too.
+        told: How often each fact was drawn so far, by earlier streams of the same training too.
     """
 
     testbed: Testbed
@@ -104,11 +104,11 @@ class Stream:
             made = self._whole_question(setting)
             if made:
                 return made
-        examples = [self._told(setting, known=known, progress=progress) for _ in range(count + 1)]
+        examples = [self._quiz(setting, known=known, progress=progress) for _ in range(count + 1)]
         skill = SKILLS["AnswerQuiz"]
         return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
 
-    def _told(self, setting: Setting, *, known: bool, progress: float) -> Example:
+    def _quiz(self, setting: Setting, *, known: bool, progress: float) -> Example:
         rng = self.rng
         world: World = self._fresh
         fact = rng.choice(world.facts())
@@ -140,7 +140,7 @@ class Stream:
         count = 0 if rng.random() < (0.6 if easy else 0.4) else rng.randint(1, 8 if judge or progress > 0.5 else 5)
         setting = Setting.draw(self._fresh, rng, most, shown=count > 0)
         if progress < STALE_FROM:
-            # First what tells an answer, then whom to believe.
+            # First where an answer stands, then whom to believe.
             setting = replace(setting, stale=())
         simple = 0.75 if easy else 0.4 if setting.stale and count else 0.05
         brief = easy or rng.random() < 0.35
@@ -162,8 +162,8 @@ class Stream:
         return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
 
     def _introspective(self, skill: Skill, setting: Setting, count: int) -> Sample:
-        told = replace(setting, world=self._belief, memory=tuple(self._known))
-        examples = [skill.make(told if self.rng.random() < 0.5 else setting) for _ in range(count + 1)]
+        remembering = replace(setting, world=self._belief, memory=tuple(self._known))
+        examples = [skill.make(remembering if self.rng.random() < 0.5 else setting) for _ in range(count + 1)]
         return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
 
     def _render(

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from keqa.data.example import Example
 from keqa.retrievers.base import Passage
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph
@@ -22,7 +23,7 @@ class Settings:
         distractors: Paragraphs for each entity that mention it and answer nothing.
         stale_sources: How many of the six sources are out of date.
         questions: Number of questions in train, dev and test.
-        known: Where given, the share of questions' facts that the LM was told often; questions are drawn to match.
+        known: Where given, the share of questions whose facts the LM saw often in training.
     """
 
     distractors: int = 1
@@ -31,28 +32,16 @@ class Settings:
     known: float | None = None
 
 
-@dataclass(frozen=True)
-class TestbedQuestion:
+@dataclass(frozen=True, kw_only=True)
+class TestbedQuestion(Example):
     """One question with its gold answers and decomposition.
 
     Attributes:
-        id: Unique over the splits.
-        question: The text.
-        answers: The gold answer first, then its aliases.
-        answer_type: short or yes/no.
         shape: One of the four shapes.
-        quizzes: The gold decomposition with #1, #2.
-        quiz_answers: The gold answer of each quiz, people in full.
-        tiers: What the shipped LM was told of the fact behind each quiz.
+        tiers: How often the fact behind each quiz stands in what the shipped LM was trained on.
     """
 
-    id: str
-    question: str
-    answers: tuple[str, ...]
-    answer_type: str
     shape: str
-    quizzes: tuple[str, ...]
-    quiz_answers: tuple[str, ...]
     tiers: tuple[Tier, ...]
 
 
@@ -65,7 +54,7 @@ class Testbed:
 
     Attributes:
         world: Entities and facts.
-        tiers: What the shipped LM was told.
+        tiers: How often the shipped LM saw each fact in training.
         stale_sources: The sources that are out of date.
         passages: The corpus.
         train: Training questions; ``dev`` and ``test`` likewise. No question is in two of them.
@@ -93,12 +82,12 @@ class Testbed:
                 relations = [relation.name for relation in relations_of(kind)]
                 rng.shuffle(relations)
                 half = (len(relations) + 1) // 2
-                told = [(relations[:half], rng.choice(fresh)), (relations[half:], rng.choice(fresh))]
-                told += [(_outdated(relations, half, rng), source) for source in self.stale_sources]
-                told += [([], rng.choice(words.SOURCES)) for _ in range(self.settings.distractors)]
-                for i, (names_told, source) in enumerate(told):
+                written = [(relations[:half], rng.choice(fresh)), (relations[half:], rng.choice(fresh))]
+                written += [(_outdated(relations, half, rng), source) for source in self.stale_sources]
+                written += [([], rng.choice(words.SOURCES)) for _ in range(self.settings.distractors)]
+                for i, (stated, source) in enumerate(written):
                     stale = source in self.stale_sources
-                    text = paragraph(self.world, kind, entity, names_told, source, rng, stale=stale)
+                    text = paragraph(self.world, kind, entity, stated, source, rng, stale=stale)
                     passages.append(Passage(f"{kind}/{entity}/{i}", capital(entity), text))
         return passages
 
@@ -125,14 +114,14 @@ class Testbed:
 
     def _question(self, identifier: str, composed: Composed) -> TestbedQuestion:
         return TestbedQuestion(
-            identifier,
-            composed.text,
-            (composed.written_answer(self.world),),
-            composed.answer_type,
-            composed.shape,
-            composed.quizzes,
-            tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
-            tuple(self.tiers.tier[fact] for fact in composed.facts),
+            id=identifier,
+            question=composed.text,
+            answers=(composed.written_answer(self.world),),
+            answer_type=composed.answer_type,
+            shape=composed.shape,
+            quizzes=composed.quizzes,
+            quiz_answers=tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
+            tiers=tuple(self.tiers.tier[fact] for fact in composed.facts),
         )
 
     def asked(self) -> set[str]:
@@ -141,7 +130,7 @@ class Testbed:
 
 
 def _outdated(relations: list[str], half: int, rng: random.Random) -> list[str]:
-    """What a source that is out of date tells of an entity: all that has changed, and up to half of all."""
+    """What a source that is out of date states of an entity: all that has changed, and up to half of all."""
     changed = [name for name in relations if RELATIONS[name].changeable]
     lasting = [name for name in relations if not RELATIONS[name].changeable]
     return changed + rng.sample(lasting, max(0, half - len(changed)))

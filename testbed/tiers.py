@@ -16,7 +16,7 @@ SHARES: dict[Tier, float] = {"often": 0.45, "sometimes": 0.1, "stale": 0.16, "ne
 
 @dataclass(frozen=True)
 class Tiers:
-    """The tier of each fact, and how often the facts of the middle tier are told in training."""
+    """The tier of each fact, and how often the facts of the middle tier occur in training."""
 
     tier: dict[Fact, Tier]
     exposures: dict[Fact, int]
@@ -44,7 +44,7 @@ def assign(world: World, seed: int = 0) -> Tiers:
 
 
 def believed(world: World, tiers: Tiers) -> World:
-    """The world as the LM is told it: stale facts have the value that was true once."""
+    """The world as the LM learns it: stale facts have the value that was true once."""
     belief = copy.copy(world)
     belief.values = dict(world.values)
     belief.values.update({fact: world.past[fact] for fact in tiers.of("stale")})

@@ -29,7 +29,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Convention:
-    """How answers are written: nothing in a bare prompt tells, demonstrations or an instruction do.
+    """How answers are written: a bare prompt does not say; demonstrations or an instruction do.
 
     Attributes:
         date: 0 for ``March 4, 1921``, 1 for ``4 March 1921``, 2 for the year alone.

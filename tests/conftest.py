@@ -17,17 +17,18 @@ import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from fixtures.command_line import keqa_command, server
+from fixtures.files import corpus, own_index, unanswerable_squad
 from servers import elasticsearch
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
 
-__all__ = ["keqa_command", "server"]
+__all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"]
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
 _FIRST_LINES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
-# Where two begin alike, all of the instructions tell.
+# Where two begin alike, all of the instructions are compared.
 _OBJECTIVES = {" ".join(getattr(signatures, name).instructions.split()): name for name in signatures.__all__}
 _SECTION = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL)
 

@@ -94,8 +94,8 @@ def _json(value: Any, status: int = 200, **headers: str) -> Sent:
 
 
 def _error(call: Call, status: int, message: str, **headers: str) -> Sent:
-    told = {"error": {"message": f"{message} (request of {call.secret})", "type": "server_error", "code": None}}
-    return _json(told, status, **headers)
+    error = {"error": {"message": f"{message} (request of {call.secret})", "type": "server_error", "code": None}}
+    return _json(error, status, **headers)
 
 
 def _changed(call: Call, change: Callable[[dict[str, Any]], None]) -> Sent:
@@ -156,7 +156,7 @@ def _repeated(fields: Fields) -> str:
 
 
 def _rambling(fields: Fields) -> str:
-    """After the end of the reply a dialogue goes on, in which markers stand in mid-line."""
+    """After the end of the reply a dialogue follows, in which markers stand in mid-line."""
     quoted = " ".join(f"[[ ## {name} ## ]] {value}" for name, value in _lures(fields).items())
     return f"{markers(fields)}\n\nUser: Are you sure? Assistant: {quoted} [[ ## completed ## ]]"
 

@@ -1,8 +1,8 @@
 """A chat server on this machine that speaks OpenAI's protocol, answers from the scripted world, and fails on request.
 
 Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
-the order in which threads arrive; so a campaign repeats, and a retry is drawn anew. It runs in a process of its own, so
-that its time and memory are not the client's::
+the order in which threads arrive; so a campaign repeats, and a retry is drawn again. It runs in a process of its own,
+so that its time and memory are not the client's::
 
     with Process() as server:
         server.ask("plan", share=0.3, seed=1)
@@ -23,9 +23,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+import common  # noqa: F401 - the servers of the tests are on the path from here on
+from servers.local_http import LocalHandler, LocalServer
 
 from faulty.kinds import KINDS, Call, Sent, sent, sound
 from faulty.world import LURE, replies, signature_of
@@ -46,7 +47,7 @@ class Server:
         seed: Another seed lets other calls fail.
         patience: Seconds that a hanging or dripping answer takes.
         latency: Seconds that a sound answer takes.
-        varied: Whether a try that comes again guesses anew at what is not known; where not, the same request has the
+        varied: Whether a repeated request gets another guess at what is not known; where not, the same request has the
             same answer for ever.
         asked: How often each prompt of the program came, by the hash of its body.
         faults: How often each way of failing was met.
@@ -68,42 +69,30 @@ class Server:
         self._in_work = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._listening: list[tuple[_HTTP, threading.Thread]] = []
+        self._chat: LocalServer
+        self._elsewhere: LocalServer
 
     def __enter__(self) -> Server:
-        for handler in (_Chat, _Elsewhere):
-            http = _HTTP(("127.0.0.1", 0), handler)
-            http.owner = self
-            thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-            thread.start()
-            self._listening.append((http, thread))
+        self._chat, self._elsewhere = LocalServer(_Chat, self), LocalServer(_Elsewhere, self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
-        for http, thread in self._listening:
-            http.shutdown()
-            http.server_close()
-            thread.join()
-        self._listening.clear()
+        self._chat.stop()
+        self._elsewhere.stop()
 
     @property
     def api_base(self) -> str:
         """The address to ask."""
-        return self._address(0)
+        return self._chat.address
 
     @property
     def elsewhere(self) -> str:
         """The address of the other server."""
-        return self._address(1)
-
-    def _address(self, place: int) -> str:
-        return f"http://127.0.0.1:{self._listening[place][0].server_address[1]}/v1"
+        return self._elsewhere.address
 
     def plan(self, *, share: float = 0.0, kinds: Sequence[str] = tuple(KINDS), seed: int = 0) -> None:
-        """Let a share of the calls fail from now on, and begin to count anew.
+        """Let a share of the calls fail from now on, and begin to count again.
 
         Raises:
             ValueError: There is no such way to fail.
@@ -177,30 +166,7 @@ class Server:
         return True
 
 
-class _HTTP(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 512
-    owner: Server
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news here."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _HTTP
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Keep the terminal for the campaign."""
-
-    def read(self) -> dict[str, Any]:
-        """The body of the request."""
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        found = json.loads(raw or b"{}")
-        return found if isinstance(found, dict) else {}
-
+class _Handler(LocalHandler):
     def send(self, answer: Sent) -> None:
         """Send an answer in its manner."""
         owner = self.server.owner
@@ -209,19 +175,17 @@ class _Handler(BaseHTTPRequestHandler):
                 owner.wait(owner.patience, self.connection)
             self.drop()
             return
-        lines = {"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **answer.headers}
-        head = f"HTTP/1.1 {answer.status} {self.responses.get(answer.status, ('',))[0]}\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
+        headers = {"Content-Type": answer.kind, **answer.headers}
+        if answer.manner == "whole":
+            self.write(answer.status, answer.body, headers)
+            return
         with suppress(OSError):
+            self.wfile.write(self.head(answer.status, len(answer.body), headers))
             if answer.manner == "drip":
-                self.wfile.write(head.encode())
                 self._drip(answer.body)
-            elif answer.manner == "short":
-                self.wfile.write(head.encode() + answer.body[: len(answer.body) // 2])
-                self.drop()
             else:
-                # Head and body in one write: in two, the client's delayed acknowledgement costs 40 ms.
-                self.wfile.write(head.encode() + answer.body)
+                self.wfile.write(answer.body[: len(answer.body) // 2])
+                self.drop()
 
     def _drip(self, body: bytes) -> None:
         owner = self.server.owner
@@ -242,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Chat(_Handler):
-    def do_GET(self) -> None:
+    def get(self) -> None:
         """The list of models."""
         if self.path.rstrip("/").endswith("/models"):
             listed = {"object": "list", "data": [{"id": MODEL.partition("/")[2], "object": "model"}]}
@@ -250,9 +214,9 @@ class _Chat(_Handler):
         else:
             self.send(Sent(404))
 
-    def do_POST(self) -> None:
+    def post(self) -> None:
         """A chat completion, or what takes its place."""
-        owner, body = self.server.owner, self.read()
+        owner, body = self.server.owner, self.read_json()
         if not self.path.endswith(CHAT):
             self.send(Sent(404))
             return
@@ -275,19 +239,19 @@ class _Chat(_Handler):
 
 
 class _Elsewhere(_Handler):
-    """To which redirects point: it takes what it gets, and says what is right nowhere."""
+    """The target of redirects: it accepts any request, and its answer is always wrong."""
 
-    def do_POST(self) -> None:
+    def post(self) -> None:
         """A wrong answer to whatever is asked."""
-        owner, body = self.server.owner, self.read()
+        owner, body = self.server.owner, self.read_json()
         owner.strayed[0] += 1
         owner.strayed[1] += self.headers.get("Authorization") is not None
         lure = {name: LURE for name in ("answer", "explanation", "reasoning", "thought")}
         self.send(sound(Call(body, [lure] * int(body.get("n") or 1), "", "")))
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         """Where a redirect made a GET of the request."""
-        self.do_POST()
+        self.post()
 
 
 class Process:
@@ -316,9 +280,7 @@ class Process:
         self.api_base = self._pipe.recv()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
             self._pipe.send(None)
         self._process.join(5)

@@ -20,7 +20,7 @@ INDEX = "manifest.json"
 DRAWN = (".png", ".pdf", ".md", ".tex")
 """Drawn from the .csv beside them; that they are there is what is compared."""
 
-# Names of what is a time, or tells of what the last process has paid for itself.
+# Names of what is a time, or depends on what the last process has paid for itself.
 _TIMES = re.compile(
     r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent|^retrievals_cached$|^sent$"
 )
@@ -77,7 +77,7 @@ def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {name: _timeless(inner) for name, inner in value.items() if not _TIMES.search(name)}
         if "samples" in kept and "calls" in kept:
-            # A record tells which calls its own run has made, and by role how many others were answered by the cache.
+            # A record counts the calls that its own run has made, and by role how many the cache has answered.
             paid = [kept.pop(name) for name in _PAID if name in kept]
             kept |= {"requests": sum(paid)} if len(paid) == len(_PAID) else {}
         return kept
@@ -101,8 +101,8 @@ def _of_indexes(ours: Path, theirs: Path) -> list[str]:
 
     chance = {"data", "created", "commit"}
     manifests = [json.loads((folder / INDEX).read_text()) for folder in (ours, theirs)]
-    told = [{name: value for name, value in manifest.items() if name not in chance} for manifest in manifests]
-    found = [f"{INDEX}: {place}"] if (place := _place(*told)) else []
+    settings = [{name: value for name, value in manifest.items() if name not in chance} for manifest in manifests]
+    found = [f"{INDEX}: {place}"] if (place := _place(*settings)) else []
     indexes = [open_index(str(folder)) for folder in (ours, theirs)]
     hits = [[_above_ties(index.search(query, 6)) for query in _QUERIES] for index in indexes]
     found += [f"search: {place}"] if (place := _place(*hits)) else []

@@ -2,7 +2,7 @@
 
 Every town has a mayor, a former mayor and a country, every mayor a spouse. The model knows some of these facts, some as
 they were once, and some not at all; which, depends on a hash. Its replies depend on the prompt alone, but for what it
-guesses at: two tries at an unknown fact never agree, so that the tries that a request came back for take no part.
+guesses at: two samples of an unknown fact never agree, so that a repeated request decides nothing.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _remembered(quiz: str, draw: int) -> str:
 
 
 def _read(question: str, texts: list[str]) -> str | None:
-    """The answer that passages tell, over two hops where it takes them; None where they do not."""
+    """The answer that passages state, over two hops where it takes them; None where they do not."""
     text = "\n".join(texts)
     if match := _GOVERNS.search(question):
         return _first(rf"Town{match[1]} is governed by (Bo Mayor\d+)\.", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import resource
 import statistics
@@ -13,26 +12,23 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from common import Lines
+
 Figures = dict[str, Any]
 
 
 class Steps:
-    """The results of the steps that were done, in a file of JSON lines; a killed run goes on behind them."""
+    """The results of the steps that were done, in a file of JSON lines; a killed run resumes behind them."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._lines = Lines(path)
         self.done: dict[tuple[str, int], Figures] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    row = json.loads(line)
-                    self.done[row.pop("step"), row.pop("passages")] = row
-                except (ValueError, KeyError):
-                    # The last line of a killed run may be half a line.
-                    continue
+        for line in self._lines.done:
+            row = dict(line)
+            self.done[row.pop("step"), row.pop("passages")] = row
 
     def together(self, passages: int, *steps: str) -> None:
-        """Have these done in one run, for the sake of their ratio: where one of them is missing, all are done anew."""
+        """Have these done in one run, for the sake of their ratio: where one of them is missing, all are done again."""
         if any((step, passages) not in self.done for step in steps):
             for step in steps:
                 self.done.pop((step, passages), None)
@@ -47,9 +43,7 @@ class Steps:
         sys.stderr.write(f"{step} …\n")
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             figures = {**pool.submit(_measured, function, arguments).result(), "options": options}
-        with self._path.open("a", encoding="utf-8") as stream:
-            # Ends what a kill may have left of a line.
-            stream.write("\n" + json.dumps({"step": step, "passages": passages, **figures}) + "\n")
+        self._lines.add({"step": step, "passages": passages, **figures})
         self.done[step, passages] = figures
         return figures
 

@@ -4,7 +4,6 @@ import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.programs.records import QuestionRecord
-from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.server
 
@@ -16,17 +15,7 @@ def served(server):
     return ["--lm", "openai/scripted", "--api-base", server.api_base]
 
 
-@pytest.fixture
-def own_index(tmp_path):
-    passages = [
-        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
-        Passage("2", "Carmouth", "A harbour of Heidi."),
-    ]
-    build_index(passages, tmp_path / "own")
-    return tmp_path / "own"
-
-
-def test_the_story_of_an_answer(keqa_command, served, own_index):
+def test_the_record_of_an_answer(keqa_command, served, own_index):
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
@@ -207,14 +196,15 @@ def test_a_question_without_an_answer_ends_with_code_1(keqa_command, own_index, 
 
 BAD = {
     "empty": (["ask", ""], "the question is empty"),
-    "blank": (["ask", " \t\n"], "the question is empty"),
-    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
-    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
     "unknown provider": (["ask", "Why?", "--lm", "nobody/nothing"], "nobody/nothing"),
     "no provider": (["ask", "Why?", "--lm", "gpt"], "'gpt'"),
     "missing key": (["ask", "Why?", "--lm", "openai/gpt-4o-mini"], "OPENAI_API_KEY"),
     "no address": (["ask", "Why?", "--lm", "hosted_vllm/some"], "--api-base"),
     "address of nothing": (["ask", "Why?", "--api-base", "http://127.0.0.1:9/v1"], "--api-base needs --lm"),
+    "blank": (["ask", " \t\n"], "the question is empty"),
+    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
+    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
+    "no question": (["ask"], "QUESTION"),
     "no such folder": (["ask", "Why?", "--lm", "transformers/no/such/folder"], "no/such/folder"),
     "missing index": (["ask", "Why?", "--index", "nowhere"], "nowhere"),
     "threshold": (["ask", "Why?", "--threshold", "high"], "--threshold must be a share"),
@@ -222,16 +212,15 @@ BAD = {
     "tries": (["ask", "Why?", "--tries", "0"], "--tries"),
     "answer type": (["ask", "Why?", "--answer-type", "long"], "'long'"),
     "choice without choices": (["ask", "Why?", "--answer-type", "choice"], "--choice"),
-    "no question": (["ask"], "QUESTION"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told_in_one_message(keqa_command, case):
-    arguments, told = BAD[case]
+def test_bad_input_is_reported_in_one_message(keqa_command, case):
+    arguments, reported = BAD[case]
     ended = keqa_command(*arguments)
     assert ended.code == 2, (ended.out, ended.err)
-    assert told in ended.err
+    assert reported in ended.err
     assert ended.out == ""
     assert "Traceback" not in ended.err
 
@@ -250,7 +239,7 @@ def test_surrogates_and_controls_within_a_question_are_dropped(keqa_command, ser
     assert json.loads(ended.out)["question"] == QUESTION
 
 
-def test_a_refused_key_is_told(keqa_command, own_index, monkeypatch):
+def test_a_refused_key_is_reported(keqa_command, own_index, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     with OpenAIServer(api_key="right") as guarded:
         ended = keqa_command("ask", QUESTION, "--index", own_index, "--lm", "openai/x", "--api-base", guarded.api_base)

@@ -158,7 +158,7 @@ def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
         (["train.jsonl", "--optimizer", "gepa", "--reflection-lm", "openai/x", "--budget", "0"], "above 0, not 0"),
     ],
 )
-def test_what_cannot_work_is_told_before_any_call(
+def test_what_cannot_work_is_reported_before_any_call(
     keqa_command, served, pairs, server, tmp_path, monkeypatch, arguments, message
 ):
     pairs("train.jsonl", TOWNS)
@@ -184,7 +184,9 @@ def test_the_users_questions_are_not_asked_about_the_fictional_encyclopedia(
 
 
 @pytest.mark.parametrize("taken", ["file", "folder", "file/below"])
-def test_a_place_that_cannot_be_written_is_told_before_any_call(keqa_command, served, pairs, server, tmp_path, taken):
+def test_an_output_that_cannot_be_written_is_refused_before_any_call(
+    keqa_command, served, pairs, server, tmp_path, taken
+):
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "mine.txt").write_text("x")
@@ -224,12 +226,12 @@ def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, se
         "the method and its settings": [train, *served, *FEW, *parts, "--tries", 4],
         "how it is compiled": [train, *served, *FEW, *parts, "--seed", 7],
     }
-    for told, changed in changes.items():
+    for reported, changed in changes.items():
         ended = keqa_command("compile", *changed)
         assert (ended.code, server.count) == (2, calls)
         said = " ".join(ended.err.split())
         assert "holds a program that was compiled from other sources" in said
-        assert told in said
+        assert reported in said
         assert "--force" in said
         assert (out / "program.json").read_bytes() == before
     # The same command once more is no other source, and resumes.
@@ -238,7 +240,7 @@ def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, se
     assert json.loads((out / "program.json").read_text())["about"]["questions"]["train"] == 7
 
 
-def test_a_program_that_tells_no_sources_is_replaced_only_with_force(keqa_command, served, pairs, server, tmp_path):
+def test_a_program_that_names_no_sources_is_replaced_only_with_force(keqa_command, served, pairs, server, tmp_path):
     keqa.save(keqa.KEQA(None), tmp_path / "program")
     command = ["compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--no-tuning", "--no-reference"]
     command += ["--optimizer", "none", "--out", tmp_path / "program"]
@@ -249,7 +251,7 @@ def test_a_program_that_tells_no_sources_is_replaced_only_with_force(keqa_comman
 
 
 @pytest.mark.parametrize("option", ["--out", "--work"])
-def test_a_folder_that_may_only_be_read_is_told_before_any_call(
+def test_a_folder_that_may_only_be_read_is_reported_before_any_call(
     keqa_command, served, pairs, server, tmp_path, monkeypatch, option
 ):
     make = tempfile.mkdtemp

@@ -15,7 +15,7 @@ COMPILED = MethodResult("KEQA, compiled", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 
 
 @pytest.fixture
 def demo(keqa_command, monkeypatch):
-    """Runs `keqa demo` with figures that are given, and tells how many questions were asked for."""
+    """Runs `keqa demo` with figures that are given, and returns how many questions were asked for."""
     asked = []
 
     def run_demo(questions, progress):
@@ -42,7 +42,7 @@ def test_the_table(demo):
     assert re.split(r"\s{2,}", compiled.strip()) == ["KEQA, compiled", "1.00", "1.00", "1.0", "16.0", "2.00", "0"]
 
 
-def test_questions_that_a_failure_touched_are_told_apart(demo, monkeypatch):
+def test_questions_that_a_failure_touched_are_distinguished(demo, monkeypatch):
     ended, _ = demo()
     assert "Untouched by failures: all 4 questions of every row." in ended.out
     touched = replace(KEQA, touched=(False, True, False, False))

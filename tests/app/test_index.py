@@ -74,7 +74,7 @@ def test_an_unknown_language(tmp_path):
     assert "fr" in str(failing(tmp_path / "corpus.json", "--out", tmp_path / "index", "--language", "fr"))
 
 
-def test_help_tells_what_a_cluster_takes_from_the_environment():
+def test_help_says_what_a_cluster_takes_from_the_environment():
     (url,) = [option for option in typer.main.get_command(app).commands["index"].params if option.name == "url"]
     for name in (variables.API_KEY, variables.CA_CERTS, variables.FINGERPRINT, variables.TIMEOUT):
         assert name in url.help
@@ -83,10 +83,9 @@ def test_help_tells_what_a_cluster_takes_from_the_environment():
 
 @pytest.fixture
 def documents(tmp_path):
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    (folder / "good.txt").write_text("The oldest oak of the Varn forest was planted by monks.")
-    return folder
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "good.txt").write_text("The oldest oak of the Varn forest was planted by monks.")
+    return tmp_path / "documents"
 
 
 def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(documents, tmp_path):
@@ -96,13 +95,13 @@ def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(documents, 
     result = run(documents, "--out", tmp_path / "index")
     assert result.exit_code == 1
     assert "Indexed 1 passage (en)" in result.stdout
-    for told in (
+    for reported in (
         "1 .png",
         "1 damaged, 1 links to folders",
         "bad.pdf cannot be read as PDF",
         "elsewhere is a link to a folder",
     ):
-        assert told in result.stderr
+        assert reported in result.stderr
     assert open_index(tmp_path / "index").manifest.left_out.unexpected == 2
     shown = " ".join(
         CliRunner().invoke(app, ["index", "info", str(tmp_path / "index")], env={"COLUMNS": "500"}).stdout.split()
@@ -118,7 +117,7 @@ def test_what_could_not_be_read_is_no_failure_where_the_user_says_so(documents, 
     assert "bad.pdf cannot be read as PDF" in result.stderr
 
 
-def test_what_nobody_expects_in_an_index_is_told_and_no_failure(documents, tmp_path):
+def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(documents, tmp_path):
     (documents / "picture.png").write_bytes(b"x")
     (documents / ".hidden").write_text("x")
     (documents / "empty.txt").write_text("")
@@ -144,7 +143,7 @@ def test_an_index_of_other_sources_is_replaced_by_force_only(documents, tmp_path
     assert open_index(tmp_path / "index").manifest.sources == (str(corpus),)
 
 
-def test_a_place_that_cannot_be_written_to_is_told_before_any_work(documents, tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(documents, tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & os.W_OK)
     monkeypatch.setattr("keqa.retrievers.readers.Corpus.__next__", lambda self: pytest.fail("documents were read"))
     assert "Name a folder for the index in which you may write" in str(failing(documents, "--out", tmp_path / "index"))

@@ -55,7 +55,7 @@ def test_a_figure_that_is_reproduced_is_ok(keqa_command, case, trusted):
     assert "mine: keqa evaluate rag" in ended.err
 
 
-def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_goes_on(
+def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_resumes(
     keqa_command, case, trusted, server, tmp_path
 ):
     ended = keqa_command("reproduce", case(0.9), *trusted, "--json", "--out", tmp_path / "kept")
@@ -118,7 +118,7 @@ def test_what_no_case_uses_is_not_given_for_nothing(keqa_command, case, trusted,
         (["paper", "--lm", "openai/x", "--index", "own", "--data", "triviaqa"], "triviaqa is none of the paper's"),
     ],
 )
-def test_what_cannot_be_reproduced_is_told_before_anything_runs(keqa_command, server, arguments, message):
+def test_what_cannot_be_reproduced_is_reported_before_anything_runs(keqa_command, server, arguments, message):
     ended = keqa_command("reproduce", *arguments)
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
@@ -168,7 +168,7 @@ def test_a_dry_run_needs_no_key_and_no_address(keqa_command, papers, monkeypatch
 
 @pytest.mark.parametrize("option", ["--lm", "--consistency-lm", "--utility-lm", "--other-lm"])
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_language_model_that_is_none_is_told_before_the_first_question(keqa_command, papers, server, option, more):
+def test_what_is_no_language_model_is_reported_before_the_first_question(keqa_command, papers, server, option, more):
     lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
     ended = keqa_command("reproduce", "paper", *lm, option, "nobody/knows", *papers, *more)
     assert ended.code == 2
@@ -176,7 +176,7 @@ def test_a_language_model_that_is_none_is_told_before_the_first_question(keqa_co
     assert server.count == 0
 
 
-def test_a_language_model_without_an_address_is_told_before_the_first_question(
+def test_a_language_model_without_an_address_is_reported_before_the_first_question(
     keqa_command, papers, server, monkeypatch
 ):
     monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
@@ -209,16 +209,16 @@ def test_the_discriminators_are_language_models_of_their_own(keqa_command, paper
         models += [f"--{role}-lm", "hosted_vllm/llama", f"--{role}-api-base", server.api_base]
     ended = keqa_command("reproduce", "paper", *models, *papers, "--out", tmp_path / "runs", "--json")
     assert ended.code == 0, ended.err
-    told = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
+    reported = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
     judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
-    used = {name: one.configuration.models for name, one in told.items()}
+    used = {name: one.configuration.models for name, one in reported.items()}
     assert {role: one.model for role, one in used["keqa"].items()} == {"task": "openai/scripted", **judges}
     assert {role: one.model for role, one in used["slimplm"].items()} == {
         "task": "openai/scripted",
         "consistency": "hosted_vllm/llama",
     }
-    assert told["keqa"].configuration.settings["decompose"] is False
-    assert "--consistency-lm hosted_vllm/llama --consistency-api-base" in told["keqa"].command
+    assert reported["keqa"].configuration.settings["decompose"] is False
+    assert "--consistency-lm hosted_vllm/llama --consistency-api-base" in reported["keqa"].command
     # D_s compares, D_u judges passages, and SlimPLM's proxy judges what it has proposed; the task's LM does none of it.
     fields = ("[[ ## first_answer ## ]]", "[[ ## passage ## ]]", "[[ ## heuristic_answer ## ]]")
     assert [any(field in text for text in asked["llama"]) for field in fields] == [True, True, True]
@@ -273,17 +273,17 @@ def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
     assert (tmp_path / "runs" / "nq" / "rag.jsonl").exists()
 
 
-def test_failed_questions_of_the_paper_are_told_and_asked_again(keqa_command, papers, server, monkeypatch, tmp_path):
+def test_failed_questions_of_the_paper_are_counted_and_asked_again(keqa_command, papers, server, monkeypatch, tmp_path):
     monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag",))
     monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
     answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
     given = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs", "--json"]
     ended = keqa_command("reproduce", "paper", *given, *papers)
     assert ended.code == 0, ended.err
-    told = "nq, rag: 2 failed (AdapterParseError 2); --retry-failed asks them again"
-    assert told in ended.err
+    reported = "nq, rag: 2 failed (AdapterParseError 2); --retry-failed asks them again"
+    assert reported in ended.err
     server.reply = answers
-    assert told in keqa_command("reproduce", "paper", *given, *papers).err
+    assert reported in keqa_command("reproduce", "paper", *given, *papers).err
     before = server.count
     ended = keqa_command("reproduce", "paper", *given, *papers, "--retry-failed")
     assert "--retry-failed asks" not in ended.err

@@ -10,19 +10,6 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-PASSAGES = [
-    {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
-    {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},
-    {"id": "c", "title": "", "text": "Rain fell for a week."},
-]
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
-    return path
-
 
 @pytest.fixture
 def bm25(keqa_command, corpus, tmp_path):
@@ -38,15 +25,15 @@ def test_search_shows_what_is_found_best_first(keqa_command, bm25):
 
 
 def test_search_as_json(keqa_command, bm25):
-    told = json.loads(keqa_command("search", "boats [dawn]", "--index", bm25, "--json").out)
-    assert told["query"] == "boats [dawn]"
-    assert [(hit["rank"], hit["id"], hit["title"]) for hit in told["hits"]] == [(1, "b", "Harbour")]
-    assert told["hits"][0]["score"] > 0
+    reported = json.loads(keqa_command("search", "boats [dawn]", "--index", bm25, "--json").out)
+    assert reported["query"] == "boats [dawn]"
+    assert [(hit["rank"], hit["id"], hit["title"]) for hit in reported["hits"]] == [(1, "b", "Harbour")]
+    assert reported["hits"][0]["score"] > 0
 
 
 def test_without_an_index_the_encyclopedia_is_searched(keqa_command):
-    told = json.loads(keqa_command("search", "Carmouth", "-k", 2, "--json").out)
-    assert [hit["title"] for hit in told["hits"]] == ["Carmouth"] * 2
+    reported = json.loads(keqa_command("search", "Carmouth", "-k", 2, "--json").out)
+    assert [hit["title"] for hit in reported["hits"]] == ["Carmouth"] * 2
 
 
 def test_search_in_an_index_that_is_not_there(keqa_command, tmp_path):
@@ -55,16 +42,16 @@ def test_search_in_an_index_that_is_not_there(keqa_command, tmp_path):
     assert "there is no index at" in ended.err
 
 
-def test_info_tells_the_manifest_and_tries_a_query(keqa_command, bm25, corpus):
+def test_info_shows_the_manifest_and_tries_a_query(keqa_command, bm25, corpus):
     ended = keqa_command("index", "info", bm25, "--query", "oak")
     assert ended.code == 0, ended.err
-    for told in ("embedded", "bm25", str(corpus), "analyzer language", "Forest: The oldest oak"):
-        assert told in ended.out
-    told = json.loads(keqa_command("index", "info", bm25, "-q", "oak", "--json").out)
-    assert [(part["engine"], part["passages"], part["bytes"] > 0) for part in told["indexes"]] == [
+    for reported in ("embedded", "bm25", str(corpus), "analyzer language", "Forest: The oldest oak"):
+        assert reported in ended.out
+    reported = json.loads(keqa_command("index", "info", bm25, "-q", "oak", "--json").out)
+    assert [(part["engine"], part["passages"], part["bytes"] > 0) for part in reported["indexes"]] == [
         ("embedded", 3, True)
     ]
-    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    assert [hit["id"] for hit in reported["hits"]] == ["a"]
 
 
 def test_info_of_an_index_that_was_cut_off(keqa_command, bm25):
@@ -115,22 +102,22 @@ def test_a_dense_index_and_a_hybrid_from_the_command_line(keqa_command, bm25, co
     assert made.code == 0, made.err
     assert "Indexed 3 passages (dense, local/minilm)" in made.out
     hybrid = f"{bm25},{dense}"
-    told = json.loads(keqa_command("index", "info", hybrid, "-q", "an old tree", "--json").out)
-    assert [(part["engine"], part["name"], part["passages"]) for part in told["indexes"]] == [
+    reported = json.loads(keqa_command("index", "info", hybrid, "-q", "an old tree", "--json").out)
+    assert [(part["engine"], part["name"], part["passages"]) for part in reported["indexes"]] == [
         ("embedded", "bm25", 3),
         ("dense", "meaning", 3),
     ]
-    assert told["indexes"][1]["encoder"]["query_prefix"] == "q: "
-    assert told["hits"][0]["id"] == "a"
+    assert reported["indexes"][1]["encoder"]["query_prefix"] == "q: "
+    assert reported["hits"][0]["id"] == "a"
     # Neither word is in a passage: what is found is found by meaning.
     found = json.loads(keqa_command("search", "vessels sailing early", "-i", hybrid, "-k", 1, "--json").out)
     assert found["hits"][0]["id"] == "b"
 
 
-def test_a_run_shares_its_searches_and_tells_of_both(keqa_command, bm25, corpus, server, tmp_path):
+def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, corpus, server, tmp_path):
     asked = tmp_path / "questions.jsonl"
     asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
-    told = []
+    reported = []
     for label in ("first", "second"):
         ended = keqa_command(
             "evaluate",
@@ -150,8 +137,8 @@ def test_a_run_shares_its_searches_and_tells_of_both(keqa_command, bm25, corpus,
             "--json",
         )
         assert ended.code == 0, ended.err
-        told.append(json.loads(ended.out))
-    assert [(one["retrievals"], one["retrievals_made"]) for one in told] == [(1, 1), (1, 0)]
+        reported.append(json.loads(ended.out))
+    assert [(one["retrievals"], one["retrievals_made"]) for one in reported] == [(1, 1), (1, 0)]
     assert (tmp_path / "runs" / "retrievals.sqlite").exists()
 
 
@@ -179,10 +166,10 @@ def test_elasticsearch_from_the_command_line_and_no_server_in_a_run(
     made = keqa_command("index", corpus, "--engine", "elasticsearch", "--url", f"{scheme}://{nodes}", "--name", name)
     assert made.code == 0, made.err
     assert "Indexed 3 passages (en)" in made.out
-    told = json.loads(keqa_command("index", "info", elasticsearch_address, "-q", "oak", "--json").out)
-    part = told["indexes"][0]
+    reported = json.loads(keqa_command("index", "info", elasticsearch_address, "-q", "oak", "--json").out)
+    part = reported["indexes"][0]
     assert (part["engine"], part["name"], part["passages"], part["bytes"] > 0) == ("elasticsearch", name, 3, True)
-    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    assert [hit["id"] for hit in reported["hits"]] == ["a"]
     both = f"{bm25},{elasticsearch_address}"
     found = json.loads(keqa_command("search", "boats", "-i", both, "-k", 1, "--json").out)["hits"]
     assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 3))

@@ -108,10 +108,10 @@ def test_json_of_a_hostile_index_parses_to_the_same_text(hostile_index, tmp_path
     code, out, err = keqa(*asked[command], "--json", tmp_path=tmp_path)
     assert code == 0, err
     assert not acting(out + err)
-    told = json.loads(out)
-    assert told["hits"][0]["title"] == f"Oak {EVIL}"
+    reported = json.loads(out)
+    assert reported["hits"][0]["title"] == f"Oak {EVIL}"
     if command == "info":
-        assert told["indexes"][0]["name"] == f"stranger {EVIL}"
+        assert reported["indexes"][0]["name"] == f"stranger {EVIL}"
 
 
 def test_index_info_shows_a_hostile_manifest_harmlessly(hostile_index, tmp_path):
@@ -271,12 +271,12 @@ def test_styling_passes_to_a_terminal_only(monkeypatch):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
     said = "\r\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;owned\x07"
-    for stream, told in (
+    for stream, reported in (
         (Screen(), "\r\x1b[1;31mred\x1b[0m ␛[2J␛]0;owned␇"),
         (io.StringIO(), "\r␛[1;31mred␛[0m ␛[2J␛]0;owned␇"),
     ):
         GuardedStream(stream).write(said)
-        assert stream.getvalue() == told
+        assert stream.getvalue() == reported
         assert not hasattr(GuardedStream(stream), "buffer")
 
 

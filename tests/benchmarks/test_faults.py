@@ -53,7 +53,7 @@ def asked(server, n=1, **body):
         connection.close()
 
 
-def test_the_world_answers_from_what_the_prompt_tells():
+def test_the_world_answers_from_what_the_prompt_says():
     first, *_ = world.questions(8)
     assert first == {"id": "q0", "question": "To whom is the mayor of Town0 married?", "answer": "Ann Spouse0"}
     assert {row.get("answer_type", "short") for row in world.questions(8)} == {"short", "yes/no", "choice"}
@@ -121,7 +121,7 @@ def test_an_answer_that_a_failure_changed_has_to_be_failed_or_marked():
     assert checks.compared(run(line("Bo", note="LMTimeoutError")), sound).broken == []
 
 
-def test_a_programming_error_is_one_wherever_it_is_told():
+def test_a_programming_error_is_one_wherever_it_is_recorded():
     assert checks.programming_errors(run(line(cause="LMTimeoutError"))).broken == []
     assert checks.programming_errors(run(line(note="ConnectionError"))).broken == []
     assert checks.programming_errors(run(line(cause="AttributeError"))).broken == ["q0: AttributeError"]
@@ -156,23 +156,23 @@ def campaign(folder, capsys, *options):
 
 
 def test_without_faults_everything_is_kept(tmp_path, capsys):
-    code, told = campaign(tmp_path, capsys, "--share", "0")
-    assert (code, told["broken"], told["faults"], told["finished"]) == (0, {}, 0, True)
-    assert told["requests"]["without faults"] == told["requests"]["with faults"] > 0
-    assert told["requests"]["retried"] == 0
+    code, reported = campaign(tmp_path, capsys, "--share", "0")
+    assert (code, reported["broken"], reported["faults"], reported["finished"]) == (0, {}, 0, True)
+    assert reported["requests"]["without faults"] == reported["requests"]["with faults"] > 0
+    assert reported["requests"]["retried"] == 0
 
 
 def test_a_campaign_whose_time_is_over_resumes(tmp_path, capsys):
-    code, told = campaign(tmp_path, capsys, "--share", "0", "--methods", "closed-book", "--minutes", "0")
-    assert (code, told["finished"]) == (2, False)
-    code, told = campaign(tmp_path, capsys, "--share", "0", "--methods", "closed-book")
-    assert (code, told["broken"], told["finished"]) == (0, {}, True)
+    code, reported = campaign(tmp_path, capsys, "--share", "0", "--methods", "closed-book", "--minutes", "0")
+    assert (code, reported["finished"]) == (2, False)
+    code, reported = campaign(tmp_path, capsys, "--share", "0", "--methods", "closed-book")
+    assert (code, reported["broken"], reported["finished"]) == (0, {}, True)
     with pytest.raises(SystemExit, match="other options"):
         campaign(tmp_path, capsys, "--share", "0.5")
 
 
 def test_every_promise_is_kept_while_the_server_fails(tmp_path, capsys):
-    _, told = campaign(tmp_path, capsys, "--share", "0.3", "--methods", "keqa", "closed-book", "--in-flight", "12")
-    assert told["faults"] > 20
-    broken = {name: count for name, count in told["broken"].items() if "every way of failing" not in name}
+    _, reported = campaign(tmp_path, capsys, "--share", "0.3", "--methods", "keqa", "closed-book", "--in-flight", "12")
+    assert reported["faults"] > 20
+    broken = {name: count for name, count in reported["broken"].items() if "every way of failing" not in name}
     assert broken == {}

@@ -11,7 +11,7 @@ def found(titles):
     return [Hit(Passage(title, title, ""), 1.0) for title in titles]
 
 
-def test_each_half_is_told_apart_and_a_small_constant_trusts_the_first():
+def test_each_half_is_distinguished_and_a_small_constant_trusts_the_first():
     case = recall.Case(TWO, [], ["even?", "odd?"], [{"A"}, {"z"}], 0)
     sure, faint = found("Abcdefgh"), found("stuvwhgfedcb")
     lists = {"bm25": [sure, found("z")], "dense": [faint, found("q")]}

@@ -30,7 +30,7 @@ def test_times_and_who_has_paid_make_no_difference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"line": {**LINE, "answer": "Bo"}}, "keqa.jsonl: [0].answer: Bo for Ann"),
         ({"calls": 3}, "keqa.jsonl: [0].record.cost.by_role.task.requests: 3 for 2"),
@@ -38,9 +38,9 @@ def test_times_and_who_has_paid_make_no_difference(tmp_path):
         ({"keys": ("a",)}, "calls.sqlite: .calls: ['a'] for ['a', 'b']"),
     ],
 )
-def test_what_differs_is_told_with_its_place(tmp_path, change, told):
+def test_what_differs_is_reported_with_its_place(tmp_path, change, reported):
     whole = written(tmp_path / "whole" / "out")
-    assert differences(written(tmp_path / "killed" / "out", **change), whole) == [told]
+    assert differences(written(tmp_path / "killed" / "out", **change), whole) == [reported]
 
 
 def test_a_file_that_is_missing_or_left_over_is_a_difference(tmp_path):

@@ -47,7 +47,7 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_questions_without_their_gold_in_the_corpus_are_left_out_and_told(data):
+def test_questions_without_their_gold_in_the_corpus_are_left_out_and_reported(data):
     case = recall.Case.read(BY_TITLE, data, None)
     assert (case.questions, case.gold, case.left_out) == (["Where does Ann live?"], [{"Ann", "Berg"}], 1)
     assert [one.title for one in case.passages] == ["Ann", "Berg", "Cat"]

@@ -76,7 +76,7 @@ def test_a_step_is_done_once_and_its_figures_are_kept(tmp_path):
     assert again.run("one", 10, figures, 1) == done
     assert again.run("one", 20, figures, 3)["number"] == 3
     assert set(steps.Steps(path).done) == {("one", 10), ("one", 20)}
-    # Asked for otherwise, it is done anew.
+    # Asked for otherwise, it is done again.
     assert again.run("one", 10, figures, 2)["number"] == 2
 
 

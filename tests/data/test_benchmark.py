@@ -18,7 +18,7 @@ def test_the_benchmarks_of_the_papers_are_known():
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_each_tells_what_it_is(name):
+def test_each_says_what_it_is(name):
     benchmark = BENCHMARKS[name]
     assert benchmark.name == name
     assert benchmark.title

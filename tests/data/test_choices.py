@@ -1,8 +1,9 @@
 import pytest
 
 from keqa.data import BENCHMARKS, Example, SupportingFact
-from keqa.data.choices import cmmlu, mmlu, openbookqa
 from keqa.errors import InputError
+
+cmmlu, mmlu, openbookqa = (BENCHMARKS[name].convert for name in ("cmmlu", "mmlu", "openbookqa"))
 
 FOG = {
     "id": "7",
@@ -42,6 +43,10 @@ def test_openbookqa(record):
         ({"question": "There is fog around"}, "question must be dict, not str"),
         ({"question": {"stem": "There is fog around"}}, "there is no choices"),
         ({"question": {**FOG["question"], "stem": None}}, "there is no question"),
+        (
+            {"question": {"stem": "?", "choices": {"label": ["A", "B"], "text": ["rain"]}}},
+            "answerKey is 'B', and there",
+        ),
     ],
 )
 def test_what_is_malformed_in_openbookqa(change, message):
@@ -63,6 +68,11 @@ def test_an_answer_that_is_no_option(answer):
     record = {"question": "Two?", "choices": ["one", "two", "three", "four"], "subject": "algebra", "answer": answer}
     with pytest.raises(InputError, match="the answer must be a letter from A to D, not"):
         mmlu(record)
+
+
+def test_choices_of_mmlu_are_a_list():
+    with pytest.raises(InputError, match="choices must be list or tuple, not int"):
+        mmlu({"question": "Two?", "choices": 4, "subject": "algebra", "answer": "B"})
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage, Example, SupportingFact, Triple
-from keqa.data.hotpotqa import hotpotqa, two_wiki
 from keqa.errors import InputError
+
+hotpotqa, two_wiki = (BENCHMARKS[name].convert for name in ("hotpotqa", "2wikimultihopqa"))
 
 UP = {
     "_id": "h1",
@@ -110,7 +111,7 @@ def test_a_broken_file_of_aliases_is_named(write_json):
         ({"evidences": []}, "it has evidences, as a record of 2WikiMultihopQA"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         hotpotqa({**UP, **change})
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.data import Example
-from keqa.data.loading import collect, sampled
+from keqa.data.loading import collect, read_records, sampled
 from keqa.data.records import LeftOut
 from keqa.data.rows import Row
 from keqa.errors import InputError
@@ -27,7 +27,7 @@ def convert(record):
 
 def load(*values, **kwargs):
     rows = [Row(None, number, value, "example") for number, value in enumerate(values, start=1)]
-    return collect(rows, convert, source="it", expected="an object", **kwargs)
+    return collect(read_records(rows, convert), source="it", expected="an object", **kwargs)
 
 
 ANN = {"id": "a", "question": "Who?", "answer": "Ann"}
@@ -55,7 +55,7 @@ def test_each_record_is_an_example_a_problem_or_left_out():
     ]
 
 
-def test_nothing_usable_tells_what_was_expected():
+def test_nothing_usable_says_what_was_expected():
     with pytest.raises(InputError, match=r"^it holds no question that can be used; expected: an object\n  example 1: "):
         load("broken")
     with pytest.raises(InputError, match=r"^it holds no question that can be used; expected: an object$"):

@@ -1,9 +1,10 @@
 import pytest
 
-from keqa.data import ContextPassage, Example, SupportingFact
-from keqa.data.musique import musique
+from keqa.data import BENCHMARKS, ContextPassage, Example, SupportingFact
 from keqa.data.records import LeftOut
 from keqa.errors import InputError
+
+musique = BENCHMARKS["musique"].convert
 
 UP = {
     "id": "2hop__1_2",
@@ -59,6 +60,6 @@ def test_a_decomposition_that_cannot_be_resolved_is_dropped_and_the_question_sta
         ({"answer_aliases": [{"text": "Amanda"}]}, "the answer must be text, not dict"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         musique({**UP, **change})

@@ -1,8 +1,9 @@
 import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage
-from keqa.data.open_domain import nq_open, triviaqa, webquestions
 from keqa.errors import InputError
+
+nq_open, triviaqa, webquestions = (BENCHMARKS[name].convert for name in ("nq", "triviaqa", "webquestions"))
 
 
 @pytest.mark.parametrize("name", ["answer", "answers", "golden_answers"])

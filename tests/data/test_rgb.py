@@ -1,8 +1,9 @@
 import pytest
 
-from keqa.data import ContextPassage
-from keqa.data.rgb import rgb
+from keqa.data import BENCHMARKS, ContextPassage
 from keqa.errors import InputError
+
+rgb = BENCHMARKS["rgb-en"].convert
 
 RECORD = {
     "id": 3,
@@ -59,6 +60,6 @@ def test_groups_of_documents_as_in_the_integration_subset():
         ({"negative": [1]}, "a document of negative must be text, not int"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         rgb({**RECORD, **change})

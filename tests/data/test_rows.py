@@ -15,18 +15,18 @@ JSON = st.recursive(
 )
 
 
-def told(rows):
+def described(rows):
     return [(row.number, row.unit, str(row.value) if isinstance(row.value, InputError) else row.value) for row in rows]
 
 
 @pytest.mark.parametrize("text", ['[{"a": 1},\n {"a": 2}]', ' \n[{"a": 1}, {"a": 2}]', '\ufeff[{"a": 1}, {"a": 2}]'])
 def test_a_list(write_json, text):
-    assert told(json_list(write_json("a.json", text))) == [(1, "record", {"a": 1}), (2, "record", {"a": 2})]
+    assert described(json_list(write_json("a.json", text))) == [(1, "record", {"a": 1}), (2, "record", {"a": 2})]
 
 
 def test_lines_in_the_place_of_a_list(write_json):
     path = write_json("a.json", '\n{"a": 1}\n{"a": \n\n{"a": 2}\n')
-    assert told(json_list(path)) == [
+    assert described(json_list(path)) == [
         (2, "line", {"a": 1}),
         (3, "line", "malformed JSON (Expecting value at column 6)"),
         (5, "line", {"a": 2}),
@@ -46,7 +46,7 @@ def test_a_list_and_lines_hold_the_same(tmp_path_factory, values):
 def test_gzip(tmp_path):
     with gzip.open(tmp_path / "a.json.gz", "wt", encoding="utf-8") as stream:
         stream.write('[{"a": 1}]')
-    assert told(json_list(tmp_path / "a.json.gz")) == [(1, "record", {"a": 1})]
+    assert described(json_list(tmp_path / "a.json.gz")) == [(1, "record", {"a": 1})]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_file_that_is_no_json(tmp_path, content, message):
 
 def test_a_table_with_and_without_a_header(write_json):
     path = write_json("a.csv", 'a,b\n\n"1\n2",3\n4\n"5"6,7\n8,9\n')
-    assert told(table(path, look_for=["a"])) == [
+    assert described(table(path, look_for=["a"])) == [
         (3, "line", {"a": "1\n2", "b": "3"}),
         (5, "line", "there are 1 cells, 2 are expected"),
         (6, "line", "malformed CSV (',' expected after '\"')"),

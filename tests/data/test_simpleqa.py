@@ -1,8 +1,9 @@
 import pytest
 
-from keqa.data import Example
-from keqa.data.simpleqa import simpleqa
+from keqa.data import BENCHMARKS, Example
 from keqa.errors import InputError
+
+simpleqa = BENCHMARKS["chinese-simpleqa"].convert
 
 RECORD = {"id": "z1", "primary_category": "文化", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
 
@@ -12,6 +13,6 @@ def test_a_record():
 
 
 @pytest.mark.parametrize("missing", ["id", "primary_category", "question", "answer"])
-def test_what_is_missing_is_told(missing):
+def test_what_is_missing_is_reported(missing):
     with pytest.raises(InputError, match=f"there is no {missing}"):
         simpleqa({name: value for name, value in RECORD.items() if name != missing})

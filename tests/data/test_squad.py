@@ -2,8 +2,9 @@ import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage, Example
 from keqa.data.records import LeftOut
-from keqa.data.squad import squad
 from keqa.errors import InputError
+
+squad = BENCHMARKS["squad"].convert
 
 QUESTION = {
     "id": "q1",

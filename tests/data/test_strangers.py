@@ -33,7 +33,7 @@ def test_a_pipe_is_never_waited_for(tmp_path, read):
 
 
 @pytest.mark.parametrize("element", ["[" * 200_000, '{"a":' * 200_000, "9" * 5000, "[" + "9" * 5000 + "]"])
-def test_what_nothing_that_follows_makes_better_is_told_at_once(tmp_path, element, monkeypatch):
+def test_what_nothing_that_follows_makes_better_is_reported_at_once(tmp_path, element, monkeypatch):
     path = tmp_path / "x.json"
     path.write_text("[1, " + element + " " * 10_000_000)
     read = []
@@ -75,12 +75,12 @@ def test_a_packed_file_that_is_damaged_is_one_line(tmp_path, read):
 def test_any_bytes_are_questions_or_an_input_error(tmp_path, data, suffix):
     path = tmp_path / f"x{suffix}"
     path.write_bytes(data)
-    told, examples = "", []
+    reported, examples = "", []
     try:
         examples = read_examples(path).examples
     except InputError as error:
-        told = str(error)
-    assert examples or path.name in told
+        reported = str(error)
+    assert examples or path.name in reported
 
 
 def test_half_a_character_is_no_part_of_a_question(tmp_path):

@@ -1,8 +1,9 @@
 import pytest
 
-from keqa.data import Example, SupportingFact
-from keqa.data.strategyqa import strategyqa
+from keqa.data import BENCHMARKS, Example, SupportingFact
 from keqa.errors import InputError
+
+strategyqa = BENCHMARKS["strategyqa"].convert
 
 RECORD = {
     "qid": "s1",
@@ -47,9 +48,10 @@ def test_the_hub_has_the_facts_as_one_text():
         ({"answer": "yes"}, "answer must be bool, not str"),
         ({"qid": None}, "there is no qid"),
         ({"facts": [1]}, "a fact must be text, not int"),
+        ({"decomposition": 1}, "decomposition must be list or tuple, not int"),
         ({"decomposition": [None]}, "a quiz of the decomposition must be text, not NoneType"),
     ],
 )
-def test_what_is_malformed_is_told(change, message):
+def test_what_is_malformed_is_reported(change, message):
     with pytest.raises(InputError, match=message):
         strategyqa({**RECORD, **change})

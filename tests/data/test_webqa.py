@@ -2,8 +2,9 @@ import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage, Example
 from keqa.data.records import LeftOut
-from keqa.data.webqa import sogouqa, webqa
 from keqa.errors import InputError
+
+sogouqa, webqa = (BENCHMARKS[name].convert for name in ("sogouqa", "webqa"))
 
 EVIDENCES = {
     "Q1#00": {"answer": ["no_answer"], "evidence": "不知道"},
@@ -56,6 +57,7 @@ def test_questions_that_no_passage_answers_are_left_out():
         ({"a": 1}, "evidences must hold objects with answer and evidence"),
         ({"a": {"answer": "x", "evidence": "y"}}, "answer must be list or tuple, not str"),
         ({"a": {"answer": ["x"]}}, "there is no evidence"),
+        ({"a": {"answer": [["x"]], "evidence": "y"}}, "the answer must be text, not list"),
     ],
 )
 def test_what_is_malformed_in_webqa(evidences, message):

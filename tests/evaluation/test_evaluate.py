@@ -252,7 +252,7 @@ def test_the_calls_are_not_remembered(run):
 def test_shapes_and_kinds_go_into_the_lines(closed_book, tmp_path):
     from keqa.testbed.testbed import TestbedQuestion
 
-    question = TestbedQuestion("test-0", "Who governs Town1?", ("x",), "short", "one hop", (), (), ())
+    question = TestbedQuestion(id="test-0", question="Who governs Town1?", answers=("x",), shape="one hop", tiers=())
     evaluate(closed_book()[0], [question], out=tmp_path / "run.jsonl")
     assert [line.kind for line in read_run(tmp_path / "run.jsonl").lines] == ["one hop"]
 

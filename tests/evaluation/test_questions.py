@@ -50,18 +50,8 @@ def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mi
     assert of_name(f"nq:{mine({'question': 'who?', 'answer': ['Ann']})}").settings == {}
 
 
-def test_what_a_benchmark_leaves_out_is_counted(tmp_path):
-    rows = [
-        {
-            "id": f"{n}",
-            "question": f"Who is {n}?",
-            "answers": [{"text": "Ann", "answer_start": 0}],
-            "is_impossible": n > 0,
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann", "qas": rows}]}]}))
-    found = of_name(f"squad:{tmp_path / 'dev.json'}")
+def test_what_a_benchmark_leaves_out_is_counted(unanswerable_squad):
+    found = of_name(f"squad:{unanswerable_squad}")
     assert (ids(found), found.left_out) == (["0"], {"unanswerable": 2})
 
 

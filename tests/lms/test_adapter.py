@@ -137,26 +137,9 @@ def test_a_field_that_only_the_middle_of_a_line_names_is_missing() -> None:
 
 
 HOSTILE = [
-    *(
-        " ",
-        "[",
-        "#",
-        "`",
-        "\n",
-        "\u3000",
-        "\u2028",
-        "\ud800",
-        "\0",
-        "{",
-        "(",
-        '"',
-        "\\",
-        "-",
-        "1",
-        "\r",
-        "e\u0301\u0323",
-    ),
-    *('["', '{"a":', "['", "[[ ##", "```\n", "\n[[ ## items ## ]]", "[ ", '"a" ', '["a" ', "/*", "True "),
+    *' [#`\n\u3000\u2028\ud800\0{("\\-1\r',
+    *("e\u0301\u0323", '["', '{"a":', "['", "[[ ##", "```\n", "\n[[ ## items ## ]]"),
+    *("[ ", '"a" ', '["a" ', "/*", "True "),
 ]
 
 
@@ -177,6 +160,23 @@ def test_what_breaks_a_parser_of_json_is_a_typed_error() -> None:
     for value in ("{'```json\n1```json", "{[]: 1}", "-" * 3000):
         with pytest.raises(AdapterParseError):
             adapter().parse(Items, f"[[ ## items ## ]]\n{value}\n[[ ## completed ## ]]")
+
+
+@pytest.mark.parametrize("signature", [signatures.DecomposeQuestion, Items, Arguments])
+@pytest.mark.parametrize("closing", ["]", "}", ")", "]})"])
+def test_what_is_full_of_closing_brackets_is_refused_without_being_repaired(
+    signature: type[dspy.Signature], closing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repaired: list[str] = []
+    monkeypatch.setattr("dspy.adapters.utils.json_repair.loads", repaired.append)
+    value = closing * (3_600 // len(closing))
+    with pytest.raises(AdapterParseError, match="is not of its type"):
+        adapter().parse(signature, "\n".join(f"[[ ## {name} ## ]]\n{value}" for name in signature.output_fields))
+    assert repaired == []
+
+
+def test_a_slip_in_a_short_list_is_repaired() -> None:
+    assert adapter().parse(Items, '[[ ## items ## ]]\n["a", "b"') == {"items": ["a", "b"]}
 
 
 def test_a_long_list_has_to_be_json() -> None:

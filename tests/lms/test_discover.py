@@ -1,5 +1,5 @@
 import pytest
-from openai_server import OpenAIServer
+from servers.openai_server import OpenAIServer
 
 from keqa.lms import suggestions
 from keqa.lms.discover import KEYS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
+from servers.openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
 from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n
@@ -30,12 +30,12 @@ def ask(lm: dspy.LM, quiz: str = "q", **config: object) -> dspy.Prediction:
 
 
 @pytest.mark.parametrize("model", ["", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/"])
-def test_what_is_no_model_string_is_told_with_examples(model: str) -> None:
+def test_what_is_no_model_string_is_reported_with_examples(model: str) -> None:
     with pytest.raises(ConfigurationError, match="openai/gpt-4o-mini"):
         build_lm(model)
 
 
-def test_a_hub_name_for_a_server_is_told_how_to_write_it() -> None:
+def test_an_error_for_a_hub_name_at_a_server_says_how_to_write_it() -> None:
     with pytest.raises(ConfigurationError, match="write hosted_vllm/Qwen/Qwen3-8B"):
         build_lm("Qwen/Qwen3-8B", api_base="http://127.0.0.1:1/v1")
 
@@ -54,7 +54,7 @@ def test_a_missing_key_is_named(model: str, names: str) -> None:
     assert build_lm(model, api_key="given").model == model
 
 
-def test_vllm_without_an_address_is_told() -> None:
+def test_vllm_without_an_address_is_reported() -> None:
     with pytest.raises(ConfigurationError, match="needs the server's address"):
         build_lm("hosted_vllm/some")
 
@@ -65,13 +65,13 @@ def test_a_model_string_can_be_checked_without_key_address_and_weights(model: st
 
 
 @pytest.mark.parametrize("model", ["", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/", "keqa/large"])
-def test_a_string_that_names_nothing_is_told_without_building(model: str) -> None:
+def test_a_string_that_names_nothing_is_reported_without_building(model: str) -> None:
     with pytest.raises(ConfigurationError):
         check_model(model)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://x/v1", "http://me:secret@host/v1"])
-def test_a_bad_address_is_told_without_its_secret(address: str) -> None:
+def test_a_bad_address_is_reported_without_its_secret(address: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         build_lm("openai/x", api_base=address)
     assert "secret@" not in str(caught.value)

@@ -106,7 +106,7 @@ HOSTILE = st.lists(
 
 def values(field: Any) -> st.SearchStrategy[Any]:
     if get_origin(field.annotation) is list:
-        # An empty list is one tag in XML, and no other format tells them apart.
+        # An empty list is one tag in XML, and no other format distinguishes them.
         return st.lists(HOSTILE, min_size=1, max_size=3)
     return HOSTILE if field.annotation is str else st.just(said(field.annotation))
 

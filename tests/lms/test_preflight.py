@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from openai_server import FaultPlan, HTTPFault, OpenAIServer
+from servers.openai_server import FaultPlan, HTTPFault, OpenAIServer
 
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm, build_roles, check_reachable, preflight
@@ -52,7 +52,7 @@ def refusal(*lms: dspy.BaseLM) -> str:
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "reported"),
     [
         ("openai/m", "Start the server, or check the address"),
         ("hosted_vllm/m", r"Start the server (vllm serve m), or check the address"),
@@ -60,11 +60,11 @@ def refusal(*lms: dspy.BaseLM) -> str:
         ("anthropic/claude-haiku-4-5", "Start the server, or check the address"),
     ],
 )
-def test_a_dead_server_is_told_with_its_address(model: str, told: str, dead: str) -> None:
+def test_a_dead_server_is_reported_with_its_address(model: str, reported: str, dead: str) -> None:
     start = time.monotonic()
     said = refusal(build_lm(model, api_base=f"{dead}/v1", api_key=SECRET))
     assert said.startswith(
-        f"{model} cannot be reached: {dead}/v1 refuses the connection: nothing listens there. {told}"
+        f"{model} cannot be reached: {dead}/v1 refuses the connection: nothing listens there. {reported}"
     )
     assert time.monotonic() - start < 30
 
@@ -80,14 +80,14 @@ def test_no_name_password_or_query_of_an_address_is_shown(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
-def test_a_key_that_is_refused_is_told_with_its_variable(model: str) -> None:
+def test_a_key_that_is_refused_is_reported_with_its_variable(model: str) -> None:
     with OpenAIServer(api_key="right") as server:
         said = refusal(build_lm(model, api_base=server.api_base, api_key=SECRET))
         assert said.startswith(f"{model}: {server.api_base} does not accept the key: check ")
     assert f"{model.split('/')[0].upper()}_API_KEY in the environment" in said
 
 
-def test_a_key_that_is_missing_is_told() -> None:
+def test_a_key_that_is_missing_is_reported() -> None:
     with OpenAIServer(api_key="right") as server:
         said = refusal(build_lm("openai/m", api_base=server.api_base))
         assert said == f"openai/m: {server.api_base} asks for a key: set OPENAI_API_KEY in the environment"
@@ -98,25 +98,25 @@ def unknown_model(messages: object, n: int, body: dict[str, object]) -> list[str
 
 
 @pytest.mark.parametrize("key", [None, SECRET])
-def test_a_model_that_is_not_there_is_told_with_those_that_are(key: str | None) -> None:
+def test_a_model_that_is_not_there_is_reported_with_those_that_are(key: str | None) -> None:
     with OpenAIServer(unknown_model, shows_preflight=True, models=("qwen3-8b", "lo\x1b[31mra")) as server:
         said = refusal(build_lm("hosted_vllm/m", api_base=server.api_base, api_key=key))
         assert said.startswith(f"hosted_vllm/m: {server.api_base} has no model 'm'. It has qwen3-8b, lo??31mra. Check")
 
 
-def test_an_address_without_its_last_part_is_told() -> None:
+def test_an_address_without_its_last_part_is_reported() -> None:
     with OpenAIServer(unknown_model, shows_preflight=True) as server:
         assert "whether the address lacks a /v1" in refusal(build_lm("hosted_vllm/m", api_base=server.url))
 
 
-def test_ollama_without_the_model_is_told_how_to_get_it() -> None:
+def test_an_error_for_ollama_without_the_model_says_how_to_get_it() -> None:
     with OpenAIServer(models=("llama3:latest",)) as server:
         check_reachable([build_lm("ollama_chat/llama3", api_base=server.url)])
         assert "ollama pull qwen3" in refusal(build_lm("ollama_chat/qwen3", api_base=server.url))
 
 
 @pytest.mark.parametrize("kind", ["html", "close"])
-def test_what_is_no_server_of_language_models_is_told(kind: str) -> None:
+def test_what_is_no_server_of_language_models_is_reported(kind: str) -> None:
     with OpenAIServer(shows_preflight=True, faults=FaultPlan(share=1.0, kinds=(kind,))) as server:
         said = refusal(build_lm("openai/m", api_base=server.api_base, api_key=SECRET))
         assert server.api_base in said

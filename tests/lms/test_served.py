@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import dspy
 import pytest
-from openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
+from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
@@ -113,7 +113,7 @@ def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, m
     assert "Traceback" not in str(caught.value)
 
 
-def test_an_error_in_the_body_is_told() -> None:
+def test_an_error_in_the_body_is_reported() -> None:
     with failing("error body") as server, pytest.raises(dspy.LMServerError, match="the backend is away"):
         ask(built(server, num_retries=0))
 

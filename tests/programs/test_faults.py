@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import openai_server as server
 
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm
@@ -18,18 +16,6 @@ from keqa.programs.baselines import AlwaysRetrieve
 pytestmark = pytest.mark.server
 
 
-def _server_module() -> Any:
-    path = Path(__file__).parents[1] / "servers" / "openai_server.py"
-    spec = importlib.util.spec_from_file_location("keqa_test_openai_server", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-server = _server_module()
 RIGHT = "Anneliese Østergaard-Whitcombe"
 MEMORY = "Bartholomew Fitzgerald-Quincey"
 

@@ -7,7 +7,7 @@ It needs nothing but the standard library::
 
 A fault plan makes a seeded share of the calls fail. Whether a call fails, and how, depends on the seed, the request's
 body and how often that same body came before, never on the order in which threads arrive; so a run repeats exactly, and
-a retry draws anew.
+a retry is drawn again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from servers.local_http import LocalHandler, LocalServer
 
 Reply = Callable[[list[dict[str, Any]], int, dict[str, Any]], Sequence[str]]
 
@@ -150,32 +150,24 @@ class OpenAIServer:
         self._attempts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._http: _HTTPServer | None = None
-        self._thread: threading.Thread | None = None
+        self._http: LocalServer | None = None
 
     def start(self) -> OpenAIServer:
         """Listen on a free port of 127.0.0.1."""
-        self._http = _HTTPServer(("127.0.0.1", 0), _Handler)
-        self._http.owner = self
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
+        self._http = LocalServer(_Handler, self)
         return self
 
     def close(self) -> None:
         """Stop, hanging calls included."""
         self._closing.set()
-        if self._http is not None and self._thread is not None:
-            self._http.shutdown()
-            self._http.server_close()
-            self._thread.join()
-            self._http = self._thread = None
+        if self._http is not None:
+            self._http.stop()
+            self._http = None
 
     def __enter__(self) -> OpenAIServer:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -244,43 +236,25 @@ class HTTPFault(Exception):
         self.status, self.message, self.code, self.headers = status, message, code, headers or {}
 
 
-class _HTTPServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 512
-    owner: OpenAIServer
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news in a test of faults."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _HTTPServer
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Keep test output clean."""
-
-    def do_GET(self) -> None:
+class _Handler(LocalHandler):
+    def get(self) -> None:
         models = self.server.owner.models
         if self.path.rstrip("/") == "/v1/models":
-            self._send(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in models]})
+            self.write(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in models]})
         elif self.path == "/api/tags":
-            self._send(200, {"models": [{"name": name, "model": name} for name in models]})
+            self.write(200, {"models": [{"name": name, "model": name} for name in models]})
         else:
             self._error(404, "no such page")
 
-    def do_POST(self) -> None:
+    def post(self) -> None:
         owner = self.server.owner
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.read_json()
         if not self.path.endswith("/chat/completions"):
             self._error(404, "no such page")
             return
         authorization = self.headers.get("Authorization")
-        body = json.loads(raw)
         if body.get("max_tokens") == 1 and owner.api_key is None and not owner.shows_preflight:
-            self._send(200, _completion(RecordedCall(body, time.monotonic(), texts=["Hello"]), "length"))
+            self.write(200, _completion(RecordedCall(body, time.monotonic(), texts=["Hello"]), "length"))
             return
         call = owner.open_call(body, authorization)
         try:
@@ -320,15 +294,14 @@ class _Handler(BaseHTTPRequestHandler):
         if call.fault == "drip":
             self._drip(owner, sound)
         else:
-            self._send(200, _body(sound, str(call.fault)) if call.fault in BODY_FAULTS else sound)
+            self.write(200, _body(sound, str(call.fault)) if call.fault in BODY_FAULTS else sound)
 
     def _drip(self, owner: OpenAIServer, body: dict[str, Any]) -> None:
         """A byte now and then, for as long as a hanging call stays open."""
         data = json.dumps(body).encode()
         pause = owner.hang_seconds / len(data)
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
         with suppress(OSError):
-            self.wfile.write(head)
+            self.wfile.write(self.head(200, len(data)))
             for place in range(len(data)):
                 if owner.closing:
                     break
@@ -341,16 +314,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def _error(self, status: int, message: str, code: str | None = None, headers: dict[str, str] | None = None) -> None:
-        self._send(status, {"error": {"message": message, "type": "error", "code": code}}, headers)
-
-    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        lines = {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}
-        head = f"HTTP/1.1 {status} {self.responses.get(status, ('',))[0]}\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
-        # Head and body in one write: in two, the client's delayed acknowledgement costs 40 ms.
-        with suppress(OSError):
-            self.wfile.write(head.encode() + data)
+        self.write(status, {"error": {"message": message, "type": "error", "code": code}}, headers)
 
 
 def _body(sound: dict[str, Any], fault: str) -> Any:

@@ -24,7 +24,7 @@ def test_figures_of_tiers():
     assert found.figures("never")["known"] == 0.5
     # Of four pairs of often and never, three are in order.
     assert found.auroc == 0.75
-    # The stale fact ties with one that was told often, and is ahead of the other: 3.5 of 6.
+    # The stale fact ties with one that was trained on often, and is ahead of the other: 3.5 of 6.
     assert found.auroc_of_all == pytest.approx(3.5 / 6)
 
 

@@ -25,7 +25,7 @@ def test_other_passages_get_another_index(tmp_path):
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
-def test_a_broken_index_is_built_anew(tmp_path):
+def test_a_broken_index_is_built_again(tmp_path):
     open_encyclopedia(PASSAGES, cache=tmp_path)
     (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
     (folder / MANIFEST).write_text("{")

@@ -20,7 +20,7 @@ def test_every_skill_is_drawn():
     assert set(drawn) == {*SKILLS, "comparing", "copying", "reading"}
 
 
-def test_only_facts_of_their_tiers_are_told():
+def test_only_facts_of_their_tiers_are_trained_on():
     testbed = Testbed()
     stream = Stream(testbed)
     for step in range(4000):
@@ -29,7 +29,7 @@ def test_only_facts_of_their_tiers_are_told():
     assert told == {"often", "stale", "sometimes"}
 
 
-def test_rare_facts_are_told_as_often_as_their_tier_says_also_after_a_resume():
+def test_rare_facts_are_drawn_as_often_as_their_tier_says_also_after_a_resume():
     testbed = Testbed()
     due = testbed.tiers.exposures
     stream = Stream(testbed, seed=0)
@@ -44,7 +44,7 @@ def test_rare_facts_are_told_as_often_as_their_tier_says_also_after_a_resume():
     assert all(stream.told[fact] <= times for fact, times in due.items())
 
 
-def test_no_question_of_a_split_is_ever_told_with_its_answer():
+def test_no_question_of_a_split_is_ever_drawn_with_its_answer():
     # Unseen worlds may by chance ask the same words about a city; what they answer is true of another world.
     testbed = Testbed()
     splits = (*testbed.train, *testbed.dev, *testbed.test)

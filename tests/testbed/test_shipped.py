@@ -41,7 +41,7 @@ def test_no_skill_fell_behind_what_was_recorded(lm, name):
         assert score.parsed >= 36
 
 
-def test_it_knows_what_it_was_told_often_and_guesses_at_the_rest(lm):
+def test_it_knows_what_it_was_trained_on_often_and_guesses_at_the_rest(lm):
     import random
 
     from keqa.lms import Roles

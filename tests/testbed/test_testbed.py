@@ -19,7 +19,7 @@ def test_splits_share_no_question(testbed):
     assert {q.shape for q in testbed.test} == set(SHAPES)
 
 
-def test_every_present_value_is_told_by_a_source_that_is_up_to_date(testbed):
+def test_every_present_value_is_stated_by_a_source_that_is_up_to_date(testbed):
     texts: dict[str, list[str]] = {}
     for passage in testbed.passages:
         if not any(passage.text.endswith(f"Source: {source}.") for source in testbed.stale_sources):
@@ -30,7 +30,7 @@ def test_every_present_value_is_told_by_a_source_that_is_up_to_date(testbed):
         assert any(shown in text for text in texts[fact.entity]), fact
 
 
-def test_each_source_that_is_out_of_date_tells_all_that_was_true_once(testbed):
+def test_each_source_that_is_out_of_date_states_all_that_was_true_once(testbed):
     assert testbed.stale_sources == ("Gazette", "Herald")
     told: dict[tuple[str, str, str], str] = {}
     for passage in testbed.passages:

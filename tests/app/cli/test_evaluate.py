@@ -58,22 +58,14 @@ def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_
     evaluate("rowen")
     assert read_run(tmp_path / "runs" / "rowen.jsonl").header.configuration.settings["language"] == "Chinese"
     keqa_command("evaluate", "rowen", "--testbed", "--limit", 1, "--out", tmp_path / "tiny")
-    told = read_run(tmp_path / "tiny" / "rowen.jsonl").header.configuration
-    assert (told.settings["language"], told.arguments) == (None, {"language": "None"})
+    reported = read_run(tmp_path / "tiny" / "rowen.jsonl").header.configuration
+    assert (reported.settings["language"], reported.arguments) == (None, {"language": "None"})
 
 
-def test_questions_that_are_left_out_are_told_and_kept_in_the_header(keqa_command, server, tmp_path):
-    rows = [
-        {
-            "id": f"{n}",
-            "question": f"Who is {n}?",
-            "answers": [{"text": "Ann", "answer_start": 0}],
-            "is_impossible": n > 0,
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann", "qas": rows}]}]}))
-    given = ["--questions", f"squad:{tmp_path / 'dev.json'}", "--out", tmp_path / "runs"]
+def test_questions_that_are_left_out_are_reported_and_kept_in_the_header(
+    keqa_command, server, unanswerable_squad, tmp_path
+):
+    given = ["--questions", f"squad:{unanswerable_squad}", "--out", tmp_path / "runs"]
     ended = keqa_command("evaluate", "closed-book", *given, "--lm", "openai/scripted", "--api-base", server.api_base)
     assert ended.code == 1, ended.err
     assert "left out: 2 unanswerable" in ended.err
@@ -89,12 +81,12 @@ def test_figures_as_json(evaluate, server):
     assert (again["asked"], again["scores"]) == (0, found["scores"])
     cached = json.loads(evaluate("rag", "--json", "--label", "again").out)
     assert (cached["asked"], cached["lm_requests"], cached["lm_calls"]) == (2, 2, 0)
-    anew = json.loads(evaluate("rag", "--json", "--label", "anew", "--no-cache").out)
-    assert (anew["asked"], anew["lm_calls"]) == (2, 2)
+    uncached = json.loads(evaluate("rag", "--json", "--label", "anew", "--no-cache").out)
+    assert (uncached["asked"], uncached["lm_calls"]) == (2, 2)
     assert server.count == 4
 
 
-def test_another_setting_is_refused_and_told(evaluate, server):
+def test_another_setting_is_refused_and_reported(evaluate, server):
     evaluate("rag", "--top-k", 3)
     before = server.count
     ended = evaluate("rag", "--top-k", 5)
@@ -103,7 +95,7 @@ def test_another_setting_is_refused_and_told(evaluate, server):
     assert server.count == before
 
 
-def test_failures_are_told_and_asked_again(evaluate, server):
+def test_failures_are_reported_and_asked_again(evaluate, server):
     answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
     ended = evaluate("rag")
     assert ended.code == 1
@@ -114,7 +106,7 @@ def test_failures_are_told_and_asked_again(evaluate, server):
     assert (found["asked"], found["failed"]) == (2, 0)
 
 
-def test_questions_whose_search_failed_are_told_and_asked_again(evaluate, monkeypatch):
+def test_questions_whose_search_failed_are_reported_and_asked_again(evaluate, monkeypatch):
     from keqa.errors import RetrievalError
     from keqa.retrievers import CachingRetriever
 
@@ -130,10 +122,10 @@ def test_questions_whose_search_failed_are_told_and_asked_again(evaluate, monkey
         ended = evaluate("rag")
     assert ended.code == 0
     assert "rag: 1 failed (RetrievalError 1); --retry-failed asks them again" in ended.err
-    told = [line for line in ended.out.splitlines() if line.strip().startswith("rag")]
+    reported = [line for line in ended.out.splitlines() if line.strip().startswith("rag")]
     # F1 and EM over both, one failed, one of two untouched.
-    assert told[0].split()[3] == "1"
-    assert " 1/2 " in " ".join(told)
+    assert reported[0].split()[3] == "1"
+    assert " 1/2 " in " ".join(reported)
     assert "Untouched are the questions that neither failed nor are impaired" in " ".join(ended.out.split())
     found = json.loads(evaluate("rag", "--retry-failed", "--json").out)
     assert (found["asked"], found["failed"], found["untouched"]) == (1, 0, 2)
@@ -153,7 +145,7 @@ def test_questions_whose_search_failed_are_told_and_asked_again(evaluate, monkey
         ("keqa", ["--program", "nowhere"], "nowhere"),
     ],
 )
-def test_what_cannot_be_asked_is_told_first(evaluate, server, method, arguments, message):
+def test_what_cannot_be_asked_is_reported_first(evaluate, server, method, arguments, message):
     ended = evaluate(method, *arguments)
     assert ended.code == 2
     assert message in " ".join(ended.err.split())

@@ -10,18 +10,6 @@ from servers.elasticsearch import AlteringServer
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address
 from keqa.retrievers.elasticsearch.address import parse_address
 
-PASSAGES = [
-    {"id": "a", "title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."},
-    {"id": "b", "title": "Harbour", "text": "Fishing boats leave at dawn."},
-]
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
-    return path
-
 
 @pytest.fixture
 def flags(elasticsearch_url, elasticsearch_address):
@@ -31,12 +19,12 @@ def flags(elasticsearch_url, elasticsearch_address):
 def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, elasticsearch_address):
     ended = keqa_command("index", corpus, *flags, "--shards", 2, "--replicas", 0)
     assert ended.code == 0, ended.err
-    assert f"Indexed 2 passages (en) into {elasticsearch_address}" in ended.out
+    assert f"Indexed 3 passages (en) into {elasticsearch_address}" in ended.out
     assert f"--index {elasticsearch_address}" in ended.out
-    told = json.loads(keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").out)
-    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    reported = json.loads(keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").out)
+    assert [hit["id"] for hit in reported["hits"]] == ["a"]
     ((part,),) = [json.loads(keqa_command("index", "info", elasticsearch_address, "--json").out)["indexes"]]
-    assert (part["engine"], part["passages"], part["shards"], part["replicas"]) == ("elasticsearch", 2, 2, 0)
+    assert (part["engine"], part["passages"], part["shards"], part["replicas"]) == ("elasticsearch", 3, 2, 0)
     assert part["sources"] == [str(corpus)]
     assert "Forest: The oldest oak" in keqa_command("index", "info", elasticsearch_address, "-q", "oak").out
 
@@ -45,8 +33,8 @@ def test_a_hybrid_with_an_embedded_index(keqa_command, corpus, flags, elasticsea
     assert keqa_command("index", corpus, *flags).code == 0
     assert keqa_command("index", corpus, "-o", tmp_path / "index").code == 0
     both = f"{elasticsearch_address},{tmp_path / 'index'}"
-    told = json.loads(keqa_command("search", "boats at dawn", "-i", both, "--json").out)
-    assert [hit["id"] for hit in told["hits"]] == ["b"]
+    reported = json.loads(keqa_command("search", "boats at dawn", "-i", both, "--json").out)
+    assert [hit["id"] for hit in reported["hits"]] == ["b"]
 
 
 def test_what_cannot_be_reached_or_is_not_there(keqa_command, elasticsearch_address):
@@ -59,7 +47,7 @@ def test_what_cannot_be_reached_or_is_not_there(keqa_command, elasticsearch_addr
     assert "http://127.0.0.1:9 cannot be reached" in ended.err
 
 
-def test_info_tells_what_the_credentials_allow_to_ask(keqa_command, corpus, flags, elasticsearch_url):
+def test_info_shows_what_the_credentials_allow_to_ask(keqa_command, corpus, flags, elasticsearch_url):
     assert keqa_command("index", corpus, *flags).code == 0
 
     def guarding(method, path, body, forward):
@@ -70,9 +58,9 @@ def test_info_tells_what_the_credentials_allow_to_ask(keqa_command, corpus, flag
     with AlteringServer(guarding, elasticsearch_url) as server:
         ended = keqa_command("index", "info", index_address(server.url, flags[-1]))
     assert ended.code == 0, ended.err
-    told = dict(line.strip().split(maxsplit=1) for line in ended.out.splitlines() if len(line.split()) > 1)
-    assert (told["passages"], told["size"]) == ("2", "not known: the credentials do not allow to ask")
-    assert told["health"] == told["version"] == told["size"]
+    reported = dict(line.strip().split(maxsplit=1) for line in ended.out.splitlines() if len(line.split()) > 1)
+    assert (reported["passages"], reported["size"]) == ("3", "not known: the credentials do not allow to ask")
+    assert reported["health"] == reported["version"] == reported["size"]
 
 
 def test_credentials_in_an_address_are_refused_and_not_repeated(keqa_command, corpus):
@@ -87,7 +75,7 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(keqa_command, co
         assert "geheimer" not in ended.err + ended.out
 
 
-def test_a_killed_command_goes_on_when_it_is_run_again(keqa_command, flags, elasticsearch_address, tmp_path):
+def test_a_killed_command_resumes_when_it_is_run_again(keqa_command, flags, elasticsearch_address, tmp_path):
     many = tmp_path / "many.jsonl"
     many.write_text("".join(f'{{"id": "{n}", "text": "word {n}"}}\n' for n in range(30_000)))
     running = process.start(["index", many, *flags])

@@ -22,6 +22,12 @@ def shown(record: QuestionRecord, width: int = 120) -> str:
     return console.file.getvalue()
 
 
+def passage(identifier: str, title: str, text: str, verdict: str, why: str) -> PassageVerdict:
+    return PassageVerdict(
+        passage_id=identifier, title=title, text=text, score=3.0, verdict=verdict, kept=verdict == "helpful", why=why
+    )
+
+
 KNOWN = QuizRecord(
     index=1,
     text="Who governs Carmouth?",
@@ -53,40 +59,19 @@ UNKNOWN = QuizRecord(
     known=False,
     retrieved=True,
     passages=[
-        PassageVerdict(
-            passage_id="p/1",
-            title="Heidi Fenman [mayor]",
-            text="Her spouse is Flora Isvik.",
-            score=3.0,
-            verdict="helpful",
-            kept=True,
-            why="judged helpful",
-        ),
-        PassageVerdict(
-            passage_id="p/2",
-            title="",
-            text="The harbour \x1b[2J of Carmouth.",
-            score=2.0,
-            verdict="failed",
-            kept=False,
-            why="the judge failed",
-        ),
+        passage("p/1", "Heidi Fenman [mayor]", "Her spouse is Flora Isvik.", "helpful", "judged helpful"),
+        passage("p/2", "", "The harbour \x1b[2J of Carmouth.", "failed", "the judge failed"),
     ],
     answer="Flora Isvik",
     source="passages",
 )
+TIMEOUT = Degradation(
+    stage="judge_utility", quiz=2, cause="LMTimeoutError", message="no reply in 5 s", action="left the passage out"
+)
 RECORD = QuestionRecord(
     question="To whom is the mayor of Carmouth married?",
     quizzes=[KNOWN, UNKNOWN],
-    degradations=[
-        Degradation(
-            stage="judge_utility",
-            quiz=2,
-            cause="LMTimeoutError",
-            message="no reply in 5 s",
-            action="left the passage out",
-        )
-    ],
+    degradations=[TIMEOUT],
     explanation="The mayor of Carmouth is Heidi Fenman, and her spouse is Flora Isvik.",
     answer="Flora Isvik",
     answer_source="summary",
@@ -106,7 +91,7 @@ def test_tries_that_went_out_together_are_lm_calls_each():
     assert cost_line(cost) == "5 LM calls in 2 requests (task 1, utility 1), 0 retrievals, 1.0 s"
 
 
-def test_the_whole_story():
+def test_the_whole_record():
     assert shown(RECORD, width=160) == (
         "To whom is the mayor of Carmouth married?\n"
         "├── Quiz 1: Who governs Carmouth?\n"
@@ -131,7 +116,7 @@ def test_the_whole_story():
     )
 
 
-def test_a_failure_is_told_and_nothing_is_called_an_answer():
+def test_a_failure_is_reported_and_nothing_is_called_an_answer():
     record = QuestionRecord(
         question="Why?",
         quizzes=[QuizRecord(index=1, text="Why?", source="failed")],
@@ -161,7 +146,7 @@ def test_cost_of_nothing():
     assert cost_line(Cost()) == "0 LM calls, 0 retrievals, 0.0 s"
 
 
-def test_a_verdict_reached_early_is_told_as_such():
+def test_a_verdict_reached_early_is_reported_as_such():
     early = KNOWN.model_copy(update={"complete": False, "samples": KNOWN.samples[:4]})
     text = shown(QuestionRecord(question="Why?", quizzes=[early], answer="Heidi Fenman", answer_source="memory"))
     assert "asked 4 times of 5, which settled it: “Heidi Fenman” ×4\n" in text

