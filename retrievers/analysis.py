@@ -65,8 +65,14 @@ def settings_for(language: str) -> AnalyzerSettings:
     raise InputError(f"unknown language {language!r}: use auto, en or zh")
 
 
-def detect_language(passages: Iterable[Passage]) -> Language:
-    """Decide by a sample of passages which analyzer a corpus needs."""
+def language_of(named: str, passages: Iterable[Passage]) -> Language:
+    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it.
+
+    Raises:
+        InputError: There is no such language.
+    """
+    if named != "auto":
+        return settings_for(named).language
     shares = [unspaced_share(passage.text) for passage in passages]
     return "zh" if shares and sum(shares) / len(shares) >= _CHINESE_SHARE else "en"
 
@@ -77,7 +83,7 @@ def is_chinese(text: str) -> bool:
     return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
 
 
-def warning_of_chinese(chinese: int, count: int, language: str) -> str:
+def warning_of_chinese(chinese: int, count: int, language: str | None) -> str:
     """The warning about passages in Chinese in an index for English; empty where there are hardly any."""
     if language != "en" or chinese <= _REPORTED_CHINESE_SHARE * count:
         return ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 
 __all__ = ["CONSTANT", "DEPTH", "HybridManifest", "HybridRetriever", "fused"]
 
@@ -53,7 +53,7 @@ class HybridManifest:
     parts: tuple[Any, ...]
 
 
-class HybridRetriever(Retriever):
+class HybridRetriever(SharedRetriever):
     """Passages by their ranks in the lists of several retrievers. Safe to use from many threads where those are.
 
     Attributes:
@@ -121,10 +121,6 @@ class HybridRetriever(Retriever):
             parts = [retriever.search_many(some, depth) for retriever in self.retrievers]
             found += [fused(lists, self._constant)[:k] for lists in zip(*parts, strict=True)]
         return found
-
-    def __deepcopy__(self, memo: dict[int, object]) -> HybridRetriever:
-        """Return itself: copies of a program share the indexes."""
-        return self
 
 
 def fused(lists: Sequence[Sequence[Hit]], constant: int = CONSTANT) -> list[Hit]:

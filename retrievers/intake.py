@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
+from keqa.retrievers.analysis import is_chinese, warning_of_chinese
+from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
 
-__all__ = ["Intake", "Notice", "SeenIds", "cleaned"]
+__all__ = ["NO_PASSAGES", "Intake", "SeenIds", "cleaned"]
 
-Notice = Callable[[str], None]
-"""Reports something about a build to the user."""
+NO_PASSAGES = "there are no passages to index: the corpus is empty"
 
 # The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
 # deleted.
@@ -31,16 +33,18 @@ class Intake:
         source_hash: Over all of them so far.
     """
 
-    def __init__(self, passages: Iterable[Passage]) -> None:
+    def __init__(self, passages: Iterable[Passage], language: str | None = None) -> None:
         """Set up.
 
         Args:
             passages: Read once, and never held.
+            language: Of the analyzer, where the engine has one.
         """
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
         self._passages = passages
         self._ids = SeenIds()
+        self._language, self._chinese = language, 0
 
     def __iter__(self) -> Iterator[Passage]:
         """The passages as they are indexed.
@@ -56,12 +60,36 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
+            if self._language == "en":
+                self._chinese += is_chinese(passage.text)
             yield passage
+
+    def entries(self, sources: Iterable[str], left_out: LeftOut) -> dict[str, Any]:
+        """What a manifest says of the passages, which have all been read.
+
+        Args:
+            sources: Where they come from.
+            left_out: What of the sources is not in them.
+
+        Raises:
+            InputError: There were none.
+        """
+        if not self.count:
+            raise InputError(NO_PASSAGES)
+        return {
+            "passages": self.count,
+            "renamed": self.renamed,
+            "source_hash": self.source_hash.hexdigest(),
+            "sources": tuple(sources),
+            "left_out": left_out,
+        }
 
     def report(self, notice: Notice) -> None:
         """Say what the user should know of them."""
         if self.renamed:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
+        if warning := warning_of_chinese(self._chinese, self.count, self._language):
+            notice(warning)
 
 
 class SeenIds:

@@ -86,14 +86,14 @@ class Encoder:
         separator: str = ": ",
         similarity: str | None = None,
     ) -> Encoder:
-        """Open the models of a new index; the arguments are those of `EncoderSettings`.
+        """Open the models of a new index; see also `EncoderSettings`.
 
         Args:
-            model: Encodes passages.
-            query_model: Encodes questions; ``model`` where None.
-            passage_prefix: What the model itself says where None, as ``query_prefix``.
-            query_prefix: What the model itself says where None.
-            separator: Between title and text.
+            model: Encodes passages; questions too where there is no ``query_model``.
+            query_model: Encodes questions, where a pair of models was trained for the two.
+            passage_prefix: Put before each passage; what the model itself says by default.
+            query_prefix: Put before each question; what the model itself says by default.
+            separator: Between the title and the text of a passage.
             similarity: Where None, the inner product for two models, as DPR has it (Karpukhin et al. 2020, eq. 1); for
                 one, what it says.
 

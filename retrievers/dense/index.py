@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.base import Hit, Retriever, checked_k
-from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.manifest import DenseManifest
+from keqa.retrievers.base import Hit, SharedRetriever, checked_k
+from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
 from keqa.retrievers.dense.passages import PassageFile
-from keqa.retrievers.dense.vectors import Search, open_search
+from keqa.retrievers.dense.vectors import Search, VectorSettings, open_search
 from keqa.retrievers.layout import data_folder, no_index
+from keqa.retrievers.manifest import DENSE, IndexManifest
 from keqa.retrievers.text import clean_text
 
-__all__ = ["DenseRetriever", "inspected"]
+__all__ = ["DenseManifest", "DenseRetriever", "inspected"]
 
 _ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseManifest(IndexManifest):
+    """What a dense index says about itself; see also `IndexManifest`.
+
+    Its ``source_hash`` is the same as that of an embedded index of the same passages.
+
+    Attributes:
+        encoder: The models, and how texts are given to them.
+        vectors: How the vectors are searched.
+    """
+
+    ENGINE: ClassVar[str] = DENSE
+
+    encoder: EncoderSettings
+    vectors: VectorSettings
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        yield from IndexManifest.problems(self)
+        yield from self.encoder.problems()
+        yield from self.vectors.problems(self.passages)
 
 
 @dataclass(frozen=True)
@@ -38,7 +62,7 @@ class _Opened(_Files):
     encoder: Encoder
 
 
-class DenseRetriever(Retriever):
+class DenseRetriever(SharedRetriever):
     """Passages by the likeness of their vectors to a question's.
 
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
@@ -80,15 +104,6 @@ class DenseRetriever(Retriever):
             self._opened = _open(self._folder, self._model)
         return self._opened.manifest
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` passages, best first.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            RetrievalError: The index or the model failed.
-        """
-        return self.search_many([query], k)[0]
-
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query; the queries are encoded and compared together.
 
@@ -114,10 +129,6 @@ class DenseRetriever(Retriever):
                 )
             found[place] = [Hit(opened.passages[row], -score) for score, row in best]
         return found
-
-    def __deepcopy__(self, memo: dict[int, object]) -> DenseRetriever:
-        """Return itself: copies of a program share the index."""
-        return self
 
 
 def inspected(folder: Path) -> DenseManifest:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
+from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.left_out import LeftOut, LeftOutCounter
-from keqa.retrievers.readers.common import RECORD_WORDS, Notice, default_notice, plain_suffix
-from keqa.retrievers.readers.documents import DOCUMENTS, read_document
-from keqa.retrievers.readers.dpr import read_dpr
-from keqa.retrievers.readers.folder import read_folder
-from keqa.retrievers.readers.records import read_json, read_jsonl
+from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
+from keqa.retrievers.readers.documents import DOCUMENTS, read_document, read_folder
+from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
 __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]

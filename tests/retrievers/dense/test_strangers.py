@@ -9,8 +9,7 @@ import pytest
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers import DenseManifest, build_dense, build_index, open_index
 from keqa.retrievers.dense.passages import write_passages
-from keqa.retrievers.facts import facts_of
-from keqa.retrievers.opening import folder_and_model
+from keqa.retrievers.opening import facts_of, folder_and_model
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_address, load_index
-from keqa.retrievers.elasticsearch.credentials import timeout
+from keqa.retrievers.elasticsearch.client import timeout
 from keqa.storage.redaction import without_secrets
 
 pytestmark = pytest.mark.server

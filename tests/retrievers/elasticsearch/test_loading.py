@@ -10,7 +10,7 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, bulk, lifecycle, load_index, loading, verification
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, lifecycle, load_index, loading
 from keqa.retrievers.elasticsearch.address import parse_address
 
 MANY = 3000
@@ -22,7 +22,7 @@ def small(monkeypatch):
     monkeypatch.setattr(loading, "_HEAD", 50)
     monkeypatch.setattr(loading, "_BATCH", 100)
     monkeypatch.setattr(loading, "_NOTE_EVERY", 300)
-    monkeypatch.setattr(bulk, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(loading, "_FIRST_PAUSE", 0.01)
 
 
 def name_of(address):
@@ -520,7 +520,7 @@ def test_rejected_passages_and_requests_are_sent_again(address, client, words, s
 
 
 def test_a_server_that_stays_busy_is_told(words, small, altered, monkeypatch):
-    monkeypatch.setattr(bulk, "_RETRIES", 2)
+    monkeypatch.setattr(loading, "_RETRIES", 2)
     rejected = {"type": "es_rejected_execution_exception", "reason": "rejected: queue is full"}
 
     def busy(method, path, body, forward):
@@ -559,7 +559,7 @@ def test_an_answer_that_got_lost_writes_nothing_twice(address, client, words, sm
     ],
 )
 def test_what_does_not_pass_verification_is_not_published(address, client, words, small, monkeypatch, spoil, message):
-    monkeypatch.setattr(verification, "_SAMPLE", 1000)
+    monkeypatch.setattr(loading, "_SAMPLE", 1000)
 
     def spoiling():
         yield from words(1000)
