@@ -99,14 +99,7 @@ def build_dense(
     folder, report = Path(out), notice or default_notice
     # Before a model is opened, which takes long.
     check_place(folder, sources, overwrite=overwrite)
-    encoder = Encoder.choose(
-        model,
-        query_model=query_model,
-        passage_prefix=passage_prefix,
-        query_prefix=query_prefix,
-        separator=separator,
-        similarity=similarity,
-    )
+    encoder = Encoder.choose(model, query_model, passage_prefix, query_prefix, separator, similarity)
     # Shards stay in the folder for the next call whatever ends this one.
     with building(folder, sources, overwrite=overwrite) as earlier:
         intake = Intake(passages)

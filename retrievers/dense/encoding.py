@@ -79,7 +79,6 @@ class Encoder:
     def choose(
         cls,
         model: str,
-        *,
         query_model: str | None = None,
         passage_prefix: str | None = None,
         query_prefix: str | None = None,

@@ -1,6 +1,6 @@
 import copy
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -52,18 +52,10 @@ def test_copies_of_a_program_share_the_index(index):
 def test_many_threads_find_the_same(index):
     retriever = open_index(index, model="some/model")
     expected = {query: retriever.search(query, 2) for query in ("zebra", "rock", "engine")}
-    wrong = []
-
-    def work():
-        for _ in range(50):
-            wrong.extend(query for query, hits in expected.items() if retriever.search(query, 2) != hits)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    queries = list(expected) * 50
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda query: retriever.search(query, 2), queries)
+        assert list(found) == [expected[query] for query in queries]
 
 
 @pytest.mark.parametrize("name", ["passages.jsonl", "offsets.npy", "vectors.npy", "probe.npy"])

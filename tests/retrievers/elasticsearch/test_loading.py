@@ -1,9 +1,4 @@
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 
 import pytest
@@ -79,15 +74,6 @@ def test_repeated_and_very_long_ids(address, client):
     load_index([Passage(one, "", "word") for one in ("7", "7", long, long[:-1] + "e")], address, notice=notices.append)
     assert stored(client, address) == ["7", "7~2", long[:-1] + "e", long]
     assert notices == ["1 passages had an id that was taken and got a suffix such as ~2"]
-
-
-def test_chinese_in_an_english_index_is_told(address):
-    notices = []
-    given = [Passage("1", "", "English."), Passage("2", "", "北京是中国的首都。")]
-    load_index(given, address, language="en", notice=notices.append)
-    assert notices == [
-        "1 of 2 passages are in Chinese, in an index for English: build it with language zh, which serves both"
-    ]
 
 
 def test_settings_while_loading_and_afterwards(address, client, words, small):
@@ -223,31 +209,17 @@ def test_a_finished_index_takes_no_further_passages(address, client, passages):
     assert "index write" in str(reply)
 
 
-def run_killed(body):
-    """Load in another process until it kills itself."""
-    script = textwrap.dedent(
-        """
-        import os, signal, sys
-        from keqa.retrievers import Passage
+@pytest.fixture
+def run_killed(killed):
+    """Loads in another process until it kills itself."""
+    preamble = """
         from keqa.retrievers.elasticsearch import lifecycle, load_index, loading
         loading._HEAD, loading._BATCH, loading._NOTE_EVERY = 50, 100, 300
-
-        def die():
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        def words(count, end=None):
-            for number in range(count):
-                if number == end:
-                    die()
-                yield Passage(str(number), "", f"word {number}")
         """
-    ) + textwrap.dedent(body)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    return lambda body: killed(preamble, body)
 
 
-def test_a_killed_load_is_never_opened_and_goes_on_where_it_was(address, client, words, small, altered):
+def test_a_killed_load_is_never_opened_and_goes_on_where_it_was(address, client, words, small, altered, run_killed):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     with pytest.raises(RetrievalError, match="is not finished"):
         ElasticsearchRetriever.open(address)
@@ -270,7 +242,7 @@ def test_a_killed_load_is_never_opened_and_goes_on_where_it_was(address, client,
     assert deleted(client, manifest) == 0
 
 
-def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages):
+def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages, run_killed):
     load_index(passages, address)
     run_killed(f"load_index(words({MANY}, 1500), {address!r})")
     assert ElasticsearchRetriever.open(address).manifest.passages == 4
@@ -281,7 +253,7 @@ def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages)
 
 
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_killed_around_publishing(address, client, passages, point):
+def test_killed_around_publishing(address, client, passages, point, run_killed):
     load_index(passages, address)
     run_killed(
         f"""
@@ -299,9 +271,10 @@ def test_killed_around_publishing(address, client, passages, point):
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
-def killed_in_publishing(address, requests):
-    """Load 100 passages in a process that ends before the request of publishing that comes after so many."""
-    run_killed(
+@pytest.fixture
+def killed_in_publishing(run_killed, address):
+    """Loads 100 passages in a process that ends before the request of publishing that comes after so many."""
+    return lambda requests: run_killed(
         f"""
         from elastic_transport import Transport
         publish, perform, left = lifecycle.Indexes.publish, Transport.perform_request, {requests}
@@ -326,9 +299,11 @@ def killed_in_publishing(address, requests):
 # The note takes two requests, the settings one, the wait for copies one, the manifest two; then the alias is looked up
 # and switched.
 @pytest.mark.parametrize("requests", [2, 3, 4, 6, 7])
-def test_killed_inside_publishing_nothing_is_sent_again(address, client, passages, words, small, altered, requests):
+def test_killed_inside_publishing_nothing_is_sent_again(
+    address, client, passages, words, small, altered, requests, killed_in_publishing
+):
     old = load_index(passages, address)
-    killed_in_publishing(address, requests)
+    killed_in_publishing(requests)
     assert ElasticsearchRetriever.open(address).manifest == old
     (left,) = set(behind(client, address)) - {old.data}
     sent, notices = [], []
@@ -347,9 +322,9 @@ def test_killed_inside_publishing_nothing_is_sent_again(address, client, passage
 
 @pytest.mark.parametrize("requests", [3, 6])
 def test_killed_inside_publishing_an_index_takes_the_rest_of_a_corpus_that_grew(
-    address, client, words, small, requests
+    address, client, words, small, requests, killed_in_publishing
 ):
-    killed_in_publishing(address, requests)
+    killed_in_publishing(requests)
     with pytest.raises(RetrievalError, match="is not finished"):
         ElasticsearchRetriever.open(address)
     manifest = load_index(words(150), address)
@@ -359,13 +334,13 @@ def test_killed_inside_publishing_an_index_takes_the_rest_of_a_corpus_that_grew(
     assert (settings["blocks"], "refresh_interval" in settings) == ({"write": "true"}, False)
 
 
-def test_a_complete_index_of_other_passages_is_not_adopted(address, client, words, small):
-    killed_in_publishing(address, 7)
+def test_a_complete_index_of_other_passages_is_not_adopted(address, client, words, small, killed_in_publishing):
+    killed_in_publishing(7)
     given = [*words(99), Passage("99", "", "other")]
     with pytest.raises(InputError, match="have changed since the load"):
         load_index(given, address)
     assert load_index(given, address).passages == 100
-    killed_in_publishing(address, 7)
+    killed_in_publishing(7)
     notices = []
     manifest = load_index(words(100), address, k1=0.9, notice=notices.append)
     assert "again (its passages or settings are others)" in notices[0]
@@ -404,7 +379,7 @@ def test_a_switch_whose_answer_got_lost_is_done(address, client, passages, words
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
-def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, client, words):
+def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, client, words, run_killed):
     for options, why in (({"k1": 0.9}, "settings are others"), ({"resume": False}, "as asked for")):
         run_killed(f"load_index(words({MANY}, 1500), {address!r})")
         notices = []
@@ -415,7 +390,7 @@ def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, cli
 
 
 @pytest.mark.parametrize("changed", ["a passage", "the length"])
-def test_passages_that_changed_before_the_interruption_are_told(address, client, words, small, changed):
+def test_passages_that_changed_before_the_interruption_are_told(address, client, words, small, changed, run_killed):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     given = words(MANY) if changed == "a passage" else words(200)
     given[150] = Passage("150", "", "other")

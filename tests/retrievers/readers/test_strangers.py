@@ -42,10 +42,9 @@ def seconds(work):
 
 @pytest.fixture
 def folder(tmp_path):
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    (folder / "good.txt").write_text("A good note.")
-    return folder
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "good.txt").write_text("A good note.")
+    return tmp_path / "documents"
 
 
 GOOD = Passage("good.txt#1", "good", "A good note.")
