@@ -20,15 +20,16 @@ import errno
 import json
 import os
 import shutil
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.left_out import shown
-from keqa.retrievers.manifest import FORMAT, MANIFEST, is_data_name, parse, read_text
+from keqa.retrievers.manifest import FORMAT, MANIFEST, IndexManifest, is_data_name, parse, read_text
 from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
@@ -40,6 +41,12 @@ LOCK = "lock"
 DATA_PREFIX = "data-"
 _REMOVED_PREFIX = ".removed-"
 _BUILD = "keqa-build"
+# Another process may be between its commit and its new manifest, or have just replaced the data folder.
+_ATTEMPTS = 20
+_PAUSE = 0.05
+
+_M = TypeVar("_M", bound=IndexManifest)
+_T = TypeVar("_T")
 
 
 def read_bytes(data: Path, name: str, limit: int) -> bytes:
@@ -54,7 +61,34 @@ def read_bytes(data: Path, name: str, limit: int) -> bytes:
         raise RetrievalError(f"{error}: the index is broken, build it again") from error
 
 
-def data_folder(folder: Path, name: str) -> Path:
+def open_current(folder: Path, kind: type[_M], open_data: Callable[[_M, Path], _T]) -> _T:
+    """Open what a manifest names, again where another process replaces or changes the index meanwhile.
+
+    Args:
+        folder: Of the index.
+        kind: Of manifests.
+        open_data: From the manifest and the data folder, in which there are regular files only, to what is opened.
+
+    Raises:
+        RetrievalError: There is no finished index, it is truncated or broken, or this version cannot read it.
+    """
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE)
+        manifest = kind.read(folder)
+        if manifest is None:
+            raise no_index(folder)
+        try:
+            return open_data(manifest, _data_folder(folder, manifest.data))
+        except RetrievalError as error:
+            failure = error
+        # Only a change under way is worth waiting for; without one, the index is as it will stay.
+        if not (folder / NEXT_MANIFEST).exists() and kind.read(folder) == manifest:
+            break
+    raise failure
+
+
+def _data_folder(folder: Path, name: str) -> Path:
     """The data folder of an index, which holds regular files and nothing else.
 
     Args:

@@ -107,6 +107,22 @@ class IndexManifest:
         text = read_text(folder, name)
         return None if text is None else cls.from_json(text, str(folder / name))
 
+    def check_count(self, found: int, where: str, again: str = "Build it again") -> None:
+        """Make sure that an index holds as many passages as its manifest says.
+
+        Args:
+            found: How many it holds.
+            where: What messages call it.
+            again: What to do.
+
+        Raises:
+            RetrievalError: It holds more or fewer.
+        """
+        if found != self.passages:
+            raise RetrievalError(
+                f"{where} is not complete: its manifest says {self.passages} passages, it holds {found}. {again}"
+            )
+
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
         if not is_data_name(self.data):

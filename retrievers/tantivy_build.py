@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, se
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.intake import Intake, cleaned
 from keqa.retrievers.layout import NEXT_MANIFEST, building, exclusive, new_data, write_atomically
-from keqa.retrievers.left_out import left_out_of
 from keqa.retrievers.manifest import MANIFEST, Manifest, SourceHash
 from keqa.retrievers.tantivy_index import (
     Opened,
@@ -29,7 +27,6 @@ from keqa.retrievers.text import clean_text
 if TYPE_CHECKING:
     import tantivy
 
-_SAMPLE = 1000
 _PROGRESS_EVERY = 1000
 _WRITER_HEAP = 512_000_000
 _WRITER_THREADS = 2
@@ -71,18 +68,16 @@ def build_index(
             an index, or one of other sources.
         RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
     """
-    # Refused before anything is read or made.
+    # An unknown language is refused before anything is read or made.
     language_of(language, ())
     folder, report = Path(out), notice or default_notice
     with building(folder, sources, overwrite=overwrite) as earlier:
         if earlier:
             begun = earlier.get("started", "before")
             report(f"an earlier build of {folder}, begun {begun}, was interrupted: building again")
-        stream = iter(passages)
-        sample = list(itertools.islice(stream, _SAMPLE))
-        settings = settings_for(language_of(language, sample))
+        intake = Intake(passages, language)
+        settings = settings_for(str(intake.language))
         note = new_data(folder)
-        intake = Intake(itertools.chain(sample, stream), settings.language)
         _index(intake, folder / note["data"], settings, progress or (lambda count: None))
         manifest = Manifest(
             name=name or folder.resolve().name,
@@ -90,7 +85,7 @@ def build_index(
             created=note["started"],
             data=note["data"],
             commit=commit_stamp(folder / note["data"]),
-            **intake.entries(sources, left_out_of(passages)),
+            **intake.entries(sources),
         )
         _publish(folder, manifest)
         intake.report(report)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, query_terms, register
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
-from keqa.retrievers.layout import NEXT_MANIFEST, data_folder, no_index, read_bytes
+from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
 from keqa.storage.untrusted import parse_json
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Opened", "TantivyRetriever"]
 
-# Another process may be between its commit and its new manifest, or have just replaced the data folder.
-_ATTEMPTS = 20
-_PAUSE = 0.05
 # An entry for each segment; an index has dozens.
 _META = "meta.json"
 _LARGEST_META = 16 << 20
@@ -115,28 +111,13 @@ def open_checked(folder: Path) -> Opened:
     Raises:
         RetrievalError: There is no finished index, it is truncated or broken, or this version cannot read it.
     """
-    failure = RetrievalError(f"there is no index in {folder}")
-    for attempt in range(_ATTEMPTS):
-        manifest = Manifest.read(folder)
-        if manifest is None:
-            raise no_index(folder)
-        try:
-            return _open(folder, manifest)
-        except RetrievalError as error:
-            failure = error
-        # Only a change under way is worth waiting for; without one, the index is as it will stay.
-        if not (folder / NEXT_MANIFEST).exists() and Manifest.read(folder) == manifest:
-            break
-        if attempt + 1 < _ATTEMPTS:
-            time.sleep(_PAUSE)
-    raise failure
+    return open_current(folder, Manifest, _open)
 
 
-def _open(folder: Path, manifest: Manifest) -> Opened:
+def _open(manifest: Manifest, data: Path) -> Opened:
     from tantivy import Index
 
-    data = data_folder(folder, manifest.data)
-    stamp = commit_stamp(data)
+    folder, stamp = data.parent, commit_stamp(data)
     with engine_errors(f"the index in {folder} cannot be opened; build it again"):
         index = Index.open(str(data))
         # Without this the engine watches for commits by itself, and two quizzes of one question could see two states.
@@ -155,11 +136,7 @@ def _open(folder: Path, manifest: Manifest) -> Opened:
         if following is None or following.data != manifest.data or following.commit != manifest.commit:
             raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
         manifest = dataclasses.replace(following, commit=stamp)
-    if found != manifest.passages:
-        raise RetrievalError(
-            f"the index in {folder} is not complete: its manifest says {manifest.passages} passages, "
-            f"it holds {found}. Build it again"
-        )
+    manifest.check_count(found, f"the index in {folder}")
     return Opened(manifest, index, index.schema)
 
 

@@ -17,7 +17,7 @@ from keqa.retrievers.dense.index import DenseManifest
 from keqa.retrievers.dense.models import LOCAL, Vectors
 from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.dense.vectors import VectorFile, drop_unused, finish, settings_for
-from keqa.retrievers.intake import NO_PASSAGES, Intake
+from keqa.retrievers.intake import Intake
 from keqa.retrievers.layout import (
     building,
     check_place,
@@ -27,7 +27,6 @@ from keqa.retrievers.layout import (
     write_atomically,
     write_note,
 )
-from keqa.retrievers.left_out import left_out_of
 from keqa.retrievers.manifest import MANIFEST
 
 __all__ = ["FLAT_LIMIT", "SHARD", "build_dense"]
@@ -113,7 +112,7 @@ def build_dense(
             vectors=settings_for(intake.count, flat_limit),
             created=note["started"],
             data=note["data"],
-            **intake.entries(sources, left_out_of(passages)),
+            **intake.entries(sources),
         )
         finish(data, manifest.vectors)
         encoder.save_probe(data)
@@ -151,8 +150,6 @@ def _begin(
     with disk_errors(data):
         write_passages(data, intake)
     source_hash = intake.source_hash.hexdigest()
-    if not intake.count:
-        raise InputError(NO_PASSAGES)
     intake.report(report)
     if resumed and earlier["source_hash"] == source_hash:
         shutil.rmtree(data, ignore_errors=True)

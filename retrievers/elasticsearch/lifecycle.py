@@ -272,12 +272,7 @@ class Indexes:
         ((data, state),) = found.items()
         manifest = _manifest_of(data, state, where)
         check_analyzer(manifest.analyzer, where)
-        passages = self.count(data)
-        if passages != manifest.passages:
-            raise RetrievalError(
-                f"{where} is not complete: its manifest says {manifest.passages} passages, it holds {passages}. "
-                "Load it again"
-            )
+        manifest.check_count(self.count(data), where, "Load it again")
         return manifest
 
     def facts(self, data: str) -> IndexFacts:

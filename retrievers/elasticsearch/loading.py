@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import random
 import uuid
 from collections import deque
@@ -19,14 +18,13 @@ from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import blocked, connect, problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load, taken_over
 from keqa.retrievers.elasticsearch.mapping import analyzer_settings, document, index_settings, key
-from keqa.retrievers.intake import NO_PASSAGES, Intake
-from keqa.retrievers.left_out import left_out_of
+from keqa.retrievers.intake import HEAD, Intake
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_HEAD = 1000
+_HEAD = HEAD
 _BATCH = 500
 _BATCH_CHARACTERS = 2_000_000
 # How many passages may have to be sent again after an interruption.
@@ -98,19 +96,16 @@ def load_index(
     """
     target = parse_address(address)
     _check(shards=shards, threads=threads, replicas=replicas, k1=k1, b=b)
-    # Refused before anything is read or sent.
+    # An unknown language is refused before anything is read or sent.
     language_of(language, ())
-    stream = iter(passages)
     client = connect(target)
     try:
-        head = list(itertools.islice(stream, _HEAD))
-        if not head:
-            raise InputError(NO_PASSAGES)
-        analyzer = analyzer_settings(language_of(language, head))
+        intake = Intake(passages, language, head=_HEAD)
+        analyzer = analyzer_settings(str(intake.language))
         plan = {"language": analyzer.language, "version": analyzer.version, "shards": shards, "k1": k1, "b": b}
         loading = _Loading(client, target, plan, notice or default_notice, progress or (lambda count: None))
-        loading.begin(head, resume, None if overwrite else sources)
-        intake = loading.read(itertools.chain(head, stream), threads)
+        loading.begin(intake.head, resume, None if overwrite else sources)
+        loading.read(intake, threads)
         manifest = Manifest(
             name=target.name,
             analyzer=analyzer,
@@ -118,7 +113,7 @@ def load_index(
             data=loading.load.data,
             # The engine keeps no stamp of its commits; a finished index takes no further ones.
             commit=0,
-            **intake.entries(sources, left_out_of(passages)),
+            **intake.entries(sources),
         )
         loading.publish(manifest, replicas)
         intake.report(notice or default_notice)
@@ -184,9 +179,8 @@ class _Loading:
         settings = index_settings(plan["language"], shards=plan["shards"], k1=plan["k1"], b=plan["b"])
         self._indexes.begin(self.load, settings)
 
-    def read(self, passages: Iterable[Passage], threads: int) -> Intake:
-        """Write every passage that is not there yet, and return what was counted and hashed on the way."""
-        intake = Intake(passages, self._plan["language"])
+    def read(self, intake: Intake, threads: int) -> None:
+        """Write every passage that is not there yet; the intake counts and hashes them on the way."""
         with closing(self._sent(self._batches(intake), threads)) as marks:
             for count, digest in marks:
                 self._progress(count)
@@ -194,7 +188,6 @@ class _Loading:
                     self.load = dataclasses.replace(self.load, passages=count, source_hash=digest)
                     self._indexes.note(self.load, owner=self.load.owner)
         self._progress(intake.count)
-        return intake
 
     def _batches(self, intake: Intake) -> Iterator[tuple[_Mark, list[Passage]]]:
         """The passages that are not there yet, in batches, each with its mark."""
