@@ -8,6 +8,7 @@ opened.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -46,15 +47,10 @@ class BuildOption:
     least: int | None = None
 
 
-def _in_out(options: Mapping[str, Any], name: str | None) -> str:
-    """The address of an index that is to be built in a folder."""
+def _in_out(options: Mapping[str, Any]) -> str:
     if not options.get("out"):
         raise InputError("--out is missing: name a folder for the index")
     return str(options["out"])
-
-
-def _by_language(manifest: Any) -> str:
-    return str(manifest.language)
 
 
 @dataclass(frozen=True)
@@ -72,12 +68,13 @@ class Engine:
             folder whose manifest names the engine.
         help: What it is, for whoever chooses an engine to build an index.
         extra: The extra of the package that it needs; none where empty.
-        build: From passages and an address to the manifest of a new index. It takes ``name``, ``sources``,
-            ``overwrite``, ``progress`` and ``notice`` by their names, as `keqa.build_index` does, and those of
-            ``options`` that were given. None where indexes are built by something else.
-        options: What it takes to build one beyond that, and what ``place`` takes.
-        place: From the options that were given and the name to the address that ``build`` takes.
-        address: From that address and the manifest of the index to how it is named to be opened.
+        build: From passages and the address of a new index to its manifest. It takes ``sources``, ``overwrite``,
+            ``progress``, ``notice`` and the ``options`` that were given by their names, as `keqa.build_index` does.
+            None where indexes are built by something else.
+        options: What it takes to build one beyond that.
+        placed_by: The options that say where a new index is to be.
+        place: From these, as far as they were given, to its address.
+        address: From the address of a new index and its manifest to how it is named to be opened.
         described: What an index is by its manifest, in a word or two.
     """
 
@@ -91,9 +88,10 @@ class Engine:
     extra: str = ""
     build: Callable[..., Any] | None = None
     options: tuple[BuildOption, ...] = ()
-    place: Callable[[Mapping[str, Any], str | None], str] = _in_out
+    placed_by: tuple[BuildOption, ...] = (BuildOption("out", "Folder of the index.", Path),)
+    place: Callable[[Mapping[str, Any]], str] = _in_out
     address: Callable[[str, Any], str] = lambda place, manifest: place
-    described: Callable[[Any], str] = _by_language
+    described: Callable[[Any], str] = lambda manifest: str(manifest.language)
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
@@ -109,142 +107,98 @@ def _in_folder(folder: str, manifest: Any) -> dict[str, Any]:
     return {**entries_of(manifest), "bytes": used}
 
 
-_OUT = BuildOption("out", "Folder of the index.", Path)
-_LANGUAGE = BuildOption("language", "en, zh, or auto to decide by the text.", default="auto")
+def _module(name: str) -> Any:
+    """A module of this room, which is imported only where an index of its engine is built or opened."""
+    return importlib.import_module(f"keqa.retrievers.{name}")
 
 
-def _open_embedded(folder: str, model: str | None) -> Any:
-    from keqa.retrievers.tantivy_index import TantivyRetriever
-
-    return TantivyRetriever.open(Path(folder))
-
-
-def _build_embedded(passages: Any, folder: str, *, out: object = None, **given: Any) -> Any:
-    from keqa.retrievers.tantivy_build import build_index
-
-    return build_index(passages, folder, **given)
+def _on_server(options: Mapping[str, Any]) -> str:
+    if not options.get("url") or not options.get("name"):
+        raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
+    return str(_module("elasticsearch").index_address(options["url"], options["name"]))
 
 
-_EMBEDDED = Engine(
-    EMBEDDED,
-    "BM25",
-    "TantivyRetriever",
-    _open_embedded,
-    lambda folder: _in_folder(folder, _open_embedded(folder, None).manifest),
-    help="BM25",
-    build=_build_embedded,
-    options=(_OUT, _LANGUAGE),
-)
-
-
-def _open_dense(folder: str, model: str | None) -> Any:
-    from keqa.retrievers.dense import DenseRetriever
-
-    return DenseRetriever.open(Path(folder), model)
-
-
-def _inspect_dense(folder: str) -> dict[str, Any]:
-    from keqa.retrievers.dense.index import inspected
-
-    return _in_folder(folder, inspected(Path(folder)))
-
-
-def _build_dense(passages: Any, folder: str, *, out: object = None, **given: Any) -> Any:
-    from keqa.retrievers.dense import build_dense
-
-    return build_dense(passages, folder, **given)
-
-
-def _dense_address(folder: str, manifest: Any) -> str:
-    """A dense index with the model of its questions, where that is to be named."""
-    from keqa.retrievers.dense import LOCAL
-    from keqa.retrievers.opening import MODEL
-
-    model = manifest.encoder.query_model
-    return folder if model == LOCAL else f"{folder}{MODEL}{model}"
-
-
-_DENSE = Engine(
-    DENSE,
-    "dense",
-    "DenseRetriever",
-    _open_dense,
-    _inspect_dense,
-    help="embeddings",
-    extra="dense",
-    build=_build_dense,
-    options=(
-        _OUT,
-        BuildOption(
-            "model",
-            "A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
-            default="local/minilm",
-        ),
-        BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
-        BuildOption("query_prefix", 'Put before a question ("query: " for E5).'),
-        BuildOption("passage_prefix", 'Put before a passage ("passage: " for E5).'),
-        BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', default='": "'),
-        BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
-    ),
-    address=_dense_address,
-    described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
-)
-
-
-def _open_server(address: str, model: str | None) -> Any:
-    from keqa.retrievers.elasticsearch import ElasticsearchRetriever
-
-    return ElasticsearchRetriever.open(address)
-
-
-def _inspect_server(address: str) -> dict[str, Any]:
-    retriever = _open_server(address, None)
+def _facts_of_server(address: str) -> dict[str, Any]:
+    retriever = _module("elasticsearch").ElasticsearchRetriever.open(address)
     try:
         return {**entries_of(retriever.manifest), **dataclasses.asdict(retriever.facts())}
     finally:
         retriever.close()
 
 
-def _build_on_server(passages: Any, address: str, *, url: object = None, name: object = None, **given: Any) -> Any:
-    from keqa.retrievers.elasticsearch import load_index
-
-    return load_index(passages, address, **given)
-
-
-def _on_server(options: Mapping[str, Any], name: str | None) -> str:
-    from keqa.retrievers.elasticsearch import index_address
-
-    if not options.get("url") or name is None:
-        raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
-    return index_address(options["url"], name)
+def _dense_address(folder: str, manifest: Any) -> str:
+    """A dense index with the model of its questions, where that is to be named."""
+    model = manifest.encoder.query_model
+    return folder if model == _module("dense").LOCAL else f"{folder}{_module('opening').MODEL}{model}"
 
 
-_SERVER = Engine(
-    SERVER,
-    "BM25 (Elasticsearch)",
-    "ElasticsearchRetriever",
-    _open_server,
-    _inspect_server,
-    schemes=("elasticsearch", "elasticsearch+http", "elasticsearch+https"),
-    help="BM25 on a cluster",
-    extra="elasticsearch",
-    build=_build_on_server,
-    options=(
-        BuildOption(
-            "url",
-            "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
-            "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file in "
-            "ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for ELASTICSEARCH_TIMEOUT "
-            "seconds, 30 by default.",
-        ),
-        _LANGUAGE,
-        BuildOption("shards", "How many parts the index has.", int, default="1", least=1),
-        BuildOption("replicas", "How many copies of each part.", int, default="1 with two nodes or more", least=0),
+_NAME = BuildOption("name", "Name of the index; the folder's by default.")
+_LANGUAGE = BuildOption("language", "en, zh, or auto to decide by the text.", default="auto")
+
+_ALL = (
+    Engine(
+        EMBEDDED,
+        "BM25",
+        "TantivyRetriever",
+        open=lambda folder, model: _module("tantivy_index").TantivyRetriever.open(folder),
+        facts=lambda folder: _in_folder(folder, _module("tantivy_index").TantivyRetriever.open(folder).manifest),
+        help="BM25",
+        build=lambda *given, **options: _module("tantivy_build").build_index(*given, **options),
+        options=(_NAME, _LANGUAGE),
     ),
-    place=_on_server,
+    Engine(
+        DENSE,
+        "dense",
+        "DenseRetriever",
+        open=lambda folder, model: _module("dense").DenseRetriever.open(folder, model),
+        facts=lambda folder: _in_folder(folder, _module("dense.index").inspected(Path(folder))),
+        help="embeddings",
+        extra="dense",
+        build=lambda *given, **options: _module("dense").build_dense(*given, **options),
+        options=(
+            _NAME,
+            BuildOption(
+                "model",
+                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
+                default="local/minilm",
+            ),
+            BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
+            BuildOption("query_prefix", 'Put before a question ("query: " for E5).'),
+            BuildOption("passage_prefix", 'Put before a passage ("passage: " for E5).'),
+            BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', default='": "'),
+            BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
+        ),
+        address=_dense_address,
+        described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
+    ),
+    Engine(
+        SERVER,
+        "BM25 (Elasticsearch)",
+        "ElasticsearchRetriever",
+        open=lambda address, model: _module("elasticsearch").ElasticsearchRetriever.open(address),
+        facts=_facts_of_server,
+        schemes=("elasticsearch", "elasticsearch+http", "elasticsearch+https"),
+        help="BM25 on a cluster",
+        extra="elasticsearch",
+        placed_by=(
+            BuildOption(
+                "url",
+                "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
+                "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file "
+                "in ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for "
+                "ELASTICSEARCH_TIMEOUT seconds, 30 by default.",
+            ),
+            _NAME,
+        ),
+        place=_on_server,
+        build=lambda *given, **options: _module("elasticsearch").load_index(*given, **options),
+        options=(
+            _LANGUAGE,
+            BuildOption("shards", "How many parts the index has.", int, default="1", least=1),
+            BuildOption("replicas", "How many copies of each part.", int, default="1 with two nodes or more", least=0),
+        ),
+    ),
 )
-
-_ALL = (_EMBEDDED, _DENSE, _SERVER)
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in _ALL}
 """Every engine by its name; `register_engine` adds to it."""

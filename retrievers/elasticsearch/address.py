@@ -140,21 +140,17 @@ def _refuse_secrets(rest: str) -> None:
 
 def _node(text: str, address: str) -> tuple[str, int]:
     found = _NODE.fullmatch(text)
-    if not found or not _can_be_looked_up(found[1]):
+    try:
+        # A host cannot be asked for where a part of its name is empty or too long.
+        usable = found is not None and found[1].encode("idna")
+    except UnicodeError:
+        usable = False
+    if not found or not usable:
         raise InputError(f"{text!r} in {address!r} is not a host, or a host and its port")
     port = int(found[2] or PORT)
     if not 0 < port < 65536:
         raise InputError(f"there is no port {port}: see {address!r}")
     return found[1], port
-
-
-def _can_be_looked_up(host: str) -> bool:
-    """Whether a host can be asked for: no part of its name is empty or too long."""
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return True
 
 
 def without_hosts(text: str, address: Address) -> str:

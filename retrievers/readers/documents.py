@@ -62,10 +62,6 @@ def read_document(
         yield Passage(f"{identifier}#{number}", title, piece)
 
 
-def _read_text(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
-    return "", decode(data, str(path), notice)
-
-
 def _read_markdown(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     front, text = _front_matter(text)
@@ -104,10 +100,6 @@ def _first_heading(text: str) -> str:
     return ""
 
 
-def _read_html(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
-    return text_of_html(data, path)
-
-
 def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
     import io
     import logging
@@ -135,12 +127,10 @@ def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
 
 
 DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], tuple[str, str]]]] = {
-    ".htm": _read_html,
-    ".html": _read_html,
-    ".markdown": _read_markdown,
-    ".md": _read_markdown,
+    **dict.fromkeys((".htm", ".html"), lambda data, path, notice: text_of_html(data, path)),
+    **dict.fromkeys((".markdown", ".md"), _read_markdown),
     ".pdf": _read_pdf,
-    ".txt": _read_text,
+    ".txt": lambda data, path, notice: ("", decode(data, str(path), notice)),
 }
 
 

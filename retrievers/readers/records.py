@@ -37,14 +37,8 @@ def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
     Raises:
         InputError: A line is malformed or has no text under a known name.
     """
-    return _passages(path, _jsonl_records(path), notice)
-
-
-def _jsonl_records(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in read_lines(path):
-        if line.strip():
-            where = f"{path}, line {number}"
-            yield where, _parse(line, where)
+    lines = ((f"{path}, line {number}", line) for number, line in read_lines(path) if line.strip())
+    return _passages(path, ((where, _parse(line, where)) for where, line in lines), notice)
 
 
 def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
