@@ -3,7 +3,7 @@
     python benchmarks/fusion.py [DATA] [--work FOLDER]
 
 Macro recall@5 on the corpora of `recall.py`, whose indexes and vectors it takes from the same work folder, or makes.
-One half of each corpus's questions chooses the constant, by the mean over corpora; the other half tells what that is
+One half of each corpus's questions chooses the constant, by the mean over corpora; the other half shows what that is
 worth.
 """
 

@@ -4,7 +4,7 @@
 
 Recall is macro-averaged: each question counts the same, however many gold passages it has. Where titles are unique in a
 corpus a gold passage is named by its title, elsewhere by its whole text. The model is MiniLM, which encodes 30 to 80
-passages a second on a core; vectors are kept in the work folder, and a run that was killed goes on there. Exit code 1
+passages a second on a core; vectors are kept in the work folder, and a run that was killed resumes there. Exit code 1
 where the hybrid is more than a point below the better of the two.
 """
 
@@ -69,7 +69,7 @@ BENCHMARKS = (
 
 
 def key(gold: str, title: str, text: str) -> str:
-    """What tells whether a passage is a gold one."""
+    """What says whether a passage is a gold one."""
     return one_line(clean_text(title if gold == "title" else f"{title} {text}"))
 
 

@@ -1,11 +1,11 @@
-"""How retrieval grows: builds and queries made passages on every engine, and tells what 21,015,324 would take.
+"""How retrieval grows: builds and queries made passages on every engine, and estimates what 21,015,324 would take.
 
     python benchmarks/scale.py [--passages 1000000] [--part embedded] [--es-url http://localhost:9200] [--work FOLDER]
 
 Parts, all by default: `embedded` (the embedded engine beside the calls of Tantivy alone), `elasticsearch` (needs
 `--es-url`), `faiss` (made vectors, flat beside lists of 8-bit ones), `encoding` (20,000 real passages and MiniLM, from
-`--data`). Every step is a process of its own, whose peak of memory is told; results are kept in the work folder, so
-that a run that was killed goes on there. Exit code 1 where a target of the embedded engine is missed.
+`--data`). Every step is a process of its own, whose peak of memory is reported; results are kept in the work folder, so
+that a run that was killed resumes there. Exit code 1 where a target of the embedded engine is missed.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     arguments = (corpus, options.es_url, name, options.queries, ours)
     searched = steps.run("elasticsearch search", count, lexical.search_server, *arguments)
     console.print(table([Line("Elasticsearch", count, {**searched, **loaded})]))
-    told = "peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded"
-    console.print(told if "heap_mb" not in loaded else f"{told}, {loaded['heap_mb']:,.0f} MB of heap in use")
+    note = "peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded"
+    console.print(note if "heap_mb" not in loaded else f"{note}, {loaded['heap_mb']:,.0f} MB of heap in use")
     console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
     if "overlap" in searched:
         console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")

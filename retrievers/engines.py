@@ -60,7 +60,7 @@ class Engine:
     Attributes:
         name: As the manifest of an index and messages have it.
         title: What tables call it.
-        retriever: The name of its class of retrievers, by which run files tell it.
+        retriever: The name of its class of retrievers, by which run files name it.
         open: From an address, and the model that encodes questions where one was named, to a retriever: a
             `keqa.retrievers.base.Retriever`. The address of an index without a scheme is its folder.
         facts: From the same address to what `keqa index info` shows of the index.
@@ -95,7 +95,7 @@ class Engine:
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
-    """What a manifest tells of an index, its files excepted."""
+    """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
     if not manifest.left_out:
         del entries["left_out"]

@@ -17,7 +17,7 @@ Figures = dict[str, Any]
 
 
 class Steps:
-    """The results of the steps that were done, in a file of JSON lines; a killed run goes on behind them."""
+    """The results of the steps that were done, in a file of JSON lines; a killed run resumes behind them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class Steps:
                     continue
 
     def together(self, passages: int, *steps: str) -> None:
-        """Have these done in one run, for the sake of their ratio: where one of them is missing, all are done anew."""
+        """Have these done in one run, for the sake of their ratio: where one of them is missing, all are done again."""
         if any((step, passages) not in self.done for step in steps):
             for step in steps:
                 self.done.pop((step, passages), None)

@@ -69,7 +69,7 @@ def build(folder: Path, vectors: int, flat: bool) -> Figures:
 
 
 def search(folder: Path, vectors: int, count: int, flat: Path | None) -> Figures:
-    """Search made vectors; where the flat ones are given, tell how many of their ten nearest are found."""
+    """Search made vectors; where the flat ones are given, say how many of their ten nearest are found."""
     queries = next(_made(seed=2))[:count]
     find = open_search(folder, _settings(vectors, flat is None), vectors, DIMENSION)
     figures = named(
@@ -87,7 +87,7 @@ def _settings(vectors: int, flat: bool) -> VectorSettings:
 
 
 def encode(data: Path, folder: Path, passages: int, threads: int) -> Figures:
-    """Encode real passages; a build that was interrupted goes on, and tells the speed of what it did itself."""
+    """Encode real passages; a build that was interrupted resumes, and reports the speed of what it did itself."""
     import torch
 
     torch.set_num_threads(threads)

@@ -45,7 +45,7 @@ def test_chinese_analyzer_never_raises(text):
     assert all(analyzer("zh").analyze(text))
 
 
-def test_language_is_told_from_the_text():
+def test_language_is_reported_from_the_text():
     english = Passage("1", "", "The Chinese name of Beijing is 北京, and it is the capital of the country of China.")
     chinese = Passage("2", "", "北京是中华人民共和国的首都。")
     assert language_of("auto", [english]) == "en"

@@ -29,13 +29,13 @@ def test_the_same_passages_have_the_same_hash_however_dirty():
     assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != SourceHash().hexdigest()
 
 
-def test_renamed_passages_are_told():
-    told = []
+def test_renamed_passages_are_reported():
+    reported = []
     intake = Intake([Passage("a", "", ""), Passage("a", "", "")])
-    intake.report(told.append)
+    intake.report(reported.append)
     assert [passage.id for passage in intake] == ["a", "a~2"]
-    intake.report(told.append)
-    assert told == ["1 passages had an id that was taken and got a suffix such as ~2"]
+    intake.report(reported.append)
+    assert reported == ["1 passages had an id that was taken and got a suffix such as ~2"]
 
 
 def test_a_passage_needs_an_id():

@@ -24,7 +24,7 @@ def test_counts_progress_and_manifest(tmp_path):
     assert sorted(entry.name[:5] for entry in (tmp_path / "a" / "name").iterdir()) == ["data-", "lock", "manif"]
 
 
-def test_the_hash_tells_corpora_apart(tmp_path, passages):
+def test_the_hash_differs_between_corpora(tmp_path, passages):
     one = build_index(passages, tmp_path / "1")
     again = build_index(passages, tmp_path / "2")
     other = build_index(passages[:3], tmp_path / "3")
@@ -128,7 +128,7 @@ def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages, run_killed):
     assert len(list(index.glob("data-*"))) == 1
 
 
-def test_an_engine_that_cannot_write_tells_what_may_help(tmp_path):
+def test_an_engine_that_cannot_write_says_what_may_help(tmp_path):
     index = tmp_path / "i"
     script = f"""
         import resource

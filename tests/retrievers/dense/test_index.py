@@ -59,7 +59,7 @@ def test_many_threads_find_the_same(index):
 
 
 @pytest.mark.parametrize("name", ["passages.jsonl", "offsets.npy", "vectors.npy", "probe.npy"])
-def test_a_file_that_is_missing_or_cut_off_is_told(index, name):
+def test_a_file_that_is_missing_or_cut_off_is_reported(index, name):
     file = index / DenseRetriever.open(index, "some/model").manifest.data / name
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(RetrievalError):
@@ -84,7 +84,7 @@ def test_the_packaged_model_finds_by_meaning(tmp_path):
         assert [hit.passage.id for hits in found for hit in hits] == ["heart", "car", "poem"]
 
 
-def test_what_an_index_is_can_be_told_without_its_model(index, monkeypatch):
+def test_what_an_index_is_can_be_reported_without_its_model(index, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     (facts,) = facts_of(index)
     assert (facts["engine"], facts["encoder"]["model"], facts["passages"]) == ("dense", "some/model", 4)

@@ -131,7 +131,7 @@ ADDRESS = parse_address("elasticsearch://no-such-host.invalid,search:9201/wiki")
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         ("Failed to resolve 'no-such-host.invalid' ([Errno -2])", "Failed to resolve '<address>' ([Errno -2])"),
         ("NO-SUCH-HOST.invalid. is unknown", "<address>. is unknown"),
@@ -147,8 +147,8 @@ ADDRESS = parse_address("elasticsearch://no-such-host.invalid,search:9201/wiki")
         ("[wiki][0] of version 8.19.14 failed 12 times", "[wiki][0] of version 8.19.14 failed 12 times"),
     ],
 )
-def test_hosts_are_taken_out_and_all_else_stays(said, told):
-    assert without_hosts(said, ADDRESS) == told
+def test_hosts_are_taken_out_and_all_else_stays(said, reported):
+    assert without_hosts(said, ADDRESS) == reported
 
 
 @given(st.ip_addresses(v=4), st.integers(1, 65535), st.text())

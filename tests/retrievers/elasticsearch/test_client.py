@@ -45,7 +45,7 @@ def refusal(kind, reason):
     return {"type": kind, "reason": reason, "root_cause": []}
 
 
-def test_a_missing_client_is_told_with_its_extra(monkeypatch):
+def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "elasticsearch", None)
     with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
         ElasticsearchRetriever.open("elasticsearch://here/wiki")
@@ -152,7 +152,7 @@ def test_a_server_of_another_version_is_refused(version, message):
         opening(server)
 
 
-def test_a_newer_client_is_told():
+def test_a_newer_client_is_reported():
     error = refusal("media_type_header_exception", "Invalid media-type value on headers [Accept]")
     with failing(400, error) as server, pytest.raises(ConfigurationError, match="cannot talk to"):
         opening(server)
@@ -169,7 +169,7 @@ def test_the_next_server_is_accepted():
 @pytest.mark.parametrize(
     "reply", [(200, {"version": {"number": "2.11.0", "distribution": "opensearch"}}), (200, "<p>")]
 )
-def test_what_is_not_elasticsearch_is_told(reply):
+def test_what_is_not_elasticsearch_is_reported(reply):
     with (
         AlteringServer(lambda *_: reply, product=False) as server,
         pytest.raises((ConfigurationError, RetrievalError), match=r"is not Elasticsearch|does not speak"),
@@ -268,7 +268,7 @@ def test_tls_is_spoken_and_the_certificate_checked(environment, guarded, address
 
 
 @pytest.mark.parametrize("given", [{}, {"FINGERPRINT": "AA:" * 31 + "AA"}])
-def test_a_server_without_tls_is_told_from_a_certificate(environment, given):
+def test_a_server_without_tls_is_reported_from_a_certificate(environment, given):
     environment(**given)
     with AlteringServer(lambda *_: version_reply()) as server:
         there = index_address(server.url.replace("http", "https"), "wiki")

@@ -101,7 +101,7 @@ def test_a_copy_is_made_where_there_is_a_second_node(address, client, words):
     assert client.indices.get_settings(index=data)[data]["settings"]["index"]["auto_expand_replicas"] == "0-1"
 
 
-def test_copies_that_cannot_be_made_are_told(address, client, words, monkeypatch):
+def test_copies_that_cannot_be_made_are_reported(address, client, words, monkeypatch):
     monkeypatch.setattr(lifecycle, "_WAIT_FOR_COPIES", "1s")
     nodes = client.cluster.health()["number_of_data_nodes"]
     notices = []
@@ -143,7 +143,7 @@ def test_memory_is_bounded_by_what_is_on_its_way(address, words, small):
         arrived = count
 
     load_index(reading(), address, progress=progress, threads=2)
-    # Four batches of 100 on their way, one being filled, one whose arrival was not told yet.
+    # Four batches of 100 on their way, one being filled, one whose arrival was not reported yet.
     assert most <= 600
 
 
@@ -219,7 +219,7 @@ def run_killed(killed):
     return lambda body: killed(preamble, body)
 
 
-def test_a_killed_load_is_never_opened_and_goes_on_where_it_was(address, client, words, small, altered, run_killed):
+def test_a_killed_load_is_never_opened_and_resumes_where_it_was(address, client, words, small, altered, run_killed):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     with pytest.raises(RetrievalError, match="is not finished"):
         ElasticsearchRetriever.open(address)
@@ -379,7 +379,7 @@ def test_a_switch_whose_answer_got_lost_is_done(address, client, passages, words
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
-def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, client, words, run_killed):
+def test_a_load_with_other_settings_or_without_resuming_begins_again(address, client, words, run_killed):
     for options, why in (({"k1": 0.9}, "settings are others"), ({"resume": False}, "as asked for")):
         run_killed(f"load_index(words({MANY}, 1500), {address!r})")
         notices = []
@@ -390,7 +390,7 @@ def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, cli
 
 
 @pytest.mark.parametrize("changed", ["a passage", "the length"])
-def test_passages_that_changed_before_the_interruption_are_told(address, client, words, small, changed, run_killed):
+def test_passages_that_changed_before_the_interruption_are_reported(address, client, words, small, changed, run_killed):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     given = words(MANY) if changed == "a passage" else words(200)
     given[150] = Passage("150", "", "other")
@@ -421,7 +421,7 @@ def test_passages_that_changed_after_the_last_note_are_as_given(address, client,
     assert [hit.passage.id for hit in ElasticsearchRetriever.open(address).search("other")] == ["70"]
 
 
-def test_only_one_process_goes_on_with_a_load(address, words, small):
+def test_only_one_process_resumes_a_load(address, words, small):
     def nested():
         for passage in words(1000):
             if passage.id == "700":
@@ -446,7 +446,7 @@ def test_a_load_whose_index_was_removed_does_not_bring_it_back(address, client, 
     assert behind(client, address) == {}
 
 
-def test_a_read_only_index_is_told_and_the_load_goes_on_afterwards(address, client, words, small):
+def test_a_read_only_index_is_reported_and_the_load_resumes_afterwards(address, client, words, small):
     def blocking():
         for passage in words(1000):
             if passage.id == "450":
@@ -494,7 +494,7 @@ def test_rejected_passages_and_requests_are_sent_again(address, client, words, s
     assert len(bulks) > 6
 
 
-def test_a_server_that_stays_busy_is_told(words, small, altered, monkeypatch):
+def test_a_server_that_stays_busy_is_reported(words, small, altered, monkeypatch):
     monkeypatch.setattr(loading, "_RETRIES", 2)
     rejected = {"type": "es_rejected_execution_exception", "reason": "rejected: queue is full"}
 

@@ -104,7 +104,7 @@ def test_no_question_is_lost_when_a_node_is(start, settled):
     opened.close()
 
 
-def test_a_load_goes_on_when_the_only_node_is_back(start, settled, words, monkeypatch):
+def test_a_load_resumes_when_the_only_node_is_back(start, settled, words, monkeypatch):
     monkeypatch.setattr(loading, "_BATCH", 100)
     monkeypatch.setattr(loading, "_NOTE_EVERY", 300)
     monkeypatch.setattr(loading, "_FIRST_PAUSE", 0.01)

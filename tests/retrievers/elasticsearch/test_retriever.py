@@ -193,7 +193,7 @@ def test_a_connection_that_is_lost_is_made_again(loaded, monkeypatch, pauses, ki
     assert pauses == [0.1, 0.2, 0.4]
 
 
-def test_a_cluster_that_stays_away_is_told(loaded, monkeypatch, pauses):
+def test_a_cluster_that_stays_away_is_reported(loaded, monkeypatch, pauses):
     def failing(**request):
         raise elasticsearch.ConnectionError("gone")
 
@@ -229,7 +229,7 @@ def test_what_asking_again_cannot_mend_fails_at_once(loaded, altered, pauses):
     assert (requests, pauses) == ([1], [])
 
 
-def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
+def test_an_index_that_is_replaced_is_searched_again(address, loaded):
     old = loaded.manifest
     load_index([Passage("n", "New", "quagga")], address)
     assert titles(loaded.search("quagga")) == ["New"]
@@ -237,7 +237,7 @@ def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
     assert loaded.reload() == loaded.manifest
 
 
-def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_anew(address, loaded, altered, pauses):
+def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(address, loaded, altered, pauses):
     closing = {"type": "search_phase_execution_exception", "reason": "all shards failed"}
 
     def change(answers, number):

@@ -75,9 +75,9 @@ markup = st.lists(
 @given(markup)
 def test_any_markup_is_text_or_a_typed_error(parts):
     data = "".join(parts).encode("utf-8", "surrogatepass")
-    told, title, text = "", None, None
+    reported, title, text = "", None, None
     try:
         title, text = text_of_html(data, Path("x.html"))
     except UnreadError as error:
-        told = str(error)
-    assert "x.html" in told or (isinstance(title, str) and isinstance(text, str))
+        reported = str(error)
+    assert "x.html" in reported or (isinstance(title, str) and isinstance(text, str))

@@ -81,7 +81,7 @@ def test_bad_files_are_named_with_the_line(tmp_path, name, content):
         read(path)
 
 
-def test_missing_sources_are_told_at_once(tmp_path):
+def test_missing_sources_are_reported_at_once(tmp_path):
     with pytest.raises(InputError, match=r"nothing\.jsonl does not exist"):
         read_corpus([tmp_path / "nothing.jsonl"])
     with pytest.raises(InputError, match="at least one"):
