@@ -59,10 +59,10 @@ def settings_for(language: str) -> AnalyzerSettings:
     Raises:
         InputError: The language is neither ``"en"`` nor ``"zh"``.
     """
-    for name, settings in _SETTINGS.items():
-        if name == language:
-            return settings
-    raise InputError(f"unknown language {language!r}: use auto, en or zh")
+    known: dict[str, AnalyzerSettings] = {**_SETTINGS}
+    if language not in known:
+        raise InputError(f"unknown language {language!r}: use auto, en or zh")
+    return known[language]
 
 
 def language_of(named: str, passages: Iterable[Passage]) -> Language:

@@ -86,7 +86,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         missing = [query for query in dict.fromkeys(queries) if query not in found]
         if missing:
             started = time.perf_counter()
-            made = self._searched(missing, wanted)
+            made = dict(zip(missing, self.retriever.search_many(missing, wanted), strict=True))
             seconds = (time.perf_counter() - started) / len(missing)
             found |= made
             # An engine may turn to a new state of its index while it searches: which one was searched is unknown then.
@@ -98,11 +98,6 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
             self.misses += len(missing)
             self.hits += len(queries) - len(missing)
         return [found[query] for query in queries]
-
-    def _searched(self, queries: Sequence[str], k: int) -> dict[str, list[Hit]]:
-        if len(queries) == 1:
-            return {queries[0]: self.retriever.search(queries[0], k)}
-        return dict(zip(queries, self.retriever.search_many(queries, k), strict=True))
 
     def _manifest_digest(self) -> str:
         manifest = self.manifest

@@ -102,18 +102,8 @@ class HybridRetriever(SharedRetriever):
             parts=parts,
         )
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` passages, best first; the score is the fused one.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            RetrievalError: One of the retrievers failed.
-        """
-        depth = max(checked_k(k), self._depth)
-        return fused([retriever.search(query, depth) for retriever in self.retrievers], self._constant)[:k]
-
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; each retriever gets many queries at once."""
+        """Return one list of hits per query, with the fused scores; each retriever gets many queries at once."""
         depth = max(checked_k(k), self._depth)
         found: list[list[Hit]] = []
         for start in range(0, len(queries), _SLICE):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from keqa.errors import InputError
 from keqa.retrievers.analysis import is_chinese, language_of, warning_of_chinese
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.left_out import left_out_of
+from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
 
@@ -81,12 +81,14 @@ class Intake:
         Args:
             sources: Where they come from.
         """
+        left_out = getattr(self._given, "left_out", None)
         return {
             "passages": self.count,
             "renamed": self.renamed,
             "source_hash": self.source_hash.hexdigest(),
             "sources": tuple(sources),
-            "left_out": left_out_of(self._given),
+            # Passages of a program need not know what they leave out.
+            "left_out": left_out if isinstance(left_out, LeftOut) else LeftOut(),
         }
 
     def report(self, notice: Notice) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LeftOut", "LeftOutCounter", "left_out_of", "shown"]
+__all__ = ["LeftOut", "LeftOutCounter", "shown"]
 
 NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
@@ -57,16 +57,6 @@ class LeftOut:
         if (more := self.unexpected - len(self.names[:named])) > 0 and self.names:
             lines.append(f"left out: {more} more")
         return lines
-
-
-def left_out_of(passages: object) -> LeftOut:
-    """What of their sources is not in passages that have all been read; nothing where they do not know.
-
-    Args:
-        passages: Such as those of `keqa.retrievers.read_corpus`.
-    """
-    known = getattr(passages, "left_out", None)
-    return known if isinstance(known, LeftOut) else LeftOut()
 
 
 class LeftOutCounter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -65,11 +66,10 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
 def folder_and_model(address: str) -> tuple[Path, str | None]:
     """The folder of an index, and the model that its address names; a folder that is there may have any name."""
     if not Path(address).is_dir():
-        place = address.find(MODEL)
-        while place >= 0:
-            if address[place + 1 :] and Path(address[:place]).is_dir():
-                return Path(address[:place]), address[place + 1 :]
-            place = address.find(MODEL, place + 1)
+        for mark in re.finditer(MODEL, address):
+            folder, model = Path(address[: mark.start()]), address[mark.end() :]
+            if model and folder.is_dir():
+                return folder, model
     return Path(address), None
 
 
