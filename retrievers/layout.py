@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.left_out import shown
 from keqa.retrievers.manifest import FORMAT, MANIFEST, IndexManifest, is_data_name, parse, read_text
 from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
+from keqa.storage.terminal import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 NEXT_MANIFEST = "manifest.next.json"
@@ -234,7 +234,7 @@ def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[s
     if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
         return
     more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
-    of = ", ".join(shown(source)[:200] for source in earlier[:3]) + more
+    of = ", ".join(visible_line(source)[:200] for source in earlier[:3]) + more
     raise InputError(
         f"{place} holds an index of other sources ({of or 'passages that a program gave'}); it is left alone. Name "
         "another place, or replace it with --force (in Python overwrite=True)"

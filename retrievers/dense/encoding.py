@@ -13,7 +13,7 @@ from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, open_model
 from keqa.retrievers.layout import disk_errors, read_bytes
-from keqa.retrievers.left_out import shown
+from keqa.storage.terminal import visible_line
 from keqa.storage.untrusted import parse_npy
 
 __all__ = ["Encoder", "EncoderSettings", "same_weights"]
@@ -149,7 +149,7 @@ class Encoder:
         )
         name = LOCAL if settings.query_model == LOCAL else _located(model) if model else None
         if name is None:
-            named = shown(settings.query_model)
+            named = visible_line(settings.query_model)
             raise ConfigurationError(
                 f"the index in {where} says that its questions are encoded by the model {named!r}. An index may come "
                 f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "

@@ -13,7 +13,7 @@ from typing import IO, BinaryIO, Final, TypeVar, cast
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.splitting import split_text
-from keqa.retrievers.text import WORD_LENGTH, clean_text, text_length
+from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 from keqa.storage.untrusted import MissingFileError, open_regular
 
 MAX_LINE: Final = 64 << 20
@@ -253,7 +253,7 @@ def refuse_binary(data: bytes, path: Path) -> None:
 
 def record_passages(identifier: str, title: object, text: object) -> Iterator[Passage]:
     """Yield a record as one passage; one of over 2,000 words as several with ``#n`` ids; an empty one not at all."""
-    heading = " ".join(clean_text(title).split())[:LONGEST_TITLE]
+    heading = one_line(clean_text(title))[:LONGEST_TITLE]
     body = clean_text(text).strip()
     if not body:
         return

@@ -122,12 +122,12 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
     Raises:
         InputError: The columns are other ones, or a line is malformed.
     """
-    numbers = _LineCounter(path)
-    rows = csv.reader(numbers, delimiter="\t", strict=True)
+    rows = csv.reader((line for _, line in read_lines(path)), delimiter="\t", strict=True)
     order: list[int] | None = None
     empty = 0
     while True:
-        first = numbers.number + 1
+        # A quoted field may span several lines.
+        first = rows.line_num + 1
         try:
             row = next(rows, None)
         except csv.Error as error:
@@ -145,19 +145,6 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
         empty += not text.strip()
         yield from record_passages(identifier.strip(), title, text)
     _report_empty(path, empty, notice)
-
-
-class _LineCounter:
-    """Lines of a file that know where they are, because a quoted field may span several."""
-
-    def __init__(self, path: Path) -> None:
-        self.number = 0
-        self._lines = read_lines(path)
-
-    def __iter__(self) -> Iterator[str]:
-        for number, line in self._lines:
-            self.number = number
-            yield line
 
 
 def _order(path: Path, header: list[str]) -> list[int]:

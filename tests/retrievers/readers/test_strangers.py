@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import LeftOut, Passage, read_corpus
-from keqa.retrievers.left_out import LeftOutCounter, shown
+from keqa.retrievers.left_out import LeftOutCounter
 from keqa.retrievers.readers import common, documents
 from keqa.retrievers.readers.common import MAX_LINE, open_binary, read_lines
 from keqa.retrievers.splitting import split_text
@@ -229,7 +229,7 @@ def test_a_path_that_is_too_long_for_an_id_is_named(folder):
 def test_a_name_that_is_no_text_is_escaped(folder):
     (folder / os.fsdecode(b"b\xff\x1b[31m.pdf")).write_bytes(b"no PDF")
     (name,) = left_out(folder)[1].names
-    assert "\\udcff\\x1b[31m.pdf cannot be read as PDF" in name
+    assert "\\udcff␛[31m.pdf cannot be read as PDF" in name
     name.encode()
 
 
@@ -243,12 +243,6 @@ def test_more_than_a_hundred_are_counted():
     assert len(reported.passed_over) == 21
     assert reported.passed_over["of further kinds"] == 130
     assert reported.lines(named=2)[-1] == "left out: 148 more"
-
-
-@given(st.text())
-def test_what_is_shown_is_printable(text):
-    assert shown(text).isprintable()
-    assert not text.isprintable() or shown(text) == text
 
 
 ATTACKS = {
