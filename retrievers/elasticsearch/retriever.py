@@ -33,8 +33,8 @@ _REPLACED = 3
 class ElasticsearchRetriever(SharedRetriever):
     """BM25 over title and text of an index in Elasticsearch, as the paper's retriever (Section 4.1).
 
-    Safe to use from many threads. When the index is replaced by a new load, searches continue in the new one, all
-    queries of one call in the same; :attr:`manifest` says which it is.
+    Safe to use from many threads. Equal scores are ordered by id. When the index is replaced by a new load, searches
+    continue in the new one, all queries of one call in the same; :attr:`manifest` says which it is.
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest) -> None:
