@@ -47,7 +47,7 @@ class AnalyzerSettings:
     title_weight: float
 
 
-_SETTINGS: dict[Language, AnalyzerSettings] = {
+_SETTINGS: dict[str, AnalyzerSettings] = {
     "en": AnalyzerSettings(version=1, language="en", tokenizer="en_stem", title_weight=0.5),
     "zh": AnalyzerSettings(version=1, language="zh", tokenizer="keqa_zh", title_weight=0.5),
 }
@@ -59,10 +59,9 @@ def settings_for(language: str) -> AnalyzerSettings:
     Raises:
         InputError: The language is neither ``"en"`` nor ``"zh"``.
     """
-    known: dict[str, AnalyzerSettings] = {**_SETTINGS}
-    if language not in known:
+    if language not in _SETTINGS:
         raise InputError(f"unknown language {language!r}: use auto, en or zh")
-    return known[language]
+    return _SETTINGS[language]
 
 
 def language_of(named: str, passages: Iterable[Passage]) -> Language:
