@@ -47,7 +47,7 @@ class AnalyzerSettings:
     title_weight: float
 
 
-_SETTINGS: dict[Language, AnalyzerSettings] = {
+_SETTINGS: dict[str, AnalyzerSettings] = {
     "en": AnalyzerSettings(version=1, language="en", tokenizer="en_stem", title_weight=0.5),
     "zh": AnalyzerSettings(version=1, language="zh", tokenizer="keqa_zh", title_weight=0.5),
 }
@@ -59,14 +59,19 @@ def settings_for(language: str) -> AnalyzerSettings:
     Raises:
         InputError: The language is neither ``"en"`` nor ``"zh"``.
     """
-    for name, settings in _SETTINGS.items():
-        if name == language:
-            return settings
-    raise InputError(f"unknown language {language!r}: use auto, en or zh")
+    if language not in _SETTINGS:
+        raise InputError(f"unknown language {language!r}: use auto, en or zh")
+    return _SETTINGS[language]
 
 
-def detect_language(passages: Iterable[Passage]) -> Language:
-    """Decide by a sample of passages which analyzer a corpus needs."""
+def language_of(named: str, passages: Iterable[Passage]) -> Language:
+    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it.
+
+    Raises:
+        InputError: There is no such language.
+    """
+    if named != "auto":
+        return settings_for(named).language
     shares = [unspaced_share(passage.text) for passage in passages]
     return "zh" if shares and sum(shares) / len(shares) >= _CHINESE_SHARE else "en"
 
@@ -77,7 +82,7 @@ def is_chinese(text: str) -> bool:
     return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
 
 
-def warning_of_chinese(chinese: int, count: int, language: str) -> str:
+def warning_of_chinese(chinese: int, count: int, language: str | None) -> str:
     """The warning about passages in Chinese in an index for English; empty where there are hardly any."""
     if language != "en" or chinese <= _REPORTED_CHINESE_SHARE * count:
         return ""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from keqa.errors import InputError
+
+Notice: TypeAlias = Callable[[str], None]
+"""Reports to the user what is done to a corpus or an index."""
+
+default_notice: Notice = logging.getLogger("keqa.retrievers").warning
+"""Logs what the user should know, where the caller has no better place for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,27 @@ class Retriever(Protocol):
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query, in the order of the queries."""
         ...
+
+
+class SharedRetriever(Retriever):
+    """A retriever over something open, such as an index, which copies of a program share."""
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Return at most ``k`` hits, best first.
+
+        Args:
+            query: Any text; nothing in it is an operator.
+            k: How many passages.
+
+        Raises:
+            InputError: ``k`` is less than 1, or more than the engine gives.
+            ConfigurationError: A server no longer accepts the credentials.
+            RetrievalError: The search failed.
+        """
+        return self.search_many([query], k)[0]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
 
 
 def checked_k(k: int) -> int:

@@ -8,12 +8,12 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 from keqa.storage.sqlite_store import SqliteStore
 
 __all__ = ["CachingRetriever", "Kept"]
@@ -34,7 +34,7 @@ class Kept(list[Hit]):
         self.seconds = seconds
 
 
-class CachingRetriever(Retriever):
+class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever"]):
     """Finds what another retriever found before for the same query, and lets it search for the rest.
 
     A retrieval is kept under everything that the manifest of the index says, the query and the number of passages. So
@@ -69,17 +69,13 @@ class CachingRetriever(Retriever):
         """What the index says about itself."""
         return getattr(self.retriever, "manifest", None)
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` hits, best first, as the retriever does.
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query; those that are not kept are searched for together, each once.
 
         Raises:
             RetrievalError: The search failed; failures are not kept.
             StorageError: The file cannot be read or written.
         """
-        return self.search_many([query], k)[0]
-
-    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; those that are not kept are searched for together, each once."""
         wanted = checked_k(k)
         before = self._manifest_digest()
         found: dict[str, list[Hit]] = {}
@@ -90,7 +86,7 @@ class CachingRetriever(Retriever):
         missing = [query for query in dict.fromkeys(queries) if query not in found]
         if missing:
             started = time.perf_counter()
-            made = self._searched(missing, wanted)
+            made = dict(zip(missing, self.retriever.search_many(missing, wanted), strict=True))
             seconds = (time.perf_counter() - started) / len(missing)
             found |= made
             # An engine may turn to a new state of its index while it searches: which one was searched is unknown then.
@@ -102,11 +98,6 @@ class CachingRetriever(Retriever):
             self.misses += len(missing)
             self.hits += len(queries) - len(missing)
         return [found[query] for query in queries]
-
-    def _searched(self, queries: Sequence[str], k: int) -> dict[str, list[Hit]]:
-        if len(queries) == 1:
-            return {queries[0]: self.retriever.search(queries[0], k)}
-        return dict(zip(queries, self.retriever.search_many(queries, k), strict=True))
 
     def _manifest_digest(self) -> str:
         manifest = self.manifest
@@ -126,17 +117,8 @@ class CachingRetriever(Retriever):
         """Close the file. The retriever stays open."""
         self._file.close()
 
-    def __enter__(self) -> CachingRetriever:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-    def __deepcopy__(self, memo: dict[int, object]) -> CachingRetriever:
-        """Return itself: copies of a program share the cache."""
-        return self
 
 
 def _key(index: str, query: str, k: int) -> str:
@@ -148,14 +130,10 @@ def _is_sound(key: str, kept: Any) -> bool:
     """Whether a value is what `CachingRetriever` writes."""
     if not isinstance(kept, dict) or kept.keys() != {"hits", "seconds"} or not isinstance(kept["hits"], list):
         return False
-    return _is_number(kept["seconds"]) and kept["seconds"] >= 0 and all(map(_is_hit, kept["hits"]))
+    return type(kept["seconds"]) in (int, float) and kept["seconds"] >= 0 and all(map(_is_hit, kept["hits"]))
 
 
 def _is_hit(row: Any) -> bool:
     if not isinstance(row, list) or len(row) != 4:
         return False
-    return all(isinstance(text, str) for text in row[:3]) and _is_number(row[3])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return all(isinstance(text, str) for text in row[:3]) and type(row[3]) in (int, float)

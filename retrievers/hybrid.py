@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 
 __all__ = ["CONSTANT", "DEPTH", "HybridManifest", "HybridRetriever", "fused"]
 
@@ -53,7 +53,7 @@ class HybridManifest:
     parts: tuple[Any, ...]
 
 
-class HybridRetriever(Retriever):
+class HybridRetriever(SharedRetriever):
     """Passages by their ranks in the lists of several retrievers. Safe to use from many threads where those are.
 
     Attributes:
@@ -102,18 +102,8 @@ class HybridRetriever(Retriever):
             parts=parts,
         )
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` passages, best first; the score is the fused one.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            RetrievalError: One of the retrievers failed.
-        """
-        depth = max(checked_k(k), self._depth)
-        return fused([retriever.search(query, depth) for retriever in self.retrievers], self._constant)[:k]
-
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; each retriever gets many queries at once."""
+        """Return one list of hits per query, with the fused scores; each retriever gets many queries at once."""
         depth = max(checked_k(k), self._depth)
         found: list[list[Hit]] = []
         for start in range(0, len(queries), _SLICE):
@@ -121,10 +111,6 @@ class HybridRetriever(Retriever):
             parts = [retriever.search_many(some, depth) for retriever in self.retrievers]
             found += [fused(lists, self._constant)[:k] for lists in zip(*parts, strict=True)]
         return found
-
-    def __deepcopy__(self, memo: dict[int, object]) -> HybridRetriever:
-        """Return itself: copies of a program share the indexes."""
-        return self
 
 
 def fused(lists: Sequence[Sequence[Hit]], constant: int = CONSTANT) -> list[Hit]:

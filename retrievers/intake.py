@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
+from keqa.retrievers.analysis import is_chinese, language_of, warning_of_chinese
+from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
 
-__all__ = ["Intake", "Notice", "SeenIds", "cleaned"]
+__all__ = ["HEAD", "Intake", "SeenIds", "cleaned"]
 
-Notice = Callable[[str], None]
-"""Reports something about a build to the user."""
+HEAD: Final = 1000
+"""So many of the first passages are looked at before any is indexed, by default."""
 
 # The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
 # deleted.
@@ -26,21 +29,33 @@ class Intake:
     """Goes through passages once, and knows afterwards what an index of them says about itself.
 
     Attributes:
+        head: The first of them, as they were given.
+        language: Of the analyzer, where the engine has one.
         count: How many there were so far.
         renamed: How many had an id that was taken.
         source_hash: Over all of them so far.
     """
 
-    def __init__(self, passages: Iterable[Passage]) -> None:
-        """Set up.
+    def __init__(self, passages: Iterable[Passage], language: str | None = None, *, head: int = HEAD) -> None:
+        """Look at the first passages.
 
         Args:
             passages: Read once, and never held.
+            language: Of the analyzer, or ``"auto"``; None where the engine has none.
+            head: How many passages decide on the language.
+
+        Raises:
+            InputError: There are no passages, or there is no such language.
         """
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
-        self._passages = passages
+        self._given, self._passages = passages, iter(passages)
+        self.head = list(itertools.islice(self._passages, head))
+        if not self.head:
+            raise InputError("there are no passages to index: the corpus is empty")
+        self.language = None if language is None else language_of(language, self.head)
         self._ids = SeenIds()
+        self._chinese = 0
 
     def __iter__(self) -> Iterator[Passage]:
         """The passages as they are indexed.
@@ -48,7 +63,7 @@ class Intake:
         Raises:
             InputError: A passage has no id, or one that is too long.
         """
-        for given in self._passages:
+        for given in itertools.chain(self.head, self._passages):
             passage = cleaned(given)
             unique = self._ids.unique(passage.id)
             if unique != passage.id:
@@ -56,12 +71,32 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
+            if self.language == "en":
+                self._chinese += is_chinese(passage.text)
             yield passage
+
+    def entries(self, sources: Iterable[str]) -> dict[str, Any]:
+        """What a manifest says of the passages, which have all been read.
+
+        Args:
+            sources: Where they come from.
+        """
+        left_out = getattr(self._given, "left_out", None)
+        return {
+            "passages": self.count,
+            "renamed": self.renamed,
+            "source_hash": self.source_hash.hexdigest(),
+            "sources": tuple(sources),
+            # Passages of a program need not know what they leave out.
+            "left_out": left_out if isinstance(left_out, LeftOut) else LeftOut(),
+        }
 
     def report(self, notice: Notice) -> None:
         """Say what the user should know of them."""
         if self.renamed:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
+        if warning := warning_of_chinese(self._chinese, self.count, self.language):
+            notice(warning)
 
 
 class SeenIds:

@@ -15,54 +15,38 @@ process killed at any moment leaves either the index as it was or the new one, c
 
 from __future__ import annotations
 
+import datetime
 import errno
+import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.left_out import shown
-from keqa.retrievers.manifest import FORMAT, Manifest, is_data_name
+from keqa.retrievers.manifest import FORMAT, MANIFEST, IndexManifest, is_data_name, parse, read_text
 from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
+from keqa.storage.terminal import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
-MANIFEST = "manifest.json"
 NEXT_MANIFEST = "manifest.next.json"
 BUILDING = "building.json"
 LOCK = "lock"
 DATA_PREFIX = "data-"
 _REMOVED_PREFIX = ".removed-"
-# A manifest names the sources, which a shell may have made thousands of.
-_LARGEST_NOTE = 64 << 20
+_BUILD = "keqa-build"
+# Another process may be between its commit and its new manifest, or have just replaced the data folder.
+_ATTEMPTS = 20
+_PAUSE = 0.05
 
-
-def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest | None:
-    """Return the manifest in a folder, or None where there is no such file.
-
-    Raises:
-        RetrievalError: The file cannot be read or is no manifest.
-    """
-    text = read_text(folder, name)
-    return None if text is None else Manifest.from_json(text, str(folder / name))
-
-
-def read_text(folder: Path, name: str = MANIFEST) -> str | None:
-    """Return the text of a manifest of any engine, or None where there is no such file.
-
-    Raises:
-        RetrievalError: The file cannot be read.
-    """
-    try:
-        return read_file(folder, name, _LARGEST_NOTE, error=RetrievalError).decode()
-    except MissingFileError:
-        return None
-    except UnicodeDecodeError as error:
-        raise RetrievalError(f"{folder / name} cannot be read: {error}") from error
+_M = TypeVar("_M", bound=IndexManifest)
+_T = TypeVar("_T")
 
 
 def read_bytes(data: Path, name: str, limit: int) -> bytes:
@@ -77,22 +61,34 @@ def read_bytes(data: Path, name: str, limit: int) -> bytes:
         raise RetrievalError(f"{error}: the index is broken, build it again") from error
 
 
-def read_note(folder: Path, name: str) -> dict[str, Any]:
-    """What a file of JSON beside the manifest says, such as that of a build under way; empty where it says nothing.
+def open_current(folder: Path, kind: type[_M], open_data: Callable[[_M, Path], _T]) -> _T:
+    """Open what a manifest names, again where another process replaces or changes the index meanwhile.
 
-    Such a file may come from anyone as the index may, so a data folder that it names is one inside the index.
+    Args:
+        folder: Of the index.
+        kind: Of manifests.
+        open_data: From the manifest and the data folder, in which there are regular files only, to what is opened.
+
+    Raises:
+        RetrievalError: There is no finished index, it is truncated or broken, or this version cannot read it.
     """
-    try:
-        text = read_text(folder, name)
-        note = None if text is None else parse_json(text, folder / name, error=RetrievalError)
-    except RetrievalError:
-        return {}
-    if not isinstance(note, dict) or not is_data_name(str(note.get("data", "?"))):
-        return {}
-    return note
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE)
+        manifest = kind.read(folder)
+        if manifest is None:
+            raise no_index(folder)
+        try:
+            return open_data(manifest, _data_folder(folder, manifest.data))
+        except RetrievalError as error:
+            failure = error
+        # Only a change under way is worth waiting for; without one, the index is as it will stay.
+        if not (folder / NEXT_MANIFEST).exists() and kind.read(folder) == manifest:
+            break
+    raise failure
 
 
-def data_folder(folder: Path, name: str) -> Path:
+def _data_folder(folder: Path, name: str) -> Path:
     """The data folder of an index, which holds regular files and nothing else.
 
     Args:
@@ -196,15 +192,32 @@ def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = 
     if folder != there:
         return
     try:
-        private_folder(folder)
         entries = {entry.name for entry in folder.iterdir()}
     except OSError as error:
         raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
-    if entries - {LOCK} and not _is_ours(folder):
+    ours = any(_note(folder, name).get("format") in (FORMAT, _BUILD) for name in (MANIFEST, BUILDING))
+    if entries - {LOCK} and not ours:
         raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
-    earlier = _sources_of(folder)
-    if earlier is not None and not overwrite:
+    earlier = _note(folder, MANIFEST).get("sources")
+    if isinstance(earlier, list) and all(isinstance(one, str) for one in earlier) and not overwrite:
         refuse_other_sources(str(folder), earlier, sources)
+
+
+def _note(folder: Path, name: str) -> dict[str, Any]:
+    """The JSON object in a file of an index, whatever it says; empty where there is none.
+
+    Raises:
+        InputError: The file cannot be read, so that whether this is an index is unknown.
+    """
+    try:
+        text = read_text(folder, name)
+    except RetrievalError as error:
+        raise InputError(f"whether {folder} holds an index is unknown: {error}. Name another folder") from error
+    try:
+        note = None if text is None else parse_json(text, folder / name, error=RetrievalError)
+    except RetrievalError:
+        return {}
+    return note if isinstance(note, dict) else {}
 
 
 def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[str]) -> None:
@@ -221,65 +234,118 @@ def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[s
     if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
         return
     more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
-    of = ", ".join(shown(source)[:200] for source in earlier[:3]) + more
+    of = ", ".join(visible_line(source)[:200] for source in earlier[:3]) + more
     raise InputError(
         f"{place} holds an index of other sources ({of or 'passages that a program gave'}); it is left alone. Name "
         "another place, or replace it with --force (in Python overwrite=True)"
     )
 
 
-def _sources_of(folder: Path) -> list[str] | None:
-    """What the index in a folder was made of; None where there is none, or it does not say."""
-    try:
-        text = read_text(folder)
-        values = None if text is None else parse_json(text, folder / MANIFEST, error=RetrievalError)
-    except RetrievalError:
-        return None
-    sources = values.get("sources") if isinstance(values, dict) else None
-    return sources if isinstance(sources, list) and all(isinstance(one, str) for one in sources) else None
-
-
-def claim(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:
-    """Create the folder of an index, for its owner only, or make sure that an existing one may be replaced.
+@contextmanager
+def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[dict[str, Any]]:
+    """Hold the right to build an index in a folder, and clear away at the end what neither it nor a later build needs.
 
     Args:
-        folder: See `check_place`.
+        folder: See `check_place`; it is made where it is missing.
         sources: See `check_place`.
         overwrite: See `check_place`.
 
+    Yields:
+        The note of an earlier build that did not end; empty where there is none.
+
     Raises:
         InputError: See `check_place`.
+        RetrievalError: See `exclusive`.
     """
     check_place(folder, sources, overwrite=overwrite)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         # An index holds passages; who wants others to read it gives them the right.
-        folder.mkdir(mode=0o700, exist_ok=True)
+        private_folder(folder)
     except OSError as error:
         raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+    with exclusive(folder):
+        try:
+            yield _interrupted(folder)
+        finally:
+            _clean_up(folder)
 
 
-def _is_ours(folder: Path) -> bool:
-    """Distinguish an index, finished or not, from anything else, by content rather than by the name of a file.
+def new_data(folder: Path, *, announce: bool = True) -> dict[str, Any]:
+    """Make the data folder of a build, and write down that the build is under way.
+
+    Args:
+        folder: Of the index.
+        announce: Whether it is written down at once, in the place of the note of an earlier build.
+
+    Returns:
+        The note: ``data`` names the folder, ``started`` the time.
 
     Raises:
-        InputError: What would show it cannot be read.
+        RetrievalError: It cannot be written.
     """
-    for name in (MANIFEST, BUILDING):
-        try:
-            text = read_text(folder, name)
-        except RetrievalError as error:
-            raise InputError(f"whether {folder} holds an index is unknown: {error}. Name another folder") from error
-        try:
-            values = None if text is None else parse_json(text, folder / name, error=RetrievalError)
-        except RetrievalError:
-            continue
-        if isinstance(values, dict) and values.get("format") in (FORMAT, "keqa-build"):
-            return True
-    return False
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    name = f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
+    note = {"format": _BUILD, "pid": os.getpid(), "started": started, "data": name}
+    if announce:
+        write_note(folder, note)
+    with disk_errors(folder / name):
+        (folder / name).mkdir(mode=0o700)
+    return note
 
 
-def remove_stale(folder: Path, *keep: str | None) -> None:
+def write_note(folder: Path, note: Mapping[str, Any]) -> None:
+    """Write down what a build is, and what it needs to be resumed where it can be.
+
+    Raises:
+        RetrievalError: It cannot be written.
+    """
+    write_atomically(folder / BUILDING, json.dumps(note) + "\n")
+
+
+def is_resumable(folder: Path, note: Mapping[str, Any]) -> bool:
+    """Whether the passages of an interrupted build were written, so that what was made of them can be used."""
+    return {"source_hash", "started", "data"} <= set(note) and (folder / str(note["data"])).is_dir()
+
+
+def _interrupted(folder: Path) -> dict[str, Any]:
+    """The note of a build that did not end; empty where there is none.
+
+    It may come from anyone as the index may, so a data folder that it names is one inside the index.
+    """
+    try:
+        note = _note(folder, BUILDING)
+    except InputError:
+        return {}
+    named = note.get("data")
+    return note if isinstance(named, str) and is_data_name(named) and named != _published(folder) else {}
+
+
+def _published(folder: Path) -> str | None:
+    """The data folder of the index that is there, of whatever engine."""
+    try:
+        text = read_text(folder)
+        return None if text is None else str(parse(text, str(folder))[1].get("data"))
+    except RetrievalError:
+        # A broken or foreign version is replaced by the new build; it is no reason to refuse one.
+        return None
+
+
+def _clean_up(folder: Path) -> None:
+    """Remove what neither the index nor a build that can be resumed needs."""
+    published, note = _published(folder), _interrupted(folder)
+    kept = note["data"] if is_resumable(folder, note) else None
+    # Where a manifest is there but cannot be read, which data is its own is unknown, and all of it stays.
+    if published is not None or not (folder / MANIFEST).exists():
+        _remove_data(folder, published, kept)
+    if kept is None:
+        (folder / BUILDING).unlink(missing_ok=True)
+    if {entry.name for entry in folder.iterdir()} <= {LOCK}:
+        with suppress(OSError):
+            (folder / LOCK).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _remove_data(folder: Path, *keep: str | None) -> None:
     """Remove the data folders but those that are named: the one of the manifest, and one that a build resumes.
 
     They are renamed first. The engine takes some missing files for empty ones, so a reader that opens a folder must
@@ -291,14 +357,6 @@ def remove_stale(folder: Path, *keep: str | None) -> None:
                 entry = entry.rename(entry.with_name(f"{_REMOVED_PREFIX}{entry.name}"))
         if entry.name.startswith(_REMOVED_PREFIX):
             shutil.rmtree(entry, ignore_errors=True)
-
-
-def remove_if_unused(folder: Path) -> None:
-    """Remove a folder in which a failed build left nothing."""
-    if {entry.name for entry in folder.iterdir()} <= {LOCK}:
-        with suppress(OSError):
-            (folder / LOCK).unlink(missing_ok=True)
-            folder.rmdir()
 
 
 @contextmanager

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LeftOut", "LeftOutCounter", "left_out_of", "shown"]
+from keqa.storage.terminal import visible_line
+
+__all__ = ["LeftOut", "LeftOutCounter"]
 
 NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
@@ -59,16 +61,6 @@ class LeftOut:
         return lines
 
 
-def left_out_of(passages: object) -> LeftOut:
-    """What of their sources is not in passages that have all been read; nothing where they do not know.
-
-    Args:
-        passages: Such as those of `keqa.retrievers.read_corpus`.
-    """
-    known = getattr(passages, "left_out", None)
-    return known if isinstance(known, LeftOut) else LeftOut()
-
-
 class LeftOutCounter:
     """Counts what is left out while sources are read."""
 
@@ -83,7 +75,7 @@ class LeftOutCounter:
         Args:
             kind: What it is counted as.
         """
-        kind = shown(kind)[:_LONGEST_NAME]
+        kind = visible_line(kind)[:_LONGEST_NAME]
         known = kind in self._passed_over or len(self._passed_over) < _KINDS
         self._passed_over[kind if known else _OTHER_KINDS] += 1
 
@@ -97,16 +89,9 @@ class LeftOutCounter:
         """
         self._unread[reason] += 1
         if len(self._names) < NAMED:
-            name = shown(why if str(path) in why else f"{path}: {why}")
+            name = visible_line(why if str(path) in why else f"{path}: {why}")
             self._names.append(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
 
     def result(self) -> LeftOut:
         """What was left out so far, what is most frequent first."""
         return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
-
-
-def shown(text: str) -> str:
-    """A name or message with what no terminal and no UTF-8 file should get, such as ESC, escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings
 from keqa.retrievers.base import Passage
 from keqa.retrievers.left_out import LeftOut
-from keqa.storage.untrusted import parse_json
+from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -22,56 +23,62 @@ SCHEMA_VERSION: Final = 1
 EMBEDDED: Final = "embedded"
 DENSE: Final = "dense"
 FORMAT: Final = "keqa-index"
+MANIFEST: Final = "manifest.json"
 
 # Bounds of what an index from anywhere may say about itself.
 _DEEPEST = 8
+# A manifest names the sources, which a shell may have made thousands of.
+_LARGEST_FILE = 64 << 20
 _LONGEST_TEXT = 4096
 _LARGEST_NUMBER = 2**62
 
 _D = TypeVar("_D", bound="DataclassInstance")
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What an index says about itself.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexManifest:
+    """What an index of any engine says about itself.
 
     Attributes:
         schema_version: Version of this layout.
         name: Name of the index, for messages and reports.
-        analyzer: Language and analyzer settings.
         passages: How many passages the index holds.
         renamed: How many passages had an id that was taken and got a suffix (``7``, ``7~2``, ``7~3``).
         source_hash: SHA-256 over ids, titles and texts in the order of indexing; chained over later changes.
         sources: The files and folders that the passages came from, as the user named them.
         created: When the index was built, in UTC.
         data: Folder of the search engine's files, inside the index folder.
-        commit: Operation stamp of the engine's commit that this manifest describes.
         left_out: What of the sources is not in the index.
     """
 
-    schema_version: int
+    ENGINE: ClassVar[str]
+
+    schema_version: int = SCHEMA_VERSION
     name: str
-    analyzer: AnalyzerSettings
     passages: int
     renamed: int
     source_hash: str
     sources: tuple[str, ...]
     created: str
     data: str
-    commit: int
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
 
-    @property
-    def language(self) -> str:
-        """Language of the analyzer: ``"en"`` or ``"zh"``."""
-        return self.analyzer.language
-
     def to_json(self) -> str:
-        """Return the manifest as it is written to disk."""
-        return render(EMBEDDED, self)
+        """Return the manifest as it is written to disk; the embedded engine is not named."""
+        head = {"format": FORMAT} | ({} if self.ENGINE == EMBEDDED else {"engine": self.ENGINE})
+        values = {**head, **dataclasses.asdict(self)}
+        if not self.left_out:
+            del values["left_out"]
+        text = json.dumps(values, ensure_ascii=False, indent=2) + "\n"
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            # The name of a file may be no text at all, and then has half characters in the place of its bytes.
+            text = json.dumps(values, indent=2) + "\n"
+        return text
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> Manifest:
+    def from_json(cls, text: str, where: str) -> Self:
         """Read a manifest.
 
         Args:
@@ -79,31 +86,81 @@ class Manifest:
             where: The file, for the message.
 
         Raises:
-            RetrievalError: The text is no manifest, or one of a version that is not understood.
+            RetrievalError: The text is no manifest of this engine, is one of a version that is not understood, or an
+                entry is missing, unknown, or not of its type and size.
         """
         engine, values = parse(text, where)
-        if engine != EMBEDDED:
+        if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
-        return checked(cls, values, where)
+        manifest = _made(cls, values, where, "")
+        for problem in manifest.problems():
+            raise RetrievalError(f"{where}: {problem}")
+        return manifest
+
+    @classmethod
+    def read(cls, folder: Path, name: str = MANIFEST) -> Self | None:
+        """Read the manifest in the folder of an index; None where there is no such file.
+
+        Raises:
+            RetrievalError: It cannot be read; see `from_json`.
+        """
+        text = read_text(folder, name)
+        return None if text is None else cls.from_json(text, str(folder / name))
+
+    def check_count(self, found: int, where: str, again: str = "Build it again") -> None:
+        """Make sure that an index holds as many passages as its manifest says.
+
+        Args:
+            found: How many it holds.
+            where: What messages call it.
+            again: What to do.
+
+        Raises:
+            RetrievalError: It holds more or fewer.
+        """
+        if found != self.passages:
+            raise RetrievalError(
+                f"{where} is not complete: its manifest says {self.passages} passages, it holds {found}. {again}"
+            )
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        if not is_data_name(self.data):
+            yield f"data must name a folder inside the index, found {self.data!r}"
 
 
-def render(engine: str, manifest: DataclassInstance) -> str:
-    """A manifest of any engine as it is written to disk; the embedded engine's is not named."""
-    head = {"format": FORMAT} | ({} if engine == EMBEDDED else {"engine": engine})
-    values = {**head, **dataclasses.asdict(manifest)}
-    if not getattr(manifest, "left_out", None):
-        values.pop("left_out", None)
-    text = json.dumps(values, ensure_ascii=False, indent=2) + "\n"
-    # The name of a file may be no text at all, and then has half characters in the place of its bytes.
-    return text if _is_encodable(text) else json.dumps(values, indent=2) + "\n"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(IndexManifest):
+    """What an index of BM25 says about itself, embedded or in Elasticsearch; see also `IndexManifest`.
+
+    Attributes:
+        analyzer: Language and analyzer settings.
+        commit: Operation stamp of the engine's commit that this manifest describes.
+    """
+
+    ENGINE: ClassVar[str] = EMBEDDED
+
+    analyzer: AnalyzerSettings
+    commit: int
+
+    @property
+    def language(self) -> str:
+        """Language of the analyzer: ``"en"`` or ``"zh"``."""
+        return self.analyzer.language
 
 
-def _is_encodable(text: str) -> bool:
+def read_text(folder: Path, name: str = MANIFEST) -> str | None:
+    """Return the text of a manifest of any engine, or None where there is no such file.
+
+    Raises:
+        RetrievalError: The file cannot be read.
+    """
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return read_file(folder, name, _LARGEST_FILE, error=RetrievalError).decode()
+    except MissingFileError:
+        return None
+    except UnicodeDecodeError as error:
+        raise RetrievalError(f"{folder / name} cannot be read: {error}") from error
 
 
 def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
@@ -124,24 +181,6 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
     return str(engine), values
 
 
-def checked(kind: type[_D], values: Mapping[str, Any], where: str) -> _D:
-    """A manifest of its entries, each of which is of the type and size that it should be.
-
-    Args:
-        kind: The manifest of an engine; its `data` must name a folder.
-        values: The entries.
-        where: The file, for the message.
-
-    Raises:
-        RetrievalError: An entry is missing, unknown, or not of its type.
-    """
-    manifest = _made(kind, values, where, "")
-    data = getattr(manifest, "data", None)
-    if not isinstance(data, str) or not is_data_name(data):
-        raise RetrievalError(f"{where}: data must name a folder inside the index, found {data!r}")
-    return manifest
-
-
 def is_data_name(name: str) -> bool:
     """Whether a name can be that of a folder right inside an index, and leads nowhere else."""
     return bool(name) and len(name) <= 255 and not name.startswith(".") and not set(name) & set("/\\:\0")
@@ -151,12 +190,9 @@ def _made(kind: type[_D], values: Any, where: str, before: str) -> _D:
     if not isinstance(values, Mapping):
         raise RetrievalError(f"{where}: {before.removesuffix('.')} must be an object, found {type(values).__name__}")
     fields = {field.name: field for field in dataclasses.fields(kind)}
-    optional = {
-        name
-        for name, field in fields.items()
-        if field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-    }
-    missing = [f"no {before}{name}" for name in fields if name not in values and name not in optional]
+    none = dataclasses.MISSING
+    needed = [name for name, field in fields.items() if field.default is none and field.default_factory is none]
+    missing = [f"no {before}{name}" for name in needed if name not in values]
     unknown = [f"unknown {before}{name[:40]}" for name in values if name not in fields]
     if missing or unknown:
         names = ", ".join([*missing, *unknown][:5])

@@ -1,15 +1,16 @@
-"""Opening an index by its address, whatever engine it is of."""
+"""Opening an index by its address, whatever engine it is of, and what it is."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
 from keqa.retrievers.hybrid import HybridRetriever
-from keqa.retrievers.layout import MANIFEST, no_index, read_text
-from keqa.retrievers.manifest import parse
+from keqa.retrievers.layout import no_index
+from keqa.retrievers.manifest import MANIFEST, parse, read_text
 
 if TYPE_CHECKING:
     from keqa.retrievers.dense import DenseRetriever
@@ -20,8 +21,7 @@ __all__ = [
     "JOINT",
     "MODEL",
     "Index",
-    "engine_and_address",
-    "engine_of",
+    "facts_of",
     "folder_and_model",
     "is_remote",
     "open_index",
@@ -66,11 +66,10 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
 def folder_and_model(address: str) -> tuple[Path, str | None]:
     """The folder of an index, and the model that its address names; a folder that is there may have any name."""
     if not Path(address).is_dir():
-        place = address.find(MODEL)
-        while place >= 0:
-            if address[place + 1 :] and Path(address[:place]).is_dir():
-                return Path(address[:place]), address[place + 1 :]
-            place = address.find(MODEL, place + 1)
+        for mark in re.finditer(MODEL, address):
+            folder, model = Path(address[: mark.start()]), address[mark.end() :]
+            if model and folder.is_dir():
+                return folder, model
     return Path(address), None
 
 
@@ -108,22 +107,30 @@ def is_remote(address: str) -> bool:
     return "://" in address
 
 
-def engine_of(folder: Path) -> str:
-    """The name of the engine of the index in a folder, such as ``embedded`` or ``dense``.
+def facts_of(address: Path | str) -> list[dict[str, Any]]:
+    """Report what an index is, of a hybrid each part. No embedding model is opened.
+
+    Args:
+        address: See `open_index`.
+
+    Returns:
+        For each part its address, engine, entries of the manifest, and ``bytes``; of an index in Elasticsearch also
+        the server's version, shards, replicas and health. The passages were counted.
 
     Raises:
-        RetrievalError: There is no finished index, or this version does not know its engine.
+        InputError: The address cannot be one.
+        RetrievalError: There is no index, or it is not what its manifest says.
+        ConfigurationError: A server refuses the credentials.
+        MissingExtraError: A package is missing.
     """
-    text = read_text(folder)
-    if text is None:
-        raise no_index(folder)
-    engine, _ = parse(text, str(folder / MANIFEST))
-    if engine not in ENGINES or ENGINES[engine].schemes:
-        raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
-    return engine
+    parts = []
+    for part in parts_of(address):
+        engine, place, _ = _engine_and_address(part)
+        parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
+    return parts
 
 
-def engine_and_address(address: str, model: str | None = None) -> tuple[Engine, str, str | None]:
+def _engine_and_address(address: str, model: str | None = None) -> tuple[Engine, str, str | None]:
     """The engine of one address, what it opens, and the model that encodes its questions where one is named.
 
     Raises:
@@ -132,9 +139,15 @@ def engine_and_address(address: str, model: str | None = None) -> tuple[Engine, 
     if is_remote(address):
         return engine_of_scheme(address), address, model
     folder, named = folder_and_model(address)
-    return ENGINES[engine_of(folder)], str(folder), named or model
+    text = read_text(folder)
+    if text is None:
+        raise no_index(folder)
+    engine, _ = parse(text, str(folder / MANIFEST))
+    if engine not in ENGINES or ENGINES[engine].schemes:
+        raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
+    return ENGINES[engine], str(folder), named or model
 
 
 def _open(address: str, model: str | None) -> Any:
-    engine, place, named = engine_and_address(address, model)
+    engine, place, named = _engine_and_address(address, model)
     return engine.open(place, named)

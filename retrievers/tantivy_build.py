@@ -3,44 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import itertools
-import json
-import logging
-import os
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.analysis import (
-    AnalyzerSettings,
-    detect_language,
-    is_chinese,
-    register,
-    settings_for,
-    warning_of_chinese,
-)
-from keqa.retrievers.base import Passage
-from keqa.retrievers.intake import Intake, Notice, cleaned
-from keqa.retrievers.layout import (
-    BUILDING,
-    DATA_PREFIX,
-    MANIFEST,
-    NEXT_MANIFEST,
-    claim,
-    disk_errors,
-    exclusive,
-    read_manifest,
-    read_note,
-    remove_if_unused,
-    remove_stale,
-    write_atomically,
-)
-from keqa.retrievers.left_out import LeftOut, left_out_of
-from keqa.retrievers.manifest import SCHEMA_VERSION, Manifest, SourceHash
-from keqa.retrievers.tantivy_engine import (
+from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
+from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.intake import Intake, cleaned
+from keqa.retrievers.layout import NEXT_MANIFEST, building, exclusive, new_data, write_atomically
+from keqa.retrievers.manifest import MANIFEST, Manifest, SourceHash
+from keqa.retrievers.tantivy_index import (
     Opened,
     commit_stamp,
     engine_errors,
@@ -54,8 +27,6 @@ from keqa.retrievers.text import clean_text
 if TYPE_CHECKING:
     import tantivy
 
-_LOG = logging.getLogger("keqa.retrievers")
-_SAMPLE = 1000
 _PROGRESS_EVERY = 1000
 _WRITER_HEAP = 512_000_000
 _WRITER_THREADS = 2
@@ -97,146 +68,62 @@ def build_index(
             an index, or one of other sources.
         RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
     """
-    folder = Path(out)
-    report = notice or _LOG.warning
-    fixed = None if language == "auto" else settings_for(language)
-    claim(folder, sources, overwrite=overwrite)
-    with exclusive(folder):
-        try:
-            _report_interruption(folder, report)
-            stream = iter(passages)
-            sample = list(itertools.islice(stream, _SAMPLE))
-            settings = fixed or settings_for(detect_language(sample))
-            build = _Build(folder, settings, progress, report)
-            of = _Origin(name or folder.resolve().name, tuple(sources), passages)
-            manifest = build.run(itertools.chain(sample, stream), of)
-        except BaseException:
-            _clean_up(folder)
-            raise
-        # The new manifest is in place: from here on, what goes wrong can only leave files behind.
-        _clean_up(folder)
+    # An unknown language is refused before anything is read or made.
+    language_of(language, ())
+    folder, report = Path(out), notice or default_notice
+    with building(folder, sources, overwrite=overwrite) as earlier:
+        if earlier:
+            begun = earlier.get("started", "before")
+            report(f"an earlier build of {folder}, begun {begun}, was interrupted: building again")
+        intake = Intake(passages, language)
+        settings = settings_for(str(intake.language))
+        note = new_data(folder)
+        _index(intake, folder / note["data"], settings, progress or (lambda count: None))
+        manifest = Manifest(
+            name=name or folder.resolve().name,
+            analyzer=settings,
+            created=note["started"],
+            data=note["data"],
+            commit=commit_stamp(folder / note["data"]),
+            **intake.entries(sources),
+        )
+        _publish(folder, manifest)
+        intake.report(report)
     return manifest
 
 
-def _report_interruption(folder: Path, report: Notice) -> None:
-    """Say so where the build before this one was interrupted, and clear away what it left."""
-    marker = folder / BUILDING
-    published = _published(folder)
-    if marker.exists():
-        begun = read_note(folder, BUILDING)
-        if published is None or begun.get("data") != published.data:
-            report(
-                f"an earlier build of {folder}, begun {begun.get('started', 'before')}, was interrupted: building again"
-            )
-    _remove_stale(folder, published)
+def _publish(folder: Path, manifest: Manifest) -> None:
+    write_atomically(folder / MANIFEST, manifest.to_json())
+    (folder / NEXT_MANIFEST).unlink(missing_ok=True)
 
 
-def _remove_stale(folder: Path, published: Manifest | None) -> None:
-    """Remove unpublished data; where a manifest is there but cannot be read, its data is anyone's guess and stays."""
-    if published is not None or not (folder / MANIFEST).exists():
-        remove_stale(folder, published.data if published else None)
+def _index(intake: Intake, data: Path, settings: AnalyzerSettings, progress: Callable[[int], None]) -> None:
+    """Write every passage into an index in a data folder, and make sure that all of them are in it."""
+    from tantivy import Index
 
-
-def _published(folder: Path) -> Manifest | None:
-    try:
-        return read_manifest(folder)
-    except RetrievalError:
-        # A broken or foreign version is replaced by the new build; it is no reason to refuse one.
-        return None
-
-
-def _clean_up(folder: Path) -> None:
-    _remove_stale(folder, _published(folder))
-    (folder / BUILDING).unlink(missing_ok=True)
-    remove_if_unused(folder)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Origin:
-    """What an index is called and made of."""
-
-    name: str
-    sources: tuple[str, ...]
-    passages: Iterable[Passage]
-
-    @property
-    def left_out(self) -> LeftOut:
-        """What of the sources is not in the passages, which have all been read."""
-        return left_out_of(self.passages)
-
-
-class _Build:
-    """One run of building."""
-
-    def __init__(
-        self, folder: Path, settings: AnalyzerSettings, progress: Callable[[int], None] | None, report: Notice
-    ) -> None:
-        self._folder = folder
-        self._settings = settings
-        self._progress = progress or (lambda count: None)
-        self._report = report
-        self._chinese = 0
-
-    def run(self, passages: Iterable[Passage], of: _Origin) -> Manifest:
-        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        data = self._folder / f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
-        marker = {"format": "keqa-build", "pid": os.getpid(), "started": started, "data": data.name}
-        write_atomically(self._folder / BUILDING, json.dumps(marker) + "\n")
-        with disk_errors(data):
-            data.mkdir(mode=0o700)
-        intake = Intake(passages)
-        count = self._index(intake, data)
-        if count == 0:
-            raise InputError("there are no passages to index: the corpus is empty")
-        manifest = Manifest(
-            schema_version=SCHEMA_VERSION,
-            name=of.name,
-            analyzer=self._settings,
-            passages=count,
-            renamed=intake.renamed,
-            source_hash=intake.source_hash.hexdigest(),
-            sources=of.sources,
-            created=started,
-            data=data.name,
-            commit=commit_stamp(data),
-            left_out=of.left_out,
-        )
-        write_atomically(self._folder / MANIFEST, manifest.to_json())
-        (self._folder / NEXT_MANIFEST).unlink(missing_ok=True)
-        intake.report(self._report)
-        if warning := warning_of_chinese(self._chinese, count, self._settings.language):
-            self._report(warning)
-        return manifest
-
-    def _index(self, intake: Intake, data: Path) -> int:
-        from tantivy import Index
-
-        with engine_errors(f"the index in {self._folder} could not be begun"):
-            schema = make_schema(self._settings)
-            index = Index(schema, path=str(data))
-            register(index, self._settings)
-        count = 0
-        with writing(index, self._folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
-            for passage in intake:
-                self._chinese += is_chinese(passage.text)
-                try:
-                    writer.add_document(make_document(passage, schema))
-                except BaseException:
-                    # Only now: to be ready for an error costs as much as the hash of a passage.
-                    with engine_errors(f"passage {passage.id!r} could not be indexed"):
-                        raise
-                count += 1
-                if count % _PROGRESS_EVERY == 0:
-                    self._progress(count)
-            with engine_errors(f"the index in {self._folder} could not be written"):
-                writer.commit()
-        with engine_errors(f"the index in {self._folder} could not be read back"):
-            index.reload()
-            found = index.searcher().num_docs
-        if found != count:
-            raise RetrievalError(f"{count} passages went into the index and {found} are in it: it is not published")
-        self._progress(count)
-        return count
+    folder = data.parent
+    with engine_errors(f"the index in {folder} could not be begun"):
+        schema = make_schema(settings)
+        index = Index(schema, path=str(data))
+        register(index, settings)
+    with writing(index, folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
+        for passage in intake:
+            try:
+                writer.add_document(make_document(passage, schema))
+            except BaseException:
+                # Only now: to be ready for an error costs as much as the hash of a passage.
+                with engine_errors(f"passage {passage.id!r} could not be indexed"):
+                    raise
+            if intake.count % _PROGRESS_EVERY == 0:
+                progress(intake.count)
+        with engine_errors(f"the index in {folder} could not be written"):
+            writer.commit()
+    with engine_errors(f"the index in {folder} could not be read back"):
+        index.reload()
+        found = index.searcher().num_docs
+    if found != intake.count:
+        raise RetrievalError(f"{intake.count} passages went into the index and {found} are in it: it is not published")
+    progress(intake.count)
 
 
 def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> Manifest:
@@ -307,7 +194,7 @@ def _existing(path: Path | str) -> Path:
 def _recovered(folder: Path) -> Opened:
     """Open an index to change it, finishing first what a killed process left between commit and manifest."""
     opened = open_checked(folder)
-    if opened.manifest != read_manifest(folder):
+    if opened.manifest != Manifest.read(folder):
         write_atomically(folder / MANIFEST, opened.manifest.to_json())
     (folder / NEXT_MANIFEST).unlink(missing_ok=True)
     return opened
@@ -352,8 +239,7 @@ def _change(folder: Path, opened: Opened, new: Sequence[Passage], gone: Sequence
         write_atomically(folder / NEXT_MANIFEST, after.to_json())
         _commit(writer)
     after = open_checked(folder).manifest
-    write_atomically(folder / MANIFEST, after.to_json())
-    (folder / NEXT_MANIFEST).unlink(missing_ok=True)
+    _publish(folder, after)
     return after
 
 

@@ -1,29 +1,146 @@
-"""The embedded BM25 retriever: Tantivy, on disk and memory-mapped."""
+"""The embedded BM25 retriever: Tantivy, on disk and memory-mapped, opened with the manifest that describes it."""
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keqa.retrievers.analysis import query_terms
-from keqa.retrievers.base import Hit, Passage, Retriever, checked_k
+from keqa.errors import RetrievalError
+from keqa.retrievers.analysis import AnalyzerSettings, query_terms, register
+from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
-from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
-from keqa.retrievers.tantivy_engine import Opened, engine_errors, open_checked
+from keqa.storage.untrusted import parse_json
 
 if TYPE_CHECKING:
     import tantivy
 
-__all__ = ["TantivyRetriever", "add_passages", "build_index", "delete_passages"]
+__all__ = ["Opened", "TantivyRetriever"]
 
+# An entry for each segment; an index has dozens.
+_META = "meta.json"
+_LARGEST_META = 16 << 20
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
 
 
-class TantivyRetriever(Retriever):
+@dataclass(frozen=True)
+class Opened:
+    """An index and the manifest that is true of it."""
+
+    manifest: Manifest
+    index: tantivy.Index
+    schema: tantivy.Schema
+
+
+@contextmanager
+def engine_errors(what: str) -> Iterator[None]:
+    """Turn whatever the engine raises into a RetrievalError; its panics are not even Exceptions."""
+    try:
+        yield
+    except RetrievalError:
+        raise
+    except BaseException as error:
+        if isinstance(error, ValueError | OSError | RuntimeError) or type(error).__name__ == "PanicException":
+            # A thread of the engine that cannot write reports no more than this.
+            hint = ". Where the disk is full, free space and run the same again" if "io::Error" in str(error) else ""
+            raise RetrievalError(f"{what}: {error}{hint}") from error
+        raise
+
+
+@contextmanager
+def writing(index: tantivy.Index, folder: Path, heap: int, threads: int) -> Iterator[tantivy.IndexWriter]:
+    """Give the index's only writer, and free it in every case; without a commit, nothing has changed."""
+    with engine_errors(f"the index in {folder} cannot be written to"):
+        writer = index.writer(heap, threads)
+    try:
+        yield writer
+    except BaseException:
+        with suppress(ValueError, RuntimeError):
+            writer.rollback()
+        raise
+    finally:
+        # The engine ties its lock to this object, which a traceback may keep alive; this call lets go of it.
+        with engine_errors(f"the index in {folder} could not be finished"):
+            writer.wait_merging_threads()
+
+
+def make_schema(settings: AnalyzerSettings) -> tantivy.Schema:
+    """Return the schema: id, title and text, all stored, terms with frequencies but without positions."""
+    from tantivy import SchemaBuilder
+
+    builder = SchemaBuilder()
+    builder.add_text_field("doc_id", stored=True, tokenizer_name="raw", index_option="basic")
+    for name in ("title", "text"):
+        builder.add_text_field(name, stored=True, tokenizer_name=settings.tokenizer, index_option="freq")
+    return builder.build()
+
+
+def make_document(passage: Passage, schema: tantivy.Schema) -> tantivy.Document:
+    """Return a passage, already clean, as the engine takes it."""
+    from tantivy import Document
+
+    return Document.from_dict({"doc_id": passage.id, "title": passage.title, "text": passage.text}, schema)
+
+
+def commit_stamp(data: Path) -> int:
+    """Return the operation stamp of the last commit in a data folder.
+
+    Raises:
+        RetrievalError: The engine's own record is missing or broken.
+    """
+    try:
+        record = parse_json(read_bytes(data, _META, _LARGEST_META), data / _META, error=RetrievalError)
+    except RetrievalError as error:
+        raise RetrievalError(f"the index in {data} is broken: {error}") from error
+    stamp = record.get("opstamp") if isinstance(record, dict) else None
+    if type(stamp) is not int:
+        raise RetrievalError(f"the index in {data} is broken: meta.json has no operation stamp")
+    return stamp
+
+
+def open_checked(folder: Path) -> Opened:
+    """Open an index and make sure that its manifest is true.
+
+    Raises:
+        RetrievalError: There is no finished index, it is truncated or broken, or this version cannot read it.
+    """
+    return open_current(folder, Manifest, _open)
+
+
+def _open(manifest: Manifest, data: Path) -> Opened:
+    from tantivy import Index
+
+    folder, stamp = data.parent, commit_stamp(data)
+    with engine_errors(f"the index in {folder} cannot be opened; build it again"):
+        index = Index.open(str(data))
+        # Without this the engine watches for commits by itself, and two quizzes of one question could see two states.
+        index.config_reader("manual")
+        register(index, manifest.analyzer)
+        index.reload()
+        found = index.searcher().num_docs
+        fields = index.schema == make_schema(manifest.analyzer)
+    if not fields:
+        raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
+    if not data.exists():
+        raise RetrievalError(f"the index in {folder} was replaced while it was opened")
+    if stamp != manifest.commit:
+        # A process was killed, or is still working, between its commit and its manifest: the commit counts.
+        following = Manifest.read(folder, NEXT_MANIFEST)
+        if following is None or following.data != manifest.data or following.commit != manifest.commit:
+            raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
+        manifest = dataclasses.replace(following, commit=stamp)
+    manifest.check_count(found, f"the index in {folder}")
+    return Opened(manifest, index, index.schema)
+
+
+class TantivyRetriever(SharedRetriever):
     """BM25 over title and text of an index on disk.
 
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
@@ -57,16 +174,7 @@ class TantivyRetriever(Retriever):
         return self._opened.manifest
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` passages, best first; equal scores are ordered by id.
-
-        Args:
-            query: Any text; nothing in it is an operator.
-            k: How many passages.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            RetrievalError: The engine failed.
-        """
+        """Return at most ``k`` passages, best first; equal scores are ordered by id."""
         checked_k(k)
         opened = self._opened
         terms = query_terms(query, opened.manifest.analyzer.language)
@@ -86,10 +194,6 @@ class TantivyRetriever(Retriever):
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Search for each query in turn; a search takes milliseconds, less than handing it to a thread gains."""
         return [self.search(query, k) for query in queries]
-
-    def __deepcopy__(self, memo: dict[int, object]) -> TantivyRetriever:
-        """Return itself: copies of a program share the index."""
-        return self
 
     @staticmethod
     def _query(opened: Opened, terms: Sequence[str]) -> tantivy.Query:

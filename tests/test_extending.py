@@ -27,7 +27,7 @@ from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, r
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.confidence import StatedConfidence
 from keqa.retrievers.engines import ENGINES, Engine, register_engine
-from keqa.retrievers.facts import facts_of
+from keqa.retrievers.opening import facts_of
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from keqa.retrievers.dense.build import build_dense
 from keqa.retrievers.dense.encoding import EncoderSettings
-from keqa.retrievers.dense.index import DenseRetriever
-from keqa.retrievers.dense.manifest import DenseManifest
+from keqa.retrievers.dense.index import DenseManifest, DenseRetriever
 from keqa.retrievers.dense.models import LOCAL
 
 __all__ = ["LOCAL", "DenseManifest", "DenseRetriever", "EncoderSettings", "build_dense"]

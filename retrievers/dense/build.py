@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
-from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.manifest import DenseManifest
+from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.dense.encoding import Encoder, same_weights
+from keqa.retrievers.dense.index import DenseManifest
 from keqa.retrievers.dense.models import LOCAL, Vectors
-from keqa.retrievers.dense.passages import PassageFile
+from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.dense.vectors import VectorFile, drop_unused, finish, settings_for
-from keqa.retrievers.dense.work import Work, begin, clean_up
-from keqa.retrievers.intake import Notice
-from keqa.retrievers.layout import MANIFEST, check_place, claim, exclusive, write_atomically
-from keqa.retrievers.left_out import left_out_of
-from keqa.retrievers.manifest import SCHEMA_VERSION
+from keqa.retrievers.intake import Intake
+from keqa.retrievers.layout import (
+    building,
+    check_place,
+    disk_errors,
+    is_resumable,
+    new_data,
+    write_atomically,
+    write_note,
+)
+from keqa.retrievers.manifest import MANIFEST
 
 __all__ = ["FLAT_LIMIT", "SHARD", "build_dense"]
-
-_LOG = logging.getLogger("keqa.retrievers")
 
 FLAT_LIMIT = 100_000
 """Up to so many passages a question is compared with every one of them."""
@@ -63,98 +68,111 @@ def build_dense(
     first shard that was not finished, where passages, settings and model are the same, and ends in the same index.
 
     Args:
-        passages: The passages, read once and never held in memory.
-        out: Folder of the index; new, empty, or an index to be replaced.
-        model: Encodes passages, and questions too where there is no ``query_model``.
-        query_model: Encodes questions, where a pair of models was trained for the two.
-        passage_prefix: Put before each passage; what the model itself says by default.
-        query_prefix: Put before each question; what the model itself says by default.
-        separator: Between title and text of a passage.
-        similarity: ``"cosine"`` or ``"dot"``; see `keqa.retrievers.dense.encoding.Encoder.choose`.
+        passages: See `keqa.retrievers.build_index`.
+        out: Likewise.
+        model: See `keqa.retrievers.dense.encoding.Encoder.choose`.
+        query_model: Likewise.
+        passage_prefix: Likewise.
+        query_prefix: Likewise.
+        separator: Likewise.
+        similarity: Likewise.
         flat_limit: Above so many passages, vectors are searched by lists of 8-bit ones.
         shard: Passages encoded between two notes.
         progress: Called with how many passages are encoded, and of how many.
-        notice: Called with what the user should know; logged by default.
-        sources: Where the passages come from, for the manifest.
-        name: Name of the index; the folder's name by default.
-        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
+        notice: See `keqa.retrievers.build_index`, as for all that follow.
+        sources: Likewise.
+        name: Likewise.
+        overwrite: Likewise.
 
     Returns:
-        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
-        of the sources is not in it.
+        The manifest of the finished index.
 
     Raises:
-        InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not
-            an index, or one of other sources.
+        InputError: See `keqa.retrievers.build_index`.
         ConfigurationError: A model cannot be opened, or the two are no pair.
         RetrievalError: Another process works on the index, or it cannot be written.
         MissingExtraError: A package is missing.
     """
     if shard < 1:
         raise InputError(f"a shard holds at least one passage, not {shard}")
-    folder, report = Path(out), notice or _LOG.warning
+    folder, report = Path(out), notice or default_notice
+    # Before a model is opened, which takes long.
     check_place(folder, sources, overwrite=overwrite)
-    encoder = Encoder.choose(
-        model,
-        query_model=query_model,
-        passage_prefix=passage_prefix,
-        query_prefix=query_prefix,
-        separator=separator,
-        similarity=similarity,
-    )
-    claim(folder, sources, overwrite=overwrite)
-    with exclusive(folder):
-        try:
-            settings = {**dataclasses.asdict(encoder.settings), "shard": shard}
-            work = begin(folder, passages, settings, encoder.passage_probe(), report)
-            _encode(work, encoder, shard, progress or (lambda done, of: None))
-            manifest = dataclasses.replace(
-                _manifest(work, encoder, flat_limit),
-                name=name or folder.resolve().name,
-                sources=tuple(sources),
-                left_out=left_out_of(passages),
-            )
-            _publish(folder, work, encoder, manifest)
-        finally:
-            # Encoded shards stay for the next call; all else that a failure left goes.
-            clean_up(folder)
+    encoder = Encoder.choose(model, query_model, passage_prefix, query_prefix, separator, similarity)
+    # Shards stay in the folder for the next call whatever ends this one.
+    with building(folder, sources, overwrite=overwrite) as earlier:
+        intake = Intake(passages)
+        settings = {**dataclasses.asdict(encoder.settings), "shard": shard}
+        note = _begin(folder, intake, settings, encoder.passage_probe(), earlier, report)
+        data = folder / note["data"]
+        _encode(data, encoder, intake.count, shard, progress or (lambda done, of: None))
+        manifest = DenseManifest(
+            name=name or folder.resolve().name,
+            encoder=encoder.settings,
+            vectors=settings_for(intake.count, flat_limit),
+            created=note["started"],
+            data=note["data"],
+            **intake.entries(sources),
+        )
+        finish(data, manifest.vectors)
+        encoder.save_probe(data)
+        write_atomically(folder / MANIFEST, manifest.to_json())
+        drop_unused(data, manifest.vectors)
     return manifest
 
 
-def _encode(work: Work, encoder: Encoder, shard: int, progress: Progress) -> None:
-    passages = PassageFile(work.data)
-    vectors = VectorFile(work.data, work.count, encoder.settings.dimension)
-    progress(vectors.done, work.count)
-    for start in range(vectors.done, work.count, shard):
-        batch = [passages[row] for row in range(start, min(start + shard, work.count))]
+def _begin(
+    folder: Path,
+    intake: Intake,
+    settings: Mapping[str, Any],
+    probe: Sequence[float],
+    earlier: Mapping[str, Any],
+    report: Notice,
+) -> Mapping[str, Any]:
+    """Write the passages, or find that an interrupted build has the same ones and resume it.
+
+    Args:
+        folder: Of the index.
+        intake: The passages.
+        settings: What the vectors depend on, as JSON.
+        probe: A vector of the model, which may have become another under its name.
+        earlier: The note of an interrupted build.
+        report: Called with what the user should know.
+
+    Returns:
+        The note of this build, which is written.
+    """
+    same = earlier.get("settings") == settings and same_weights(probe, earlier.get("probe"))
+    resumed = same and is_resumable(folder, earlier)
+    # The note of what may be resumed stays until the passages turn out to be others.
+    note = new_data(folder, announce=not resumed)
+    data = folder / note["data"]
+    with disk_errors(data):
+        write_passages(data, intake)
+    source_hash = intake.source_hash.hexdigest()
+    intake.report(report)
+    if resumed and earlier["source_hash"] == source_hash:
+        shutil.rmtree(data, ignore_errors=True)
+        report(f"an earlier build of {folder}, begun {earlier['started']}, was interrupted: resuming it")
+        return earlier
+    if earlier:
+        report(f"an earlier build of {folder}, begun {earlier.get('started')}, was interrupted: building again")
+    note |= {"settings": dict(settings), "probe": list(probe), "source_hash": source_hash}
+    write_note(folder, note)
+    return note
+
+
+def _encode(data: Path, encoder: Encoder, count: int, shard: int, progress: Progress) -> None:
+    passages = PassageFile(data)
+    vectors = VectorFile(data, count, encoder.settings.dimension)
+    progress(vectors.done, count)
+    for start in range(vectors.done, count, shard):
+        batch = [passages[row] for row in range(start, min(start + shard, count))]
         # Texts of like length together: a model works on all texts of a batch as on its longest.
         order = sorted(range(len(batch)), key=lambda place: -len(batch[place].text))
         rows: Vectors = np.empty((len(batch), encoder.settings.dimension), np.float32)
         for first in range(0, len(batch), _PIECE):
             places = order[first : first + _PIECE]
             rows[places] = encoder.passages([batch[place] for place in places])
-            progress(start + first + len(places), work.count)
+            progress(start + first + len(places), count)
         vectors.append(rows)
-
-
-def _manifest(work: Work, encoder: Encoder, flat_limit: int) -> DenseManifest:
-    """The manifest of what was encoded, before it has a name."""
-    return DenseManifest(
-        schema_version=SCHEMA_VERSION,
-        name="",
-        encoder=encoder.settings,
-        vectors=settings_for(work.count, flat_limit),
-        passages=work.count,
-        renamed=work.renamed,
-        source_hash=work.source_hash,
-        sources=(),
-        created=work.started,
-        data=work.data.name,
-    )
-
-
-def _publish(folder: Path, work: Work, encoder: Encoder, manifest: DenseManifest) -> None:
-    finish(work.data, manifest.vectors)
-    encoder.save_probe(work.data)
-    write_atomically(folder / MANIFEST, manifest.to_json())
-    drop_unused(work.data, manifest.vectors)

@@ -13,7 +13,7 @@ from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, open_model
 from keqa.retrievers.layout import disk_errors, read_bytes
-from keqa.retrievers.left_out import shown
+from keqa.storage.terminal import visible_line
 from keqa.storage.untrusted import parse_npy
 
 __all__ = ["Encoder", "EncoderSettings", "same_weights"]
@@ -79,21 +79,20 @@ class Encoder:
     def choose(
         cls,
         model: str,
-        *,
         query_model: str | None = None,
         passage_prefix: str | None = None,
         query_prefix: str | None = None,
         separator: str = ": ",
         similarity: str | None = None,
     ) -> Encoder:
-        """Open the models of a new index; the arguments are those of `EncoderSettings`.
+        """Open the models of a new index; see also `EncoderSettings`.
 
         Args:
-            model: Encodes passages.
-            query_model: Encodes questions; ``model`` where None.
-            passage_prefix: What the model itself says where None, as ``query_prefix``.
-            query_prefix: What the model itself says where None.
-            separator: Between title and text.
+            model: Encodes passages; questions too where there is no ``query_model``.
+            query_model: Encodes questions, where a pair of models was trained for the two.
+            passage_prefix: Put before each passage; what the model itself says by default.
+            query_prefix: Put before each question; what the model itself says by default.
+            separator: Between the title and the text of a passage.
             similarity: Where None, the inner product for two models, as DPR has it (Karpukhin et al. 2020, eq. 1); for
                 one, what it says.
 
@@ -150,7 +149,7 @@ class Encoder:
         )
         name = LOCAL if settings.query_model == LOCAL else _located(model) if model else None
         if name is None:
-            named = shown(settings.query_model)
+            named = visible_line(settings.query_model)
             raise ConfigurationError(
                 f"the index in {where} says that its questions are encoded by the model {named!r}. An index may come "
                 f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "

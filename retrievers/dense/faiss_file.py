@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from keqa.errors import RetrievalError
 from keqa.storage.untrusted import open_regular
@@ -18,6 +19,7 @@ __all__ = ["check_file"]
 
 _INNER_PRODUCT = 0
 _EIGHT_BITS = 0
+_NUMBERS = "the numbers in centroids"
 # A table of the sizes of the lists is read at once.
 _MOST_LISTS = 1 << 22
 
@@ -36,81 +38,61 @@ def check_file(path: Path, rows: int, dimension: int, lists: int) -> None:
     """
     with open_regular(path, error=RetrievalError) as stream:
         try:
-            _check(_Fields(stream), rows, dimension, lists)
+            _check(stream, rows, dimension, lists)
         except (ValueError, struct.error, OSError) as error:
             raise RetrievalError(
                 f"{path} cannot be read: it is no file of vectors as KEQA writes it ({error}). Build the index again"
             ) from error
 
 
-class _Fields:
-    """The fields of a file, one after the other."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.left = os.fstat(stream.fileno()).st_size
-
-    def take(self, form: str) -> tuple[int | float | bytes, ...]:
-        """The next fields, in little-endian order and without gaps."""
-        size = struct.calcsize(f"<{form}")
-        self.left -= size
-        return struct.unpack(f"<{form}", self._stream.read(size))
-
-    def expect(self, what: str, form: str, *expected: int | bytes) -> None:
-        """Take fields that have one possible content."""
-        found = self.take(form)
-        if found != expected:
-            raise ValueError(f"{what} {found} in the place of {expected}")
-
-    def skip(self, what: str, size: int) -> None:
-        """Pass over so many bytes."""
-        if size > self.left:
-            raise ValueError(f"it ends within {what}")
-        self.left -= size
-        self._stream.seek(size, os.SEEK_CUR)
-
-
-def _check(fields: _Fields, rows: int, dimension: int, lists: int) -> None:
+def _check(stream: BinaryIO, rows: int, dimension: int, lists: int) -> None:
     if not 1 <= lists <= _MOST_LISTS:
         raise ValueError(f"{lists} lists")
-    fields.expect("the kind", "4s", b"IwSq")
-    _head(fields, rows, dimension)
-    fields.expect("the number of lists", "Q", lists)
-    fields.skip("its head", 8)
-    fields.expect("the kind of centroids", "4s", b"IxFI")
-    _head(fields, lists, dimension)
-    fields.expect("the numbers in centroids", "Q", lists * dimension)
-    fields.skip("the centroids", 4 * lists * dimension)
-    fields.expect("the map of rows", "BQ", 0, 0)
-    fields.expect("the quantizer", "i", _EIGHT_BITS)
-    fields.skip("the quantizer", 8)
-    fields.expect("the quantizer", "QQQ", dimension, dimension, 2 * dimension)
-    fields.skip("the quantizer", 8 * dimension)
-    fields.expect("the size of a vector", "Q", dimension)
-    fields.skip("the quantizer", 1)
-    fields.expect("the lists", "4sQQ", b"ilar", lists, dimension)
-    total = _listed(fields, lists)
+    for what, form, *expected in _head(rows, dimension, lists):
+        found = _take(stream, form)
+        if list(found) != expected:
+            raise ValueError(f"{what} {found} in the place of {expected}")
+        if what == _NUMBERS:
+            stream.seek(4 * lists * dimension, os.SEEK_CUR)
+    total = _listed(stream, lists)
     if total != rows:
         raise ValueError(f"{total} vectors in lists, {rows} are expected")
     # Of each vector a byte a number, and its row.
-    if fields.left != rows * (dimension + 8):
-        raise ValueError(f"{fields.left} bytes of lists, {rows * (dimension + 8)} are expected")
+    left = os.fstat(stream.fileno()).st_size - stream.tell()
+    if left != rows * (dimension + 8):
+        raise ValueError(f"{left} bytes of lists, {rows * (dimension + 8)} are expected")
 
 
-def _head(fields: _Fields, rows: int, dimension: int) -> None:
-    fields.expect("the shape", "iq", dimension, rows)
-    fields.skip("its head", 16)
-    fields.expect("the metric", "Bi", 1, _INNER_PRODUCT)
+def _head(rows: int, dimension: int, lists: int) -> Iterator[tuple[Any, ...]]:
+    """What comes before the sizes of the lists: of each field what it is, its form and the one content it can have."""
+    shape, metric = "iq16x", "Bi"
+    yield "the kind", "4s", b"IwSq"
+    yield "the shape", shape, dimension, rows
+    yield "the metric", metric, 1, _INNER_PRODUCT
+    yield "the number of lists", "Q8x", lists
+    yield "the kind of centroids", "4s", b"IxFI"
+    yield "the shape of centroids", shape, dimension, lists
+    yield "the metric of centroids", metric, 1, _INNER_PRODUCT
+    yield _NUMBERS, "Q", lists * dimension
+    yield "the map of rows", "BQ", 0, 0
+    yield "the quantizer", f"i8xQQQ{8 * dimension}x", _EIGHT_BITS, dimension, dimension, 2 * dimension
+    yield "the size of a vector", "Qx", dimension
+    yield "the lists", "4sQQ", b"ilar", lists, dimension
 
 
-def _listed(fields: _Fields, lists: int) -> int:
+def _take(stream: BinaryIO, form: str) -> tuple[Any, ...]:
+    """The next fields of a file, in little-endian order and without gaps but those of the form."""
+    return struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))
+
+
+def _listed(stream: BinaryIO, lists: int) -> int:
     """How many vectors the lists have, as their table says: of each its size, or of those with any number and size."""
-    (kind, length) = fields.take("4sQ")
+    kind, length = _take(stream, "4sQ")
     if kind == b"full" and length == lists:
-        return sum(int(size) for size in fields.take(f"{lists}Q"))
-    if kind == b"sprs" and isinstance(length, int) and length % 2 == 0 and length <= 2 * lists:
-        pairs = [int(number) for number in fields.take(f"{length}Q")]
-        numbers = pairs[::2]
+        return sum(_take(stream, f"{lists}Q"))
+    if kind == b"sprs" and length % 2 == 0 and length <= 2 * lists:
+        pairs = _take(stream, f"{length}Q")
+        numbers = list(pairs[::2])
         if numbers != sorted(set(numbers)) or any(number >= lists for number in numbers):
             raise ValueError("a list that is not there")
         return sum(pairs[1::2])

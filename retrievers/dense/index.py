@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.base import Hit, Retriever, checked_k
-from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.manifest import DenseManifest
+from keqa.retrievers.base import Hit, SharedRetriever, checked_k
+from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
 from keqa.retrievers.dense.passages import PassageFile
-from keqa.retrievers.dense.vectors import Search, open_search
-from keqa.retrievers.layout import data_folder, no_index
+from keqa.retrievers.dense.vectors import Search, VectorSettings, open_search
+from keqa.retrievers.layout import open_current
+from keqa.retrievers.manifest import DENSE, IndexManifest
 from keqa.retrievers.text import clean_text
 
-__all__ = ["DenseRetriever", "inspected"]
-
-_ATTEMPTS = 3
+__all__ = ["DenseManifest", "DenseRetriever", "inspected"]
 
 
-@dataclass(frozen=True)
-class _Files:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseManifest(IndexManifest):
+    """What a dense index says about itself; see also `IndexManifest`.
+
+    Its ``source_hash`` is the same as that of an embedded index of the same passages.
+
+    Attributes:
+        encoder: The models, and how texts are given to them.
+        vectors: How the vectors are searched.
+    """
+
+    ENGINE: ClassVar[str] = DENSE
+
+    encoder: EncoderSettings
+    vectors: VectorSettings
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        yield from IndexManifest.problems(self)
+        yield from self.encoder.problems()
+        yield from self.vectors.problems(self.passages)
+
+
+class _Files(NamedTuple):
     """The files of an index and the manifest that is true of them."""
 
     manifest: DenseManifest
@@ -31,21 +52,14 @@ class _Files:
     search: Search
 
 
-@dataclass(frozen=True)
-class _Opened(_Files):
-    """The same with the model that encodes questions."""
-
-    encoder: Encoder
-
-
-class DenseRetriever(Retriever):
+class DenseRetriever(SharedRetriever):
     """Passages by the likeness of their vectors to a question's.
 
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
     """
 
-    def __init__(self, folder: Path, opened: _Opened, model: str | None = None) -> None:
-        """Take over an opened index; use :meth:`open`."""
+    def __init__(self, folder: Path, opened: tuple[_Files, Encoder], model: str | None = None) -> None:
+        """Take over an opened index and the model of questions; use :meth:`open`."""
         self._folder = folder
         self._model = model
         self._opened = opened
@@ -72,52 +86,40 @@ class DenseRetriever(Retriever):
     @property
     def manifest(self) -> DenseManifest:
         """What the index says about itself."""
-        return self._opened.manifest
+        return self._opened[0].manifest
 
     def reload(self) -> DenseManifest:
         """See the index as it is now; searches under way finish on the old one."""
         with self._lock:
             self._opened = _open(self._folder, self._model)
-        return self._opened.manifest
-
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` passages, best first.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            RetrievalError: The index or the model failed.
-        """
-        return self.search_many([query], k)[0]
+        return self._opened[0].manifest
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query; the queries are encoded and compared together.
 
         A query without a letter or digit finds nothing.
         """
-        opened, wanted = self._opened, checked_k(k)
+        wanted = checked_k(k)
+        files, encoder = self._opened
         texts = [clean_text(query) for query in queries]
         places = [place for place, text in enumerate(texts) if any(map(str.isalnum, text))]
         found: list[list[Hit]] = [[] for _ in texts]
         if not places:
             return found
         try:
-            vectors = opened.encoder.queries([texts[place] for place in places])
-            scores, rows = opened.search(vectors, min(wanted, opened.manifest.passages))
+            vectors = encoder.queries([texts[place] for place in places])
+            scores, rows = files.search(vectors, min(wanted, files.manifest.passages))
         except (RuntimeError, ValueError, OSError) as error:
             raise RetrievalError(f"searching the index in {self._folder} failed: {error}") from error
         for place, some_scores, some_rows in zip(places, scores.tolist(), rows.tolist(), strict=True):
             best = sorted((-score, row) for score, row in zip(some_scores, some_rows, strict=True) if row >= 0)
-            if any(row >= len(opened.passages) or not math.isfinite(score) for score, row in best):
+            if any(row >= len(files.passages) or not math.isfinite(score) for score, row in best):
                 raise RetrievalError(
                     f"the vectors of the index in {self._folder} are damaged: they lead beyond its passages, or score "
                     "nothing. Build it again"
                 )
-            found[place] = [Hit(opened.passages[row], -score) for score, row in best]
+            found[place] = [Hit(files.passages[row], -score) for score, row in best]
         return found
-
-    def __deepcopy__(self, memo: dict[int, object]) -> DenseRetriever:
-        """Return itself: copies of a program share the index."""
-        return self
 
 
 def inspected(folder: Path) -> DenseManifest:
@@ -126,33 +128,16 @@ def inspected(folder: Path) -> DenseManifest:
     Raises:
         RetrievalError: There is none.
     """
-    return _files(folder).manifest
+    return open_current(folder, DenseManifest, _files).manifest
 
 
-def _open(folder: Path, model: str | None) -> _Opened:
-    files = _files(folder)
-    encoder = Encoder.open(files.manifest.encoder, folder / files.manifest.data, model)
-    return _Opened(files.manifest, files.passages, files.search, encoder)
+def _open(folder: Path, model: str | None) -> tuple[_Files, Encoder]:
+    files = open_current(folder, DenseManifest, _files)
+    return files, Encoder.open(files.manifest.encoder, folder / files.manifest.data, model)
 
 
-def _files(folder: Path) -> _Files:
-    for attempt in range(_ATTEMPTS):
-        manifest = DenseManifest.read(folder)
-        if manifest is None:
-            raise no_index(folder)
-        try:
-            data = data_folder(folder, manifest.data)
-            passages = PassageFile(data)
-            search = open_search(data, manifest.vectors, manifest.passages, manifest.encoder.dimension)
-        except RetrievalError:
-            # It may have been replaced since its manifest was read.
-            if attempt + 1 == _ATTEMPTS or DenseManifest.read(folder) == manifest:
-                raise
-            continue
-        if len(passages) != manifest.passages:
-            raise RetrievalError(
-                f"the index in {folder} is not complete: its manifest says {manifest.passages} passages, "
-                f"it holds {len(passages)}. Build it again"
-            )
-        return _Files(manifest, passages, search)
-    raise AssertionError("unreachable")
+def _files(manifest: DenseManifest, data: Path) -> _Files:
+    passages = PassageFile(data)
+    search = open_search(data, manifest.vectors, manifest.passages, manifest.encoder.dimension)
+    manifest.check_count(len(passages), f"the index in {data.parent}")
+    return _Files(manifest, passages, search)

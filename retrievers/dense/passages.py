@@ -25,8 +25,8 @@ _PASSAGES, _OFFSETS = "passages.jsonl", "offsets.npy"
 _LONGEST = 256 << 20
 
 
-def write_passages(data: Path, passages: Iterable[Passage]) -> int:
-    """Write the passages into a data folder, on the disk on return, and count them."""
+def write_passages(data: Path, passages: Iterable[Passage]) -> None:
+    """Write the passages into a data folder, on the disk on return."""
     offsets, end = array("Q", [0]), 0
     with (data / _PASSAGES).open("wb") as stream:
         for passage in passages:
@@ -40,7 +40,6 @@ def write_passages(data: Path, passages: Iterable[Passage]) -> int:
         np.save(stream, np.frombuffer(offsets, np.uint64), allow_pickle=False)
         stream.flush()
         os.fsync(stream.fileno())
-    return len(offsets) - 1
 
 
 class PassageFile:

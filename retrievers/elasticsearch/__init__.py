@@ -32,8 +32,8 @@ What they must allow on ``name`` and on ``name-*``, the index behind the name:
 from __future__ import annotations
 
 from keqa.retrievers.elasticsearch.address import index_address, is_address
+from keqa.retrievers.elasticsearch.lifecycle import IndexFacts
 from keqa.retrievers.elasticsearch.loading import load_index
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
-from keqa.retrievers.elasticsearch.state import IndexFacts
 
 __all__ = ["ElasticsearchRetriever", "IndexFacts", "index_address", "is_address", "load_index"]

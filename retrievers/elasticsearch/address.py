@@ -1,4 +1,4 @@
-"""Where an index is: ``elasticsearch://host:port/name``."""
+"""Where an index is: ``elasticsearch://host:port/name``; and messages about it without the names of its servers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from keqa.errors import InputError
+from keqa.storage.redaction import HOST, REPLACED, without_keys
 
 PORT = 9200
 SHAPE = "elasticsearch://host:9200/name, or elasticsearch+https://host:9200/name where the cluster speaks TLS"
@@ -15,6 +16,11 @@ _NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
 _NOT_IN_NAMES = re.compile(r'[\\/*?"<>|,#:\s]')
 # The longest name that Elasticsearch takes, less what the names of single loads have behind it.
 _LONGEST_NAME = 255 - 24
+
+# Numbers of lines and shards follow a colon too: a host without a dot has a port of four digits or more behind it.
+_SAID_NODE = re.compile(rf"{HOST.pattern} | (?<![\w.-])[a-z][a-z0-9_-]*:\d{{4,5}}(?!\w)", HOST.flags)
+# Elasticsearch writes [name][address], or {name}{id}…{address}; by default the name of a node is that of its host.
+_NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}}){{1,20}})(?=[\[{{]{REPLACED})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,12 @@ def _refuse_secrets(rest: str) -> None:
 
 def _node(text: str, address: str) -> tuple[str, int]:
     found = _NODE.fullmatch(text)
-    if not found or not _can_be_looked_up(found[1]):
+    try:
+        # A host cannot be asked for where a part of its name is empty or too long.
+        usable = found is not None and found[1].encode("idna")
+    except UnicodeError:
+        usable = False
+    if not found or not usable:
         raise InputError(f"{text!r} in {address!r} is not a host, or a host and its port")
     port = int(found[2] or PORT)
     if not 0 < port < 65536:
@@ -142,10 +153,17 @@ def _node(text: str, address: str) -> tuple[str, int]:
     return found[1], port
 
 
-def _can_be_looked_up(host: str) -> bool:
-    """Whether a host can be asked for: no part of its name is empty or too long."""
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return True
+def without_hosts(text: str, address: Address) -> str:
+    """Return a text with ``<address>`` in the places of hosts: those of an address, and any with a port or by number.
+
+    Keys that it repeats are taken out as well. Messages are kept with the runs that failed: the address that a message
+    names itself is recognised there by its ``scheme://``; a server's own words name nodes without one.
+
+    Args:
+        text: What a server, or the system, says.
+        address: Of the index that it is about.
+    """
+    text = _SAID_NODE.sub(REPLACED, without_keys(text))
+    for host in {host.strip("[]") for host, _ in address.nodes}:
+        text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", REPLACED, text, flags=re.IGNORECASE)
+    return _NAMES.sub("", text)

@@ -1,4 +1,4 @@
-"""The states of an index in a cluster, recorded in the ``_meta`` of its mapping.
+"""An index in a cluster: its states, recorded in the ``_meta`` of its mapping, and what the cluster says about it.
 
 ::
 
@@ -14,24 +14,92 @@ the index that another removed.
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import json
+import uuid
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keqa.errors import InputError, KeqaError, RetrievalError
+from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address
-from keqa.retrievers.elasticsearch.client import server_errors
-from keqa.retrievers.elasticsearch.credentials import timeout
-from keqa.retrievers.elasticsearch.mapping import LOADING, field_mappings
-from keqa.retrievers.elasticsearch.records import Load, described, is_finished, load_of, meta_of
+from keqa.retrievers.elasticsearch.client import problem, server_errors, timeout
+from keqa.retrievers.elasticsearch.mapping import LOADING, check_analyzer, field_mappings, key
 from keqa.retrievers.layout import refuse_other_sources
-from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.manifest import FORMAT, Manifest
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
+_META: Final = "keqa"
+_LOAD: Final = "keqa-load"
 # Copies are made in the background all the same; this is how long publishing waits for them.
 _WAIT_FOR_COPIES: Final = "60s"
 _TIMEOUT: Final = 90
+# To make what was loaded visible may take minutes where there is much of it.
+_REFRESH_TIMEOUT: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The record of a load that is not finished.
+
+    Attributes:
+        name: Name that the index will have.
+        data: The index that is loaded.
+        owner: Who loads it now; another process takes over by writing its own.
+        started: When it was begun, in UTC.
+        plan: Language and settings; a load resumes only with the same.
+        head: Hash of the first passages, by which another corpus is recognized.
+        passages: So many, from the beginning of the corpus, are in it for certain.
+        source_hash: Hash of these.
+    """
+
+    name: str
+    data: str
+    owner: str
+    started: str
+    plan: dict[str, Any]
+    head: str
+    passages: int = 0
+    source_hash: str = ""
+
+    @classmethod
+    def new(cls, name: str, **entries: Any) -> Load:
+        """Return the record of a load that begins, into an index of a new name."""
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return cls(name, f"{name}-{uuid.uuid4().hex[:12]}", uuid.uuid4().hex, started, **entries)
+
+    @property
+    def alias(self) -> str:
+        """What the load writes through."""
+        return f"{self.data}-load"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What a cluster says about an index; None for what the credentials do not allow to ask.
+
+    Attributes:
+        version: Of the server.
+        index: Name of the index behind the name that users give.
+        passages: How many passages it holds.
+        bytes: Disk space of all its copies.
+        shards: How many parts it has.
+        replicas: How many copies there are of each part, besides it.
+        health: ``"green"``; ``"yellow"`` while copies are missing; ``"red"`` while parts of the index are.
+    """
+
+    version: str | None
+    index: str
+    passages: int
+    bytes: int | None
+    shards: int
+    replicas: int
+    health: str | None
 
 
 class Indexes:
@@ -42,11 +110,14 @@ class Indexes:
         self._client = client
         self._address = address
 
+    def _errors(self, what: str) -> AbstractContextManager[None]:
+        return server_errors(self._address, what)
+
     def found(self, pattern: str) -> dict[str, dict[str, Any]]:
         """Return the indexes behind a name, an alias or a pattern, with their settings, mappings and aliases."""
         from elasticsearch import NotFoundError
 
-        with server_errors(self._address, f"the index {pattern} could not be looked up"):
+        with self._errors(f"the index {pattern} could not be looked up"):
             try:
                 return dict(self._client.indices.get(index=pattern))
             except NotFoundError:
@@ -63,27 +134,27 @@ class Indexes:
         """
         name = self._address.name
         for data, state in self.found(name).items():
-            if data == name or not is_finished(state):
+            if data == name or _meta_of(state).get("format") != FORMAT:
                 raise InputError(
                     f"{name} at {self._address.cluster} is an index that KEQA did not make; it is left alone. "
                     "Choose another name"
                 )
-            earlier = meta_of(state).get("sources")
+            earlier = _meta_of(state).get("sources")
             if sources is not None and isinstance(earlier, list):
                 refuse_other_sources(f"{name} at {self._address.cluster}", list(map(str, earlier)), sources)
 
     def unfinished(self) -> Load | None:
         """Return the load of this name that is under way or was interrupted."""
-        loads = [load for state in self._own().values() if (load := load_of(state)) is not None]
+        loads = [load for state in self._own().values() if (load := _load_of(state)) is not None]
         return max(loads, key=lambda load: load.started, default=None)
 
     def begin(self, load: Load, settings: dict[str, Any]) -> None:
         """Create the index of a load."""
-        with server_errors(self._address, f"the index {load.data} could not be created"):
+        with self._errors(f"the index {load.data} could not be created"):
             self._client.indices.create(
                 index=load.data,
                 settings=settings,
-                mappings={**field_mappings(), "_meta": described(load)},
+                mappings={**field_mappings(), "_meta": _described(load)},
                 aliases={load.alias: {"is_write_index": True}},
             )
 
@@ -99,15 +170,15 @@ class Indexes:
             RetrievalError: Another process has taken over.
         """
         state = self.found(load.data).get(load.data)
-        before = load_of(state) if state else None
+        before = _load_of(state) if state else None
         if before is None or before.owner != owner:
             raise taken_over(load.name)
-        with server_errors(self._address, f"the state of the index {load.data} could not be written"):
-            self._client.indices.put_mapping(index=load.data, meta=described(load, manifest))
+        with self._errors(f"the state of the index {load.data} could not be written"):
+            self._client.indices.put_mapping(index=load.data, meta=_described(load, manifest))
 
     def reopen(self, load: Load) -> None:
         """Let an index be loaded again: publishing it, which was interrupted, may have closed it to writes."""
-        with server_errors(self._address, f"the index {load.data} could not be made ready to be loaded"):
+        with self._errors(f"the index {load.data} could not be made ready to be loaded"):
             self._client.indices.put_settings(index=load.data, settings={**LOADING, "blocks.write": None})
 
     def publish(self, load: Load, manifest: Manifest, replicas: int | None) -> bool | None:
@@ -128,7 +199,7 @@ class Indexes:
         copies: dict[str, Any] = {"auto_expand_replicas": "0-1"}
         if replicas is not None:
             copies = {"auto_expand_replicas": "false", "number_of_replicas": replicas}
-        with server_errors(self._address, f"the index {load.data} could not be finished"):
+        with self._errors(f"the index {load.data} could not be finished"):
             settings = {**copies, "refresh_interval": None, "blocks.write": True}
             self._client.indices.put_settings(index=load.data, settings=settings)
             # Where copies are not there in time, the answer is 408 and reports the state. To ask takes a privilege
@@ -149,7 +220,7 @@ class Indexes:
             {"remove": {"index": load.data, "alias": load.alias}},
         ]
         try:
-            with server_errors(self._address, f"the index {load.data} could not be published"):
+            with self._errors(f"the index {load.data} could not be published"):
                 self._client.indices.update_aliases(actions=actions)
         except KeqaError:
             # The answer may have been lost; what the client then sends again fails, since all is done.
@@ -174,15 +245,160 @@ class Indexes:
 
     def remove(self, data: str) -> None:
         """Remove one index."""
-        with server_errors(self._address, f"the index {data} could not be removed"):
+        with self._errors(f"the index {data} could not be removed"):
             self._client.indices.delete(index=data, ignore_unavailable=True)
+
+    def manifest(self) -> Manifest:
+        """Return the manifest of the index that the name stands for, and make sure that it is true.
+
+        Raises:
+            RetrievalError: There is no finished index, or its manifest is not true of it.
+        """
+        name, cluster = self._address.name, self._address.cluster
+        found = self.found(name)
+        where = f"the index {name} at {cluster}"
+        if not found:
+            if self.unfinished():
+                raise RetrievalError(
+                    f"{where} is not finished: its load is still running, or was interrupted. Run `keqa index` again "
+                    "to resume it"
+                )
+            raise RetrievalError(
+                f"there is no index {name} at {cluster}. Load one with `keqa index SOURCE --engine elasticsearch "
+                f"--url {self._address.urls[0]} --name {name}`"
+            )
+        if len(found) > 1:
+            raise RetrievalError(f"{where} is an alias of several indexes: {', '.join(sorted(found))}")
+        ((data, state),) = found.items()
+        manifest = _manifest_of(data, state, where)
+        check_analyzer(manifest.analyzer, where)
+        manifest.check_count(self.count(data), where, "Load it again")
+        return manifest
+
+    def facts(self, data: str) -> IndexFacts:
+        """Ask the cluster about an index, as far as the credentials allow it.
+
+        Raises:
+            ConfigurationError: They do not even allow to see its settings.
+            RetrievalError: The cluster did not answer.
+        """
+        passages = self.count(data)
+        with self._errors(f"the cluster could not be asked about the index {data}"):
+            settings = self._client.indices.get_settings(index=data)[data]["settings"]["index"]
+            # Who may search an index need not have the privilege monitor on it, nor on the cluster.
+            free = self._client.options(ignore_status=403)
+            stats = free.indices.stats(index=data, metric="store")
+            health = free.cluster.health(index=data)
+            about = free.info()
+        return IndexFacts(
+            version=about["version"]["number"] if "version" in about else None,
+            index=data,
+            passages=passages,
+            bytes=int(stats["_all"]["total"]["store"]["size_in_bytes"]) if "_all" in stats else None,
+            shards=int(settings["number_of_shards"]),
+            replicas=int(settings["number_of_replicas"]),
+            # A refusal has a status too, its number.
+            health=health["status"] if "cluster_name" in health else None,
+        )
+
+    def count(self, data: str, *, refresh: bool = False) -> int:
+        """Return how many passages an index holds.
+
+        Args:
+            data: The index.
+            refresh: Whether what was loaded is made visible first.
+
+        Raises:
+            RetrievalError: A part of it did not answer.
+        """
+        with self._errors(f"the index {data} could not be counted"):
+            if refresh:
+                patient = self._client.options(request_timeout=max(_REFRESH_TIMEOUT, timeout()))
+                # What a part did not make visible would be missing in the count.
+                self._check_whole(patient.indices.refresh(index=data)["_shards"], data)
+            answer = self._client.count(index=data)
+            self._check_whole(answer["_shards"], data)
+        return int(answer["count"])
+
+    def _check_whole(self, shards: dict[str, int], data: str) -> None:
+        if shards["failed"]:
+            raise RetrievalError(
+                f"{shards['failed']} of {shards['total']} parts of the index {data} did not answer: "
+                f"look at the state of the cluster at {self._address.cluster}"
+            )
+
+    def documents(self, data: str, passages: Sequence[Passage]) -> list[dict[str, Any] | None]:
+        """Return what an index holds for each of some passages; None where it holds nothing.
+
+        Raises:
+            RetrievalError: Whether one of them is there is unknown.
+        """
+        failed = f"the index {data} could not be read back"
+        with self._errors(failed):
+            answer = self._client.mget(index=data, ids=[key(passage.id) for passage in passages])
+        for found in answer["docs"]:
+            if "error" in found:
+                raise RetrievalError(
+                    f"{failed}: passage {found['_id']!r} ({problem(found, self._address)}). "
+                    f"Look at the state of the cluster at {self._address.cluster}"
+                )
+        return [found.get("_source") for found in answer["docs"]]
 
     def _own(self) -> dict[str, dict[str, Any]]:
         """The indexes that loads of this name made; a pattern alone would also find those of longer names."""
         name = self._address.name
-        return {data: state for data, state in self.found(f"{name}-*").items() if meta_of(state).get("name") == name}
+        return {data: state for data, state in self.found(f"{name}-*").items() if _meta_of(state).get("name") == name}
 
 
 def taken_over(name: str) -> RetrievalError:
     """The error of a load that another process has taken over or removed."""
     return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can continue")
+
+
+def _manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
+    """Return the manifest of a finished index.
+
+    Args:
+        data: The index.
+        state: What `Indexes.found` gives for it.
+        where: What to call it in messages.
+
+    Raises:
+        RetrievalError: The index is not finished, was not made by KEQA, or this version cannot read it.
+    """
+    meta = _meta_of(state)
+    if meta.get("format") == _LOAD:
+        raise RetrievalError(f"{where} is not finished: its load is still running, or was interrupted")
+    if meta.get("format") != FORMAT:
+        raise RetrievalError(f"{where} was not made by KEQA: its mapping holds no manifest")
+    # An index that was cloned or restored has another name than when it was built.
+    return dataclasses.replace(Manifest.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
+
+
+def _described(load: Load, manifest: Manifest | None = None) -> dict[str, Any]:
+    """Return the ``_meta`` of an index that is loaded.
+
+    Args:
+        load: How far its load is.
+        manifest: Of an index that is complete. The load stays beside it, to be resumed where the index is not
+            published after all.
+    """
+    record = {"format": _LOAD, **dataclasses.asdict(load)}
+    return {_META: record} if manifest is None else {_META: json.loads(manifest.to_json()), _LOAD: record}
+
+
+def _meta_of(state: dict[str, Any], entry: str = _META) -> dict[str, Any]:
+    """Return what the mapping of an index keeps; nothing where KEQA did not make it."""
+    meta = state.get("mappings", {}).get("_meta", {}).get(entry)
+    return meta if isinstance(meta, dict) else {}
+
+
+def _load_of(state: dict[str, Any]) -> Load | None:
+    """Return the load of an index as far as it is; None where it is published, or not of this version."""
+    record = _meta_of(state) if _meta_of(state).get("format") == _LOAD else _meta_of(state, _LOAD)
+    try:
+        load = Load(**{name: value for name, value in record.items() if name != "format"})
+    except TypeError:
+        return None
+    # What the load writes through goes in the one step that publishes the index.
+    return load if load.alias in state.get("aliases", {}) else None

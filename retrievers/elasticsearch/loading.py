@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import itertools
-import logging
+import random
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.analysis import detect_language, is_chinese, warning_of_chinese
-from keqa.retrievers.base import Passage
+from keqa.retrievers.analysis import language_of
+from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.elasticsearch.address import Address, parse_address
-from keqa.retrievers.elasticsearch.bulk import Sender
-from keqa.retrievers.elasticsearch.client import connect
-from keqa.retrievers.elasticsearch.lifecycle import Indexes
-from keqa.retrievers.elasticsearch.mapping import analyzer_settings, index_settings
-from keqa.retrievers.elasticsearch.records import Load, data_name
-from keqa.retrievers.elasticsearch.verification import Sample
-from keqa.retrievers.intake import Intake, Notice
-from keqa.retrievers.left_out import left_out_of
-from keqa.retrievers.manifest import SCHEMA_VERSION, Manifest
+from keqa.retrievers.elasticsearch.client import blocked, connect, problem, server_errors, timeout
+from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load, taken_over
+from keqa.retrievers.elasticsearch.mapping import analyzer_settings, document, index_settings, key
+from keqa.retrievers.intake import HEAD, Intake
+from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_LOG = logging.getLogger("keqa.retrievers")
-_HEAD = 1000
+_HEAD = HEAD
 _BATCH = 500
 _BATCH_CHARACTERS = 2_000_000
 # How many passages may have to be sent again after an interruption.
 _NOTE_EVERY = 20_000
+# So many passages are compared word for word with what was loaded.
+_SAMPLE = 200
+# A server refuses a request above a tenth of its memory.
+_MOST_BYTES = 8_000_000
+# What is rejected because the server is busy is sent again after 1, 2, 4 ... seconds, for about two minutes in all.
+_RETRIES = 8
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_BUSY = (429, 503)
+# Longer than the server itself waits for a shard that is moving.
+_TIMEOUT = 120
+
+_Mark = tuple[int, str]
+"""How many passages there were, from the beginning of the corpus, and the hash over them."""
 
 
 def load_index(
@@ -86,35 +96,27 @@ def load_index(
     """
     target = parse_address(address)
     _check(shards=shards, threads=threads, replicas=replicas, k1=k1, b=b)
-    if language != "auto":
-        analyzer_settings(language)
-    stream = iter(passages)
+    # An unknown language is refused before anything is read or sent.
+    language_of(language, ())
     client = connect(target)
     try:
-        head = list(itertools.islice(stream, _HEAD))
-        if not head:
-            raise InputError("there are no passages to index: the corpus is empty")
-        analyzer = analyzer_settings(detect_language(head) if language == "auto" else language)
+        intake = Intake(passages, language, head=_HEAD)
+        analyzer = analyzer_settings(str(intake.language))
         plan = {"language": analyzer.language, "version": analyzer.version, "shards": shards, "k1": k1, "b": b}
-        loading = _Loading(client, target, plan, notice or _LOG.warning, progress or (lambda count: None))
-        loading.begin(head, resume, None if overwrite else sources)
-        intake = loading.read(itertools.chain(head, stream), threads)
+        loading = _Loading(client, target, plan, notice or default_notice, progress or (lambda count: None))
+        loading.begin(intake.head, resume, None if overwrite else sources)
+        loading.read(intake, threads)
         manifest = Manifest(
-            schema_version=SCHEMA_VERSION,
             name=target.name,
             analyzer=analyzer,
-            passages=intake.count,
-            renamed=intake.renamed,
-            source_hash=intake.source_hash.hexdigest(),
-            sources=tuple(sources),
             created=loading.load.started,
             data=loading.load.data,
             # The engine keeps no stamp of its commits; a finished index takes no further ones.
             commit=0,
-            left_out=left_out_of(passages),
+            **intake.entries(sources),
         )
         loading.publish(manifest, replicas)
-        loading.report(intake)
+        intake.report(notice or default_notice)
     finally:
         client.close()
     return manifest
@@ -142,14 +144,13 @@ class _Loading:
         report: Notice,
         progress: Callable[[int], None],
     ) -> None:
-        self._client = client
+        self._writing = client.options(request_timeout=max(_TIMEOUT, timeout()))
         self._address = address
         self._indexes = Indexes(client, address)
         self._plan = plan
         self._report = report
         self._progress = progress
-        self._sample = Sample()
-        self._chinese = 0
+        self._sample = _Sample()
         self._closed = False
 
     def begin(self, head: Sequence[Passage], resume: bool, sources: Sequence[str] | None) -> None:
@@ -173,51 +174,119 @@ class _Loading:
             why = "its passages or settings are others" if resume else "as asked for"
             self._report(f"an earlier load of {earlier.name}, begun {earlier.started}, was interrupted: again ({why})")
         self._indexes.remove_others(None)
-        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        name = self._address.name
-        self.load = Load(name, data_name(name), owner, started, self._plan, digest)
         plan = self._plan
+        self.load = Load.new(self._address.name, plan=plan, head=digest)
         settings = index_settings(plan["language"], shards=plan["shards"], k1=plan["k1"], b=plan["b"])
         self._indexes.begin(self.load, settings)
 
-    def read(self, passages: Iterable[Passage], threads: int) -> Intake:
-        """Write every passage that is not there yet, and return what was counted and hashed on the way."""
-        intake = Intake(passages)
+    def read(self, intake: Intake, threads: int) -> None:
+        """Write every passage that is not there yet; the intake counts and hashes them on the way."""
+        with closing(self._sent(self._batches(intake), threads)) as marks:
+            for count, digest in marks:
+                self._progress(count)
+                if count - self.load.passages >= _NOTE_EVERY:
+                    self.load = dataclasses.replace(self.load, passages=count, source_hash=digest)
+                    self._indexes.note(self.load, owner=self.load.owner)
+        self._progress(intake.count)
+
+    def _batches(self, intake: Intake) -> Iterator[tuple[_Mark, list[Passage]]]:
+        """The passages that are not there yet, in batches, each with its mark."""
         done = self.load.passages
         batch: list[Passage] = []
         size = 0
-        with Sender(self._client, self._address, self.load, threads) as sender:
-            for passage in intake:
-                self._sample.see(passage)
-                self._chinese += is_chinese(passage.text)
-                if intake.count <= done:
-                    if intake.count == done:
-                        self._check_same(intake)
-                    continue
-                batch.append(passage)
-                size += len(passage.title) + len(passage.text)
-                if len(batch) == _BATCH or size >= _BATCH_CHARACTERS:
-                    self._send(sender, batch, intake)
-                    batch, size = [], 0
-            if intake.count < done:
-                self._check_same(intake)
-            if batch:
-                self._send(sender, batch, intake)
-            sender.finish()
-        self._progress(intake.count)
-        return intake
+        for passage in intake:
+            self._sample.see(passage)
+            if intake.count <= done:
+                if intake.count == done:
+                    self._check_same(intake)
+                continue
+            batch.append(passage)
+            size += len(passage.title) + len(passage.text)
+            if len(batch) == _BATCH or size >= _BATCH_CHARACTERS:
+                yield (intake.count, intake.source_hash.hexdigest()), batch
+                batch, size = [], 0
+        if intake.count < done:
+            self._check_same(intake)
+        if batch:
+            yield (intake.count, intake.source_hash.hexdigest()), batch
 
-    def _send(self, sender: Sender, batch: Sequence[Passage], intake: Intake) -> None:
-        if self._closed:
-            # Only where there is something to write: an index that is complete keeps the copies that it has.
-            self._indexes.reopen(self.load)
-            self._closed = False
-        sender.send(batch, (intake.count, intake.source_hash.hexdigest()))
-        count, digest = sender.arrived
-        self._progress(count)
-        if count - self.load.passages >= _NOTE_EVERY:
-            self.load = dataclasses.replace(self.load, passages=count, source_hash=digest)
-            self._indexes.note(self.load, owner=self.load.owner)
+    def _sent(self, batches: Iterable[tuple[_Mark, list[Passage]]], threads: int) -> Generator[_Mark]:
+        """Write batches in several threads.
+
+        Args:
+            batches: Read no faster than they are written.
+            threads: How many requests may be on their way at a time.
+
+        Yields:
+            After each batch the mark of the last one that has arrived together with everything before it.
+
+        Raises:
+            RetrievalError: A batch could not be written; what is on its way then arrives, and nothing more is begun.
+        """
+        waiting: deque[tuple[_Mark, Future[None]]] = deque()
+        arrived: _Mark = (self.load.passages, self.load.source_hash)
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="keqa-load")
+        try:
+            for mark, batch in batches:
+                if self._closed:
+                    # Only where there is something to write: an index that is complete keeps the copies that it has.
+                    self._indexes.reopen(self.load)
+                    self._closed = False
+                waiting.append((mark, pool.submit(self._write, batch)))
+                while len(waiting) > 2 * threads:
+                    arrived = _settled(waiting)
+                yield arrived
+            while waiting:
+                _settled(waiting)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _write(self, passages: Sequence[Passage]) -> None:
+        there = self._bulk("create", passages)
+        if there:
+            # Sent before: by the client, which got no answer and tried again, or by a loader that was killed.
+            stored = self._indexes.documents(self.load.data, there)
+            self._bulk("index", [one for one, found in zip(there, stored, strict=True) if found != document(one)])
+
+    def _bulk(self, operation: str, passages: Sequence[Passage]) -> list[Passage]:
+        """Write passages; return those that are there already, which only ``create`` minds."""
+        from elasticsearch.helpers import streaming_bulk
+
+        by_key = {key(passage.id): passage for passage in passages}
+        actions = (
+            {"_op_type": operation, "_index": self.load.alias, "_id": own, "_source": document(passage)}
+            for own, passage in by_key.items()
+        )
+        there = []
+        with server_errors(self._address, "the passages could not be written"):
+            results = streaming_bulk(
+                self._writing,
+                actions,
+                chunk_size=max(1, len(passages)),
+                max_chunk_bytes=_MOST_BYTES,
+                max_retries=_RETRIES,
+                initial_backoff=_FIRST_PAUSE,
+                max_backoff=_LONGEST_PAUSE,
+                retry_on_status=_BUSY,
+                raise_on_error=False,
+                yield_ok=False,
+                require_alias=True,
+            )
+            for _, item in results:
+                ((_, result),) = item.items()
+                if result["status"] != 409:
+                    raise self._refused(result)
+                there.append(by_key[result["_id"]])
+        return there
+
+    def _refused(self, result: dict[str, Any]) -> RetrievalError:
+        text = problem(result, self._address)
+        kind = str(result.get("error"))
+        if "cluster_block_exception" in kind:
+            return blocked(self.load.name, text)
+        if "index_not_found_exception" in kind:
+            return taken_over(self.load.name)
+        return RetrievalError(f"passage {result['_id']!r} could not be written: {result['status']} ({text})")
 
     def _check_same(self, intake: Intake) -> None:
         """Make sure that the passages that were not sent again are those that are there."""
@@ -230,7 +299,7 @@ class _Loading:
 
     def publish(self, manifest: Manifest, replicas: int | None) -> None:
         """Verify what was loaded, and let the name stand for it."""
-        if wrong := self._sample.difference(self._client, self._address, manifest):
+        if wrong := self._sample.difference(self._indexes, manifest):
             self._indexes.remove(manifest.data)
             raise RetrievalError(
                 f"the index {self.load.name} did not pass its verification: {wrong}. It is not published, and what was "
@@ -249,8 +318,46 @@ class _Loading:
         for data in self._indexes.remove_others(manifest.data):
             self._report(f"the earlier index {data} stays, since another alias stands for it")
 
-    def report(self, intake: Intake) -> None:
-        """Say what was odd about the passages."""
-        intake.report(self._report)
-        if warning := warning_of_chinese(self._chinese, intake.count, self._plan["language"]):
-            self._report(warning)
+
+def _settled(waiting: deque[tuple[_Mark, Future[None]]]) -> _Mark:
+    """Wait for the batch that was begun first, and return its mark."""
+    mark, future = waiting.popleft()
+    future.result()
+    return mark
+
+
+class _Sample:
+    """A random sample of the passages that go by, each with the same chance."""
+
+    def __init__(self) -> None:
+        self.passages: list[Passage] = []
+        self._seen = 0
+        self._random = random.Random(0)
+
+    def see(self, passage: Passage) -> None:
+        """Take in the next passage."""
+        self._seen += 1
+        if len(self.passages) < _SAMPLE:
+            self.passages.append(passage)
+            return
+        place = self._random.randrange(self._seen)
+        if place < _SAMPLE:
+            self.passages[place] = passage
+
+    def difference(self, indexes: Indexes, manifest: Manifest) -> str:
+        """Compare an index with what was seen: all of it by number, the sample word for word.
+
+        Returns:
+            What is wrong with it; empty where nothing is.
+
+        Raises:
+            RetrievalError: It could not be read back.
+        """
+        found = indexes.count(manifest.data, refresh=True)
+        if found != manifest.passages:
+            return f"{manifest.passages} passages went into it and {found} are in it"
+        stored = indexes.documents(manifest.data, self.passages)
+        for passage, one in zip(self.passages, stored, strict=True):
+            if one != document(passage):
+                return f"passage {passage.id!r} is not in it as it was given"
+        return ""

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, KeqaError, RetrievalError
-from keqa.retrievers.base import Hit, Retriever, checked_k
+from keqa.retrievers.base import Hit, SharedRetriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
+from keqa.retrievers.elasticsearch.lifecycle import Indexes, IndexFacts
 from keqa.retrievers.elasticsearch.mapping import MOST_HITS, passage_of, query_body
-from keqa.retrievers.elasticsearch.state import IndexFacts, checked_manifest, index_facts
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -30,17 +30,18 @@ _LONGEST_PAUSE = 3.0
 _REPLACED = 3
 
 
-class ElasticsearchRetriever(Retriever):
+class ElasticsearchRetriever(SharedRetriever):
     """BM25 over title and text of an index in Elasticsearch, as the paper's retriever (Section 4.1).
 
-    Safe to use from many threads. When the index is replaced by a new load, searches continue in the new one, all
-    queries of one call in the same; :attr:`manifest` says which it is.
+    Safe to use from many threads. Equal scores are ordered by id. When the index is replaced by a new load, searches
+    continue in the new one, all queries of one call in the same; :attr:`manifest` says which it is.
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest) -> None:
         """Take over a connection; use :meth:`open`."""
         self._address = address
         self._client = client
+        self._indexes = Indexes(client, address)
         self._manifest = manifest
         self._lock = threading.Lock()
 
@@ -60,7 +61,7 @@ class ElasticsearchRetriever(Retriever):
         target = parse_address(address)
         client = connect(target)
         try:
-            return cls(target, client, checked_manifest(client, target))
+            return cls(target, client, Indexes(client, target).manifest())
         except BaseException:
             client.close()
             raise
@@ -78,22 +79,8 @@ class ElasticsearchRetriever(Retriever):
     def reload(self) -> Manifest:
         """See the index that the name stands for now."""
         with self._lock:
-            self._manifest = checked_manifest(self._client, self._address)
+            self._manifest = self._indexes.manifest()
         return self._manifest
-
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` passages, best first; equal scores are ordered by id.
-
-        Args:
-            query: Any text; nothing in it is an operator.
-            k: How many passages.
-
-        Raises:
-            InputError: ``k`` is less than 1, or more than Elasticsearch gives.
-            ConfigurationError: The credentials are not accepted any more.
-            RetrievalError: The search failed, or parts of the index did not answer.
-        """
-        return self.search_many([query], k)[0]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return the hits of each query, many queries in one request."""
@@ -189,15 +176,11 @@ class ElasticsearchRetriever(Retriever):
             ConfigurationError: The credentials do not even allow to see its settings.
             RetrievalError: The cluster did not answer.
         """
-        return index_facts(self._client, self._address, self._manifest.data)
+        return self._indexes.facts(self._manifest.data)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def __deepcopy__(self, memo: dict[int, object]) -> ElasticsearchRetriever:
-        """Return itself: copies of a program share the connections."""
-        return self
 
 
 class _ReplacedError(Exception):

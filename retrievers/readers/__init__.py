@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
+from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.left_out import LeftOut, LeftOutCounter
-from keqa.retrievers.readers.common import RECORD_WORDS, Notice, default_notice, plain_suffix
-from keqa.retrievers.readers.documents import DOCUMENTS, read_document
-from keqa.retrievers.readers.dpr import read_dpr
-from keqa.retrievers.readers.folder import read_folder
-from keqa.retrievers.readers.records import read_json, read_jsonl
+from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
+from keqa.retrievers.readers.documents import DOCUMENTS, read_document, read_folder
+from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
 __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]
@@ -45,7 +43,14 @@ class Corpus(Iterator[Passage]):
     def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
         empty = True
         for path in paths:
-            for passage in _read_one(path, words, self._notice, self._counter):
+            record_reader = _RECORDS.get(plain_suffix(path))
+            if path.is_dir():
+                passages = read_folder(path, words, self._notice, self._counter)
+            elif record_reader:
+                passages = record_reader(path, self._notice)
+            else:
+                passages = read_document(path, path.name, words, self._notice, self._counter)
+            for passage in passages:
                 empty = False
                 yield passage
         if empty:
@@ -103,10 +108,3 @@ def _check(path: Path) -> None:
     raise InputError(
         f"{path}: no reader for {suffix or 'a file without a suffix'}; it can be a folder, or one of {known}"
     )
-
-
-def _read_one(path: Path, words: int, notice: Notice, left_out: LeftOutCounter) -> Iterator[Passage]:
-    if path.is_dir():
-        return read_folder(path, words, notice, left_out)
-    reader = _RECORDS.get(plain_suffix(path))
-    return reader(path, notice) if reader else read_document(path, path.name, words, notice, left_out)

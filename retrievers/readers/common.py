@@ -5,16 +5,15 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import logging
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, Final, TypeVar, cast
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
+from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.splitting import split_text
-from keqa.retrievers.text import WORD_LENGTH, clean_text, text_length
+from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 from keqa.storage.untrusted import MissingFileError, open_regular
 
 MAX_LINE: Final = 64 << 20
@@ -30,8 +29,6 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 """What reading a file raises that is damaged, cut off or on a failing disk, packed ones included."""
 
 _Line = TypeVar("_Line", str, bytes)
-
-Notice = Callable[[str], None]
 
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has
 # 1,535 words); beyond it, ten retrieved ones would overflow most models.
@@ -84,11 +81,6 @@ class UnreadError(InputError):
     def __reduce__(self) -> tuple[type[UnreadError], tuple[str, str]]:
         """Rebuild from both arguments when the error crosses a process."""
         return (type(self), (self.reason, str(self)))
-
-
-def default_notice(message: str) -> None:
-    """Log what the user should know, where the caller has no better place for it."""
-    logging.getLogger("keqa.retrievers").warning(message)
 
 
 def plain_suffix(path: Path) -> str:
@@ -261,7 +253,7 @@ def refuse_binary(data: bytes, path: Path) -> None:
 
 def record_passages(identifier: str, title: object, text: object) -> Iterator[Passage]:
     """Yield a record as one passage; one of over 2,000 words as several with ``#n`` ids; an empty one not at all."""
-    heading = " ".join(clean_text(title).split())[:LONGEST_TITLE]
+    heading = one_line(clean_text(title))[:LONGEST_TITLE]
     body = clean_text(text).strip()
     if not body:
         return

@@ -1,7 +1,11 @@
-"""Corpora of records: JSONL, and a JSON list of ``{title, text}``."""
+"""Corpora of records: JSONL, a JSON list of ``{title, text}``, and DPR's passage file.
+
+That is ``psgs_w100.tsv`` with the columns id, text and title (Karpukhin et al., 2020).
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Passage
-from keqa.retrievers.readers.common import Notice, decode, read_lines, read_whole, record_passages
+from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.readers.common import decode, read_lines, read_whole, record_passages
 
 # The names that published corpora use, in order of preference.
 _TEXT = ("text", "contents", "content", "passage", "paragraph_text", "body")
 _TITLE = ("title", "name", "heading")
 _ID = ("id", "_id", "doc_id", "docid", "passage_id", "pid")
+
+# Of DPR's file.
+_COLUMNS = ("id", "text", "title")
 
 # A list is held in memory as a whole, with its records; JSONL may have any length.
 _MAX_LIST = 1 << 30
@@ -30,14 +37,8 @@ def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
     Raises:
         InputError: A line is malformed or has no text under a known name.
     """
-    return _passages(path, _jsonl_records(path), notice)
-
-
-def _jsonl_records(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in read_lines(path):
-        if line.strip():
-            where = f"{path}, line {number}"
-            yield where, _parse(line, where)
+    lines = ((f"{path}, line {number}", line) for number, line in read_lines(path) if line.strip())
+    return _passages(path, ((where, _parse(line, where)) for where, line in lines), notice)
 
 
 def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
@@ -76,6 +77,10 @@ def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) ->
         found = list(record_passages(own or f"{path.name}#{number}", title, text))
         empty += not found
         yield from found
+    _report_empty(path, empty, notice)
+
+
+def _report_empty(path: Path, empty: int, notice: Notice) -> None:
     if empty:
         notice(f"{path}: {empty} records without text were left out")
 
@@ -109,3 +114,48 @@ def _identifier(record: Mapping[str, Any], where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"{where}: the id must be text or a number, found {type(value).__name__}")
     return str(value).strip()
+
+
+def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
+    """Yield the passages of a tab-separated file, quoted as DPR writes it (a quote inside quotes is doubled).
+
+    Raises:
+        InputError: The columns are other ones, or a line is malformed.
+    """
+    rows = csv.reader((line for _, line in read_lines(path)), delimiter="\t", strict=True)
+    order: list[int] | None = None
+    empty = 0
+    while True:
+        # A quoted field may span several lines.
+        first = rows.line_num + 1
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise InputError(f"{path}, line {first}: malformed ({error})") from error
+        if row is None:
+            break
+        if order is None:
+            order = _order(path, row)
+            continue
+        if len(row) != len(order):
+            raise InputError(f"{path}, line {first}: {len(order)} columns are expected, {len(row)} were found")
+        identifier, text, title = (row[column] for column in order[:3])
+        if not identifier.strip():
+            raise InputError(f"{path}, line {first}: the id is empty")
+        empty += not text.strip()
+        yield from record_passages(identifier.strip(), title, text)
+    _report_empty(path, empty, notice)
+
+
+def _order(path: Path, header: list[str]) -> list[int]:
+    """Return the positions of id, text and title, then those of any further columns."""
+    names = [name.strip().lower() for name in header]
+    missing = [name for name in _COLUMNS if name not in names]
+    if missing:
+        found = ", ".join(name[:40] for name in header[:10])
+        raise InputError(
+            f"{path}, line 1: the columns id, text and title are expected; "
+            f"there is no {' and no '.join(missing)} in: {found}"
+        )
+    wanted = [names.index(name) for name in _COLUMNS]
+    return wanted + [position for position in range(len(names)) if position not in wanted]

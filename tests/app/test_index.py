@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from keqa.cli import app
 from keqa.errors import InputError, KeqaError
 from keqa.retrievers import open_index
-from keqa.retrievers.elasticsearch import credentials as variables
+from keqa.retrievers.elasticsearch import client as variables
 
 FOREST = {"title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."}
 

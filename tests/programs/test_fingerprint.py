@@ -137,7 +137,12 @@ def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path)
     class Dense(Retriever):
         def __init__(self, prefix):
             encoder = EncoderSettings("m", "m", "", prefix, ": ", "cosine", 4)
-            self.manifest = DenseManifest(1, "d", encoder, VectorSettings("flat"), 1, 0, "hash", (), "", "data-1")
+            self.manifest = DenseManifest(
+                name="d",
+                encoder=encoder,
+                vectors=VectorSettings("flat"),
+                **{"passages": 1, "renamed": 0, "source_hash": "hash", "sources": (), "created": "", "data": "data-1"},
+            )
 
     described = [retriever_spec(Dense(prefix)) for prefix in ("query: ", "ask: ", "query: ")]
     assert described[0] == described[2] != described[1]

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import Passage
-from keqa.retrievers.analysis import MAX_QUERY_TERMS, analyzer, detect_language, query_terms, settings_for
+from keqa.retrievers.analysis import MAX_QUERY_TERMS, analyzer, language_of, query_terms, settings_for
 
 any_text = st.text(st.characters(exclude_categories=()))
 
@@ -45,15 +45,17 @@ def test_chinese_analyzer_never_raises(text):
     assert all(analyzer("zh").analyze(text))
 
 
-def test_language_is_told_from_the_text():
+def test_language_is_reported_from_the_text():
     english = Passage("1", "", "The Chinese name of Beijing is 北京, and it is the capital of the country of China.")
     chinese = Passage("2", "", "北京是中华人民共和国的首都。")
-    assert detect_language([english]) == "en"
-    assert detect_language([chinese]) == "zh"
-    assert detect_language([english] * 3 + [chinese]) == "zh"
-    assert detect_language([]) == "en"
+    assert language_of("auto", [english]) == "en"
+    assert language_of("auto", [chinese]) == "zh"
+    assert language_of("auto", [english] * 3 + [chinese]) == "zh"
+    assert language_of("auto", []) == "en"
+    assert language_of("zh", [english]) == "zh"
 
 
 def test_unknown_language_is_refused():
-    with pytest.raises(InputError, match="'fr'"):
-        settings_for("fr")
+    for refuse in (settings_for, lambda name: language_of(name, [])):
+        with pytest.raises(InputError, match="'fr'"):
+            refuse("fr")

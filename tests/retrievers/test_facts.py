@@ -2,10 +2,10 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import build_index, open_index
-from keqa.retrievers.facts import facts_of
+from keqa.retrievers.opening import facts_of
 
 
-def test_each_part_of_an_address_is_told(tmp_path, passages):
+def test_each_part_of_an_address_is_reported(tmp_path, passages):
     build_index(passages, tmp_path / "one", name="one", sources=["corpus.json"])
     build_index(passages[:2], tmp_path / "two", name="two")
     one, two = facts_of(f"{tmp_path / 'one'},{tmp_path / 'two'}")
@@ -16,7 +16,7 @@ def test_each_part_of_an_address_is_told(tmp_path, passages):
     assert not {"data", "commit", "schema_version"} & one.keys()
 
 
-def test_what_is_no_index_is_told(tmp_path):
+def test_what_is_no_index_is_reported(tmp_path):
     with pytest.raises(RetrievalError, match="there is no index at"):
         facts_of(tmp_path / "nowhere")
     with pytest.raises(InputError, match="named by its folder"):
@@ -41,7 +41,7 @@ def test_an_address_with_a_password_is_no_folder_and_is_not_repeated(tmp_path, p
         assert "secret" not in str(said.value)
 
 
-def test_another_kind_of_address_is_told_as_on_opening():
+def test_another_kind_of_address_is_reported_as_on_opening():
     for ask in (facts_of, open_index):
         with pytest.raises(InputError, match="'http://localhost:9200/wiki' is not the address of an index in Elastic"):
             ask("http://localhost:9200/wiki")

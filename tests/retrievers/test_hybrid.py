@@ -136,7 +136,7 @@ def test_what_cannot_be_fused_is_refused():
         HybridRetriever([Listing("a"), Listing("b")]).search("q", 0)
 
 
-def test_the_manifest_tells_of_the_parts(tmp_path, passages):
+def test_the_manifest_names_the_parts(tmp_path, passages):
     first = build_index(passages, tmp_path / "one", name="one")
     build_index(passages, tmp_path / "two", name="two")
     build_index(passages[:3], tmp_path / "three", name="three")

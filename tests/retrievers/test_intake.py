@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from keqa.errors import InputError
 from keqa.retrievers import Passage
 from keqa.retrievers.intake import Intake, SeenIds, cleaned
+from keqa.retrievers.manifest import SourceHash
 
 
 def test_seen_ids_grow():
@@ -13,7 +14,7 @@ def test_seen_ids_grow():
     assert seen.unique("19999") == "19999~2"
 
 
-@given(st.lists(st.sampled_from(["a", "a~2", "a~2~2", "b"]), max_size=30))
+@given(st.lists(st.sampled_from(["a", "a~2", "a~2~2", "b"]), min_size=1, max_size=30))
 def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
     intake = Intake(Passage(one, "", "text") for one in ids)
     out = [passage.id for passage in intake]
@@ -25,16 +26,16 @@ def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
 def test_the_same_passages_have_the_same_hash_however_dirty():
     left, right = Intake([Passage("a", " Title", "text\x00")]), Intake([Passage("a ", "Title", "text")])
     assert list(left) == list(right)
-    assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != Intake([]).source_hash.hexdigest()
+    assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != SourceHash().hexdigest()
 
 
-def test_renamed_passages_are_told():
-    told = []
+def test_renamed_passages_are_reported():
+    reported = []
     intake = Intake([Passage("a", "", ""), Passage("a", "", "")])
-    intake.report(told.append)
+    intake.report(reported.append)
     assert [passage.id for passage in intake] == ["a", "a~2"]
-    intake.report(told.append)
-    assert told == ["1 passages had an id that was taken and got a suffix such as ~2"]
+    intake.report(reported.append)
+    assert reported == ["1 passages had an id that was taken and got a suffix such as ~2"]
 
 
 def test_a_passage_needs_an_id():

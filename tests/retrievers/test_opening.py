@@ -2,7 +2,7 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import HybridRetriever, TantivyRetriever, build_index, open_index
-from keqa.retrievers.opening import engine_of, parts_of
+from keqa.retrievers.opening import facts_of, parts_of
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def two(tmp_path, passages):
 def test_a_folder_is_an_address(two):
     assert isinstance(open_index(two / "one"), TantivyRetriever)
     assert isinstance(open_index(str(two / "one")), TantivyRetriever)
-    assert engine_of(two / "one") == "embedded"
+    assert facts_of(two / "one")[0]["engine"] == "embedded"
 
 
 def test_addresses_that_a_comma_joins_are_a_hybrid(two):

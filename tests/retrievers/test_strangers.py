@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers import Manifest, build_index, open_index, read_corpus
-from keqa.retrievers.facts import facts_of
 from keqa.retrievers.layout import check_place
+from keqa.retrievers.opening import facts_of
 
 
 @pytest.fixture
@@ -146,22 +146,22 @@ def test_any_manifest_is_one_or_a_typed_error(change):
         **{"sources": ["s"], "created": "now", "data": "data-1", "commit": 9},
         "analyzer": {"version": 1, "language": "en", "tokenizer": "en_stem", "title_weight": 0.5},
     }
-    told = ""
+    reported = ""
     try:
         manifest = Manifest.from_json(json.dumps(whole | change), "manifest.json")
     except RetrievalError as error:
-        told = str(error)
-    assert "manifest.json" in told or Manifest.from_json(manifest.to_json(), "again") == manifest
+        reported = str(error)
+    assert "manifest.json" in reported or Manifest.from_json(manifest.to_json(), "again") == manifest
 
 
-def test_what_was_left_out_is_kept_and_told(tmp_path):
+def test_what_was_left_out_is_kept_and_reported(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "a.txt").write_text("A note.")
     (folder / "b.pdf").write_text("no PDF")
     (folder / "c.png").write_bytes(b"x")
-    told = []
-    corpus = read_corpus([folder], notice=told.append)
+    reported = []
+    corpus = read_corpus([folder], notice=reported.append)
     manifest = build_index(corpus, tmp_path / "i")
     assert manifest.left_out.unexpected == 1
     assert manifest.left_out == corpus.left_out == open_index(tmp_path / "i").manifest.left_out
@@ -170,7 +170,7 @@ def test_what_was_left_out_is_kept_and_told(tmp_path):
         "unread": {"damaged": 1},
         "names": manifest.left_out.names,
     }
-    assert told[:2] == [
+    assert reported[:2] == [
         "passed over, as such files are not read: 1 .png",
         "left out, although it should have been read: 1 damaged",
     ]
@@ -189,7 +189,7 @@ def test_an_index_of_other_sources_is_not_replaced_unasked(index, passages):
     assert open_index(index).manifest.sources == ("other",)
 
 
-def test_a_place_that_cannot_be_written_to_is_told_before_any_work(index, tmp_path, passages, monkeypatch):
+def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(index, tmp_path, passages, monkeypatch):
     def never():
         pytest.fail("passages were read")
         yield
@@ -203,7 +203,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_any_work(index, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def test_a_place_below_a_file_is_told(tmp_path):
+def test_a_place_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"cannot be created: .*file is a file"):
         check_place(tmp_path / "file" / "index")

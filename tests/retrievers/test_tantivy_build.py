@@ -1,5 +1,3 @@
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -26,7 +24,7 @@ def test_counts_progress_and_manifest(tmp_path):
     assert sorted(entry.name[:5] for entry in (tmp_path / "a" / "name").iterdir()) == ["data-", "lock", "manif"]
 
 
-def test_the_hash_tells_corpora_apart(tmp_path, passages):
+def test_the_hash_differs_between_corpora(tmp_path, passages):
     one = build_index(passages, tmp_path / "1")
     again = build_index(passages, tmp_path / "2")
     other = build_index(passages[:3], tmp_path / "3")
@@ -96,32 +94,16 @@ def test_only_one_process_changes_an_index(tmp_path, passages):
     assert build_index(nested(), tmp_path / "i").passages == 1
 
 
-def run_killed(body):
-    """Run a script in another process until it kills itself."""
-    script = textwrap.dedent(
-        """
-        import os, signal, sys
-        from pathlib import Path
-        from keqa.retrievers import Passage, add_passages, build_index, delete_passages, tantivy_build
-
-        def die():
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        def many(count, end=None):
-            for number in range(count):
-                if number == end:
-                    die()
-                yield Passage(str(number), "", "word")
-        """
-    ) + textwrap.dedent(body)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+@pytest.fixture
+def run_killed(killed):
+    """Runs a script in another process until it kills itself."""
+    names = "add_passages, build_index, delete_passages, tantivy_build"
+    return lambda body: killed(f"from keqa.retrievers import {names}", body)
 
 
-def test_a_killed_first_build_is_never_opened_and_the_next_run_says_so(tmp_path):
+def test_a_killed_first_build_is_never_opened_and_the_next_run_says_so(tmp_path, run_killed):
     index = tmp_path / "i"
-    run_killed(f"build_index(many({MANY}, 2500), {str(index)!r})")
+    run_killed(f"build_index(words({MANY}, 2500), {str(index)!r})")
     with pytest.raises(RetrievalError, match="not finished"):
         open_index(index)
     notices = []
@@ -134,10 +116,10 @@ def test_a_killed_first_build_is_never_opened_and_the_next_run_says_so(tmp_path)
     assert len(notices) == 1
 
 
-def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages):
+def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages, run_killed):
     index = tmp_path / "i"
     build_index(passages, index)
-    run_killed(f"build_index(many({MANY}, 2500), {str(index)!r})")
+    run_killed(f"build_index(words({MANY}, 2500), {str(index)!r})")
     assert open_index(index).manifest.passages == 4
     notices = []
     build_index(passages[:2], index, notice=notices.append)
@@ -146,7 +128,7 @@ def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages):
     assert len(list(index.glob("data-*"))) == 1
 
 
-def test_an_engine_that_cannot_write_tells_what_may_help(tmp_path):
+def test_an_engine_that_cannot_write_says_what_may_help(tmp_path):
     index = tmp_path / "i"
     script = f"""
         import resource
@@ -166,7 +148,7 @@ def test_an_engine_that_cannot_write_tells_what_may_help(tmp_path):
 
 
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_killed_around_publishing(tmp_path, passages, point):
+def test_killed_around_publishing(tmp_path, passages, point, run_killed):
     index = tmp_path / "i"
     build_index(passages, index)
     run_killed(
@@ -179,7 +161,7 @@ def test_killed_around_publishing(tmp_path, passages, point):
                 write(path, text)
             die()
         tantivy_build.write_atomically = dying
-        build_index(many(10), {str(index)!r})
+        build_index(words(10), {str(index)!r})
         """
     )
     assert open_index(index).manifest.passages == (4 if point == "before" else 10)
@@ -191,7 +173,7 @@ def test_killed_around_publishing(tmp_path, passages, point):
 
 @pytest.mark.parametrize("point", ["before the commit", "after the commit"])
 @pytest.mark.parametrize("change", ["add", "delete", "replace"])
-def test_killed_while_changing(tmp_path, passages, point, change):
+def test_killed_while_changing(tmp_path, passages, point, change, run_killed):
     index = tmp_path / "i"
     build_index(passages, index)
     run_killed(

@@ -49,7 +49,7 @@ class SentenceTransformer:
 
 @pytest.fixture
 def library(monkeypatch):
-    """The library in this process; its `CALLS` tell what was encoded."""
+    """The library in this process; its `CALLS` say what was encoded."""
     module = ModuleType("sentence_transformers")
     exec(LIBRARY, module.__dict__)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)

@@ -27,15 +27,15 @@ def passages(count=50):
 
 
 def built(folder, given=None, **settings):
-    told, progress = [], []
+    reported, progress = [], []
     manifest = build_dense(
         passages() if given is None else given,
         folder,
         **{"model": "some/model", "shard": 10} | settings,
-        notice=told.append,
+        notice=reported.append,
         progress=lambda done, of: progress.append((done, of)),
     )
-    return manifest, told, progress
+    return manifest, reported, progress
 
 
 def files(folder):
@@ -43,9 +43,9 @@ def files(folder):
     return {file.name: file.read_bytes() for file in data.iterdir()}
 
 
-def test_progress_is_told_and_the_manifest_tells_all(library, tmp_path):
-    manifest, told, progress = built(tmp_path / "i", sources=["corpus.jsonl"], name="words")
-    assert (told, progress[0], progress[-1]) == ([], (0, 50), (50, 50))
+def test_progress_is_reported_and_the_manifest_says_all(library, tmp_path):
+    manifest, reported, progress = built(tmp_path / "i", sources=["corpus.jsonl"], name="words")
+    assert (reported, progress[0], progress[-1]) == ([], (0, 50), (50, 50))
     assert (manifest.name, manifest.passages, manifest.sources) == ("words", 50, ("corpus.jsonl",))
     assert DenseManifest.from_json(manifest.to_json(), "x") == manifest
     embedded = build_index(passages(), tmp_path / "embedded")
@@ -57,18 +57,18 @@ def test_progress_is_told_and_the_manifest_tells_all(library, tmp_path):
 
 @pytest.mark.parametrize("flat_limit", [100, 10])
 @pytest.mark.parametrize("killed_after", [5, 6])
-def test_a_build_that_is_killed_goes_on_and_ends_in_the_same(
+def test_a_build_that_is_killed_resumes_and_ends_in_the_same(
     library, tmp_path, other_process, killed_after, flat_limit
 ):
-    # The first two calls find out the length of vectors, the third tells the model; then each shard is one.
+    # The first two calls find out the length of vectors, the third identifies the model; then each shard is one.
     done = other_process(CODE, killed_after, tmp_path / "i", flat_limit)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with pytest.raises(RetrievalError, match="not finished"):
         open_index(tmp_path / "i", model="some/model")
     library.CALLS.clear()
-    _, told, progress = built(tmp_path / "i", flat_limit=flat_limit)
+    _, reported, progress = built(tmp_path / "i", flat_limit=flat_limit)
     assert progress[0] == ((killed_after - 3) * 10, 50)
-    assert ["resuming it" in one for one in told] == [True]
+    assert ["resuming it" in one for one in reported] == [True]
     encoded = [text for _, _, texts in library.CALLS[3:-1] for text in texts]
     assert sorted(encoded) == sorted(f"{p.title}: {p.text}" for p in passages()[(killed_after - 3) * 10 :])
     built(tmp_path / "whole", flat_limit=flat_limit)
@@ -89,8 +89,8 @@ def test_a_model_in_a_folder_is_found_from_every_directory(library, monkeypatch,
     monkeypatch.chdir(tmp_path)
     assert other_process(CODE, 5, "i", 100).returncode == -signal.SIGKILL
     monkeypatch.chdir("elsewhere")
-    manifest, told, progress = built(tmp_path / "i", model="../some/model")
-    assert ["resuming it" in one for one in told] == [True]
+    manifest, reported, progress = built(tmp_path / "i", model="../some/model")
+    assert ["resuming it" in one for one in reported] == [True]
     assert progress[0] == (20, 50)
     assert manifest.encoder.model == manifest.encoder.query_model == str(tmp_path / "some/model")
     monkeypatch.chdir(tmp_path.parent)
@@ -98,16 +98,16 @@ def test_a_model_in_a_folder_is_found_from_every_directory(library, monkeypatch,
 
 
 @pytest.mark.parametrize("change", ["passages", "settings", "model"])
-def test_shards_of_others_are_not_gone_on_with(library, monkeypatch, tmp_path, other_process, change):
+def test_shards_of_others_are_not_resumed(library, monkeypatch, tmp_path, other_process, change):
     other_process(CODE, 5, tmp_path / "i", 100)
     if change == "model":
         # A folder may hold another model by now.
         begin = library.SentenceTransformer.__init__
         monkeypatch.setattr(library.SentenceTransformer, "__init__", lambda self, name: begin(self, f"{name}-2"))
     changed = {"query_prefix": "q: "} if change == "settings" else {}
-    _, told, progress = built(tmp_path / "i", passages(49) if change == "passages" else None, **changed)
+    _, reported, progress = built(tmp_path / "i", passages(49) if change == "passages" else None, **changed)
     assert progress[0][0] == 0
-    assert ["building again" in one for one in told] == [True]
+    assert ["building again" in one for one in reported] == [True]
     assert len(list((tmp_path / "i").glob("data-*"))) == 1
 
 
@@ -126,13 +126,13 @@ def test_shards_outlive_a_failure_and_a_corpus_that_cannot_be_read(library, tmp_
             built(tmp_path / "i")
     with pytest.raises(InputError, match="has no id"):
         built(tmp_path / "i", [*passages(3), Passage("", "", "x")])
-    _, told, progress = built(tmp_path / "i")
-    assert (progress[0], len(told)) == ((20, 50), 1)
+    _, reported, progress = built(tmp_path / "i")
+    assert (progress[0], len(reported)) == ((20, 50), 1)
 
 
 @pytest.mark.parametrize(("owner", "write"), [(os, "fsync"), (Path, "mkdir"), (np, "save")])
 @pytest.mark.parametrize("engine", ["embedded", "dense"])
-def test_a_full_disk_is_told_whatever_finds_it_full(library, tmp_path, monkeypatch, engine, owner, write):
+def test_a_full_disk_is_reported_whatever_finds_it_full(library, tmp_path, monkeypatch, engine, owner, write):
     failures, real = [], getattr(owner, write)
 
     def filling(*args, **settings):
@@ -155,7 +155,7 @@ def test_a_full_disk_is_told_whatever_finds_it_full(library, tmp_path, monkeypat
     assert open_index(tmp_path / "i", model="some/model").manifest.passages == 50
 
 
-def test_a_full_disk_tells_what_to_do(library, tmp_path, monkeypatch):
+def test_a_full_disk_says_what_to_do(library, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -208,9 +208,9 @@ def test_two_builds_at_once_are_refused(library, tmp_path):
 
 
 def test_repeated_ids_get_a_suffix_as_in_every_index(library, tmp_path):
-    manifest, told, _ = built(tmp_path / "i", [Passage("7", "", "a"), Passage("7", "", "b")])
+    manifest, reported, _ = built(tmp_path / "i", [Passage("7", "", "a"), Passage("7", "", "b")])
     assert manifest.renamed == 1
-    assert "got a suffix" in told[0]
+    assert "got a suffix" in reported[0]
     assert {hit.passage.id for hit in open_index(tmp_path / "i", model="some/model").search("a")} == {"7", "7~2"}
 
 

@@ -1,12 +1,12 @@
 import copy
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from keqa.errors import InputError, MissingExtraError, RetrievalError
 from keqa.retrievers import DenseRetriever, Passage, Retriever, build_dense, open_index
-from keqa.retrievers.facts import facts_of
+from keqa.retrievers.opening import facts_of
 
 pytestmark = pytest.mark.model
 
@@ -52,22 +52,14 @@ def test_copies_of_a_program_share_the_index(index):
 def test_many_threads_find_the_same(index):
     retriever = open_index(index, model="some/model")
     expected = {query: retriever.search(query, 2) for query in ("zebra", "rock", "engine")}
-    wrong = []
-
-    def work():
-        for _ in range(50):
-            wrong.extend(query for query, hits in expected.items() if retriever.search(query, 2) != hits)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    queries = list(expected) * 50
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda query: retriever.search(query, 2), queries)
+        assert list(found) == [expected[query] for query in queries]
 
 
 @pytest.mark.parametrize("name", ["passages.jsonl", "offsets.npy", "vectors.npy", "probe.npy"])
-def test_a_file_that_is_missing_or_cut_off_is_told(index, name):
+def test_a_file_that_is_missing_or_cut_off_is_reported(index, name):
     file = index / DenseRetriever.open(index, "some/model").manifest.data / name
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(RetrievalError):
@@ -92,7 +84,7 @@ def test_the_packaged_model_finds_by_meaning(tmp_path):
         assert [hit.passage.id for hits in found for hit in hits] == ["heart", "car", "poem"]
 
 
-def test_what_an_index_is_can_be_told_without_its_model(index, monkeypatch):
+def test_what_an_index_is_can_be_reported_without_its_model(index, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     (facts,) = facts_of(index)
     assert (facts["engine"], facts["encoder"]["model"], facts["passages"]) == ("dense", "some/model", 4)

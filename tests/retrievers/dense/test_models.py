@@ -54,7 +54,7 @@ def test_a_model_that_is_not_there_is_refused_with_what_there_is(library):
     ],
     ids=["empty", "a pointer of Git LFS", "cut off"],
 )
-def test_damaged_weights_are_told(library, monkeypatch, tmp_path, content):
+def test_damaged_weights_are_reported(library, monkeypatch, tmp_path, content):
     from safetensors import safe_open
 
     weights = tmp_path / "model.safetensors"

@@ -9,8 +9,7 @@ import pytest
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers import DenseManifest, build_dense, build_index, open_index
 from keqa.retrievers.dense.passages import write_passages
-from keqa.retrievers.facts import facts_of
-from keqa.retrievers.opening import folder_and_model
+from keqa.retrievers.opening import facts_of, folder_and_model
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_a_model_is_opened_only_where_the_user_names_it(index, library, monkeypa
         open_index(index)
     assert f"{index}@{model}" in str(caught.value)
     assert f"model={model!r}" in str(caught.value)
-    # What the index is can be told all the same.
+    # What the index is is reported all the same.
     assert facts_of(f"{index}@{model}")[0]["passages"] == 4
 
 
@@ -138,7 +137,7 @@ def test_an_array_file_is_one_array_of_the_size_that_it_has(index, data, name, k
         opened(index)
 
 
-def test_vectors_that_are_not_numbers_are_told(index, data):
+def test_vectors_that_are_not_numbers_are_reported(index, data):
     vectors = np.load(data / "vectors.npy")
     vectors[:] = np.inf
     np.save(data / "vectors.npy", vectors)

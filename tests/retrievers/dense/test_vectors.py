@@ -79,7 +79,7 @@ def test_rows_after_the_last_note_are_written_again(tmp_path):
     assert np.array_equal(np.load(tmp_path / "vectors.npy", allow_pickle=False), vectors)
 
 
-def test_a_note_that_is_broken_begins_anew(tmp_path):
+def test_a_note_that_is_broken_begins_again(tmp_path):
     VectorFile(tmp_path, 30, 8).append(rows(10))
     (tmp_path / "encoded.json").write_text(json.dumps({"rows": 10})[:-3])
     assert VectorFile(tmp_path, 30, 8).done == 0

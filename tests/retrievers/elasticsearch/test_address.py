@@ -1,10 +1,12 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers.elasticsearch import index_address, is_address
-from keqa.retrievers.elasticsearch.address import Address, parse_address
+from keqa.retrievers.elasticsearch.address import Address, parse_address, without_hosts
 
 hosts = st.from_regex(r"[a-z][a-z0-9_-]{0,9}(\.[a-z0-9]{1,9}){0,2}\.?|\[[0-9a-f:]{2,10}\]", fullmatch=True)
 names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,30}", fullmatch=True)
@@ -91,17 +93,16 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(text):
         assert "geheim" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("http://here:9200", "elasticsearch://here:9200/wiki"),
-        ("https://here", "elasticsearch+https://here:9200/wiki"),
-        ("http://a:1,b:2", "elasticsearch://a:1,b:2/wiki"),
-        ("http://a:1/, http://b:2/", "elasticsearch://a:1,b:2/wiki"),
-        ("https://proxy:443/es/", "elasticsearch+https://proxy:443/es/wiki"),
-        ("elasticsearch+https://here:1", "elasticsearch+https://here:1/wiki"),
-    ],
-)
+ADDRESSES = {
+    "elasticsearch://here:9200/wiki": ["http://here:9200"],
+    "elasticsearch+https://here:9200/wiki": ["https://here"],
+    "elasticsearch://a:1,b:2/wiki": ["http://a:1,b:2", "http://a:1/, http://b:2/"],
+    "elasticsearch+https://proxy:443/es/wiki": ["https://proxy:443/es/"],
+    "elasticsearch+https://here:1/wiki": ["elasticsearch+https://here:1"],
+}
+
+
+@pytest.mark.parametrize(("url", "address"), [(url, address) for address, urls in ADDRESSES.items() for url in urls])
 def test_urls_of_clusters_become_addresses(url, address):
     assert index_address(url, "wiki") == address
 
@@ -124,3 +125,41 @@ def test_folders_are_no_addresses():
     assert is_address("elasticsearch://here/wiki")
     assert is_address("elasticsearch+https://here/wiki")
     assert not any(map(is_address, ["index", "elasticsearch", "./elasticsearch/x", "/a/b", "http://here/x", ""]))
+
+
+ADDRESS = parse_address("elasticsearch://no-such-host.invalid,search:9201/wiki")
+
+
+@pytest.mark.parametrize(
+    ("said", "reported"),
+    [
+        ("Failed to resolve 'no-such-host.invalid' ([Errno -2])", "Failed to resolve '<address>' ([Errno -2])"),
+        ("NO-SUCH-HOST.invalid. is unknown", "<address>. is unknown"),
+        ("not valid for 'my.no-such-host.invalid'", "not valid for 'my.no-such-host.invalid'"),
+        ("no answer of search, all searches failed", "no answer of <address>, all searches failed"),
+        ("[node-2][10.0.0.5:9300][indices:data/read] gone", "[<address>][indices:data/read] gone"),
+        ("[es-7.lan][[::1]:9300] gone", "[<address>] gone"),
+        ("connect to [fe80::1%eth0]:9300", "connect to <address>"),
+        ("left {n1}{Pw3x}{9aQ}{n1}{10.0.0.5}{10.0.0.5:9300}{dim}", "left {<address>}{dim}"),
+        ("by es-1.internal/10.0.0.5:9300 and localhost:9200", "by <address> and <address>"),
+        ("at db.lan:80", "at <address>"),
+        ("[1:25] [bool] failed, shard:12, took 17:42:10", "[1:25] [bool] failed, shard:12, took 17:42:10"),
+        ("[wiki][0] of version 8.19.14 failed 12 times", "[wiki][0] of version 8.19.14 failed 12 times"),
+    ],
+)
+def test_hosts_are_taken_out_and_all_else_stays(said, reported):
+    assert without_hosts(said, ADDRESS) == reported
+
+
+@given(st.ip_addresses(v=4), st.integers(1, 65535), st.text())
+def test_a_node_by_number_never_stays(number, port, around):
+    said = f"{around} [{number}:{port}] {number} {around}"
+    assert f" [{number}" not in without_hosts(said, ADDRESS)
+    assert f" {number} " not in without_hosts(said, ADDRESS)
+
+
+@pytest.mark.parametrize("unit", ["{}", "{a}", "[a]", "[::", "[", "{", "a-", "a:1234 "])
+def test_no_message_takes_more_than_its_length(unit):
+    begun = time.perf_counter()
+    without_hosts(unit * (100_000 // len(unit)), ADDRESS)
+    assert time.perf_counter() - begun < 20

@@ -1,16 +1,11 @@
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 
 import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, bulk, lifecycle, load_index, loading, verification
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, lifecycle, load_index, loading
 from keqa.retrievers.elasticsearch.address import parse_address
 
 MANY = 3000
@@ -22,7 +17,7 @@ def small(monkeypatch):
     monkeypatch.setattr(loading, "_HEAD", 50)
     monkeypatch.setattr(loading, "_BATCH", 100)
     monkeypatch.setattr(loading, "_NOTE_EVERY", 300)
-    monkeypatch.setattr(bulk, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(loading, "_FIRST_PAUSE", 0.01)
 
 
 def name_of(address):
@@ -81,15 +76,6 @@ def test_repeated_and_very_long_ids(address, client):
     assert notices == ["1 passages had an id that was taken and got a suffix such as ~2"]
 
 
-def test_chinese_in_an_english_index_is_told(address):
-    notices = []
-    given = [Passage("1", "", "English."), Passage("2", "", "北京是中国的首都。")]
-    load_index(given, address, language="en", notice=notices.append)
-    assert notices == [
-        "1 of 2 passages are in Chinese, in an index for English: build it with language zh, which serves both"
-    ]
-
-
 def test_settings_while_loading_and_afterwards(address, client, words, small):
     during = []
 
@@ -115,7 +101,7 @@ def test_a_copy_is_made_where_there_is_a_second_node(address, client, words):
     assert client.indices.get_settings(index=data)[data]["settings"]["index"]["auto_expand_replicas"] == "0-1"
 
 
-def test_copies_that_cannot_be_made_are_told(address, client, words, monkeypatch):
+def test_copies_that_cannot_be_made_are_reported(address, client, words, monkeypatch):
     monkeypatch.setattr(lifecycle, "_WAIT_FOR_COPIES", "1s")
     nodes = client.cluster.health()["number_of_data_nodes"]
     notices = []
@@ -157,7 +143,7 @@ def test_memory_is_bounded_by_what_is_on_its_way(address, words, small):
         arrived = count
 
     load_index(reading(), address, progress=progress, threads=2)
-    # Four batches of 100 on their way, one being filled, one whose arrival was not told yet.
+    # Four batches of 100 on their way, one being filled, one whose arrival was not reported yet.
     assert most <= 600
 
 
@@ -223,31 +209,17 @@ def test_a_finished_index_takes_no_further_passages(address, client, passages):
     assert "index write" in str(reply)
 
 
-def run_killed(body):
-    """Load in another process until it kills itself."""
-    script = textwrap.dedent(
-        """
-        import os, signal, sys
-        from keqa.retrievers import Passage
+@pytest.fixture
+def run_killed(killed):
+    """Loads in another process until it kills itself."""
+    preamble = """
         from keqa.retrievers.elasticsearch import lifecycle, load_index, loading
         loading._HEAD, loading._BATCH, loading._NOTE_EVERY = 50, 100, 300
-
-        def die():
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        def words(count, end=None):
-            for number in range(count):
-                if number == end:
-                    die()
-                yield Passage(str(number), "", f"word {number}")
         """
-    ) + textwrap.dedent(body)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    return lambda body: killed(preamble, body)
 
 
-def test_a_killed_load_is_never_opened_and_goes_on_where_it_was(address, client, words, small, altered):
+def test_a_killed_load_is_never_opened_and_resumes_where_it_was(address, client, words, small, altered, run_killed):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     with pytest.raises(RetrievalError, match="is not finished"):
         ElasticsearchRetriever.open(address)
@@ -270,7 +242,7 @@ def test_a_killed_load_is_never_opened_and_goes_on_where_it_was(address, client,
     assert deleted(client, manifest) == 0
 
 
-def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages):
+def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages, run_killed):
     load_index(passages, address)
     run_killed(f"load_index(words({MANY}, 1500), {address!r})")
     assert ElasticsearchRetriever.open(address).manifest.passages == 4
@@ -281,7 +253,7 @@ def test_a_killed_rebuild_leaves_the_old_index(address, client, words, passages)
 
 
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_killed_around_publishing(address, client, passages, point):
+def test_killed_around_publishing(address, client, passages, point, run_killed):
     load_index(passages, address)
     run_killed(
         f"""
@@ -299,9 +271,10 @@ def test_killed_around_publishing(address, client, passages, point):
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
-def killed_in_publishing(address, requests):
-    """Load 100 passages in a process that ends before the request of publishing that comes after so many."""
-    run_killed(
+@pytest.fixture
+def killed_in_publishing(run_killed, address):
+    """Loads 100 passages in a process that ends before the request of publishing that comes after so many."""
+    return lambda requests: run_killed(
         f"""
         from elastic_transport import Transport
         publish, perform, left = lifecycle.Indexes.publish, Transport.perform_request, {requests}
@@ -326,9 +299,11 @@ def killed_in_publishing(address, requests):
 # The note takes two requests, the settings one, the wait for copies one, the manifest two; then the alias is looked up
 # and switched.
 @pytest.mark.parametrize("requests", [2, 3, 4, 6, 7])
-def test_killed_inside_publishing_nothing_is_sent_again(address, client, passages, words, small, altered, requests):
+def test_killed_inside_publishing_nothing_is_sent_again(
+    address, client, passages, words, small, altered, requests, killed_in_publishing
+):
     old = load_index(passages, address)
-    killed_in_publishing(address, requests)
+    killed_in_publishing(requests)
     assert ElasticsearchRetriever.open(address).manifest == old
     (left,) = set(behind(client, address)) - {old.data}
     sent, notices = [], []
@@ -347,9 +322,9 @@ def test_killed_inside_publishing_nothing_is_sent_again(address, client, passage
 
 @pytest.mark.parametrize("requests", [3, 6])
 def test_killed_inside_publishing_an_index_takes_the_rest_of_a_corpus_that_grew(
-    address, client, words, small, requests
+    address, client, words, small, requests, killed_in_publishing
 ):
-    killed_in_publishing(address, requests)
+    killed_in_publishing(requests)
     with pytest.raises(RetrievalError, match="is not finished"):
         ElasticsearchRetriever.open(address)
     manifest = load_index(words(150), address)
@@ -359,13 +334,13 @@ def test_killed_inside_publishing_an_index_takes_the_rest_of_a_corpus_that_grew(
     assert (settings["blocks"], "refresh_interval" in settings) == ({"write": "true"}, False)
 
 
-def test_a_complete_index_of_other_passages_is_not_adopted(address, client, words, small):
-    killed_in_publishing(address, 7)
+def test_a_complete_index_of_other_passages_is_not_adopted(address, client, words, small, killed_in_publishing):
+    killed_in_publishing(7)
     given = [*words(99), Passage("99", "", "other")]
     with pytest.raises(InputError, match="have changed since the load"):
         load_index(given, address)
     assert load_index(given, address).passages == 100
-    killed_in_publishing(address, 7)
+    killed_in_publishing(7)
     notices = []
     manifest = load_index(words(100), address, k1=0.9, notice=notices.append)
     assert "again (its passages or settings are others)" in notices[0]
@@ -404,7 +379,7 @@ def test_a_switch_whose_answer_got_lost_is_done(address, client, passages, words
     assert behind(client, address) == {manifest.data: [name_of(address)]}
 
 
-def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, client, words):
+def test_a_load_with_other_settings_or_without_resuming_begins_again(address, client, words, run_killed):
     for options, why in (({"k1": 0.9}, "settings are others"), ({"resume": False}, "as asked for")):
         run_killed(f"load_index(words({MANY}, 1500), {address!r})")
         notices = []
@@ -415,7 +390,7 @@ def test_a_load_with_other_settings_or_without_resuming_begins_anew(address, cli
 
 
 @pytest.mark.parametrize("changed", ["a passage", "the length"])
-def test_passages_that_changed_before_the_interruption_are_told(address, client, words, small, changed):
+def test_passages_that_changed_before_the_interruption_are_reported(address, client, words, small, changed, run_killed):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     given = words(MANY) if changed == "a passage" else words(200)
     given[150] = Passage("150", "", "other")
@@ -446,7 +421,7 @@ def test_passages_that_changed_after_the_last_note_are_as_given(address, client,
     assert [hit.passage.id for hit in ElasticsearchRetriever.open(address).search("other")] == ["70"]
 
 
-def test_only_one_process_goes_on_with_a_load(address, words, small):
+def test_only_one_process_resumes_a_load(address, words, small):
     def nested():
         for passage in words(1000):
             if passage.id == "700":
@@ -471,7 +446,7 @@ def test_a_load_whose_index_was_removed_does_not_bring_it_back(address, client, 
     assert behind(client, address) == {}
 
 
-def test_a_read_only_index_is_told_and_the_load_goes_on_afterwards(address, client, words, small):
+def test_a_read_only_index_is_reported_and_the_load_resumes_afterwards(address, client, words, small):
     def blocking():
         for passage in words(1000):
             if passage.id == "450":
@@ -519,8 +494,8 @@ def test_rejected_passages_and_requests_are_sent_again(address, client, words, s
     assert len(bulks) > 6
 
 
-def test_a_server_that_stays_busy_is_told(words, small, altered, monkeypatch):
-    monkeypatch.setattr(bulk, "_RETRIES", 2)
+def test_a_server_that_stays_busy_is_reported(words, small, altered, monkeypatch):
+    monkeypatch.setattr(loading, "_RETRIES", 2)
     rejected = {"type": "es_rejected_execution_exception", "reason": "rejected: queue is full"}
 
     def busy(method, path, body, forward):
@@ -559,7 +534,7 @@ def test_an_answer_that_got_lost_writes_nothing_twice(address, client, words, sm
     ],
 )
 def test_what_does_not_pass_verification_is_not_published(address, client, words, small, monkeypatch, spoil, message):
-    monkeypatch.setattr(verification, "_SAMPLE", 1000)
+    monkeypatch.setattr(loading, "_SAMPLE", 1000)
 
     def spoiling():
         yield from words(1000)

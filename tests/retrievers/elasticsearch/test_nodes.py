@@ -10,7 +10,6 @@ from keqa.errors import RetrievalError
 from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import (
     ElasticsearchRetriever,
-    bulk,
     client,
     index_address,
     load_index,
@@ -105,10 +104,10 @@ def test_no_question_is_lost_when_a_node_is(start, settled):
     opened.close()
 
 
-def test_a_load_goes_on_when_the_only_node_is_back(start, settled, words, monkeypatch):
+def test_a_load_resumes_when_the_only_node_is_back(start, settled, words, monkeypatch):
     monkeypatch.setattr(loading, "_BATCH", 100)
     monkeypatch.setattr(loading, "_NOTE_EVERY", 300)
-    monkeypatch.setattr(bulk, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(loading, "_FIRST_PAUSE", 0.01)
     cluster = start(1)
     address = index_address(cluster.urls[0], "wiki")
 

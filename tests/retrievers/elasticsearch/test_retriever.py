@@ -1,14 +1,10 @@
-import copy
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import elasticsearch
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers import Passage, Retriever, build_index, open_index
+from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
 from keqa.retrievers.elasticsearch.address import parse_address
 
@@ -58,32 +54,12 @@ def changing(change):
     return alter, requests
 
 
-def test_search_ranks_passages_and_returns_them_whole(loaded, passages):
-    assert isinstance(loaded, Retriever)
-    hits = loaded.search("Who designed the Difference Engine?", k=2)
-    assert [hit.passage for hit in hits] == [passages[1], passages[0]]
-    assert hits[0].score > hits[1].score > 0
-
-
-def test_search_many_keeps_the_order_of_the_queries(loaded):
-    found = loaded.search_many(["zebra", "The Who", "?", "quagga", "zebra"], k=1)
-    assert [titles(hits) for hits in found] == [["Zebra"], ["The Who"], [], [], ["Zebra"]]
-    assert loaded.search_many([]) == []
-
-
 def test_many_queries_are_sent_in_few_requests(address, loaded, altered, monkeypatch):
     monkeypatch.setattr(retriever, "_BATCH", 100)
     alter, requests = changing(lambda answers, number: None)
     found = ElasticsearchRetriever.open(altered(alter)).search_many(["zebra"] * 250, 1)
     assert [titles(hits) for hits in found] == [["Zebra"]] * 250
     assert requests == [100, 100, 50]
-
-
-def test_nothing_to_search_for_finds_nothing(loaded):
-    assert loaded.search("") == loaded.search("?! …") == []
-    assert ids(loaded.search("zebra", k=10**12)) == ["p4"]
-    with pytest.raises(InputError, match="not 0"):
-        loaded.search("zebra", k=0)
 
 
 def test_more_than_elasticsearch_gives_is_refused(loaded, monkeypatch):
@@ -93,17 +69,8 @@ def test_more_than_elasticsearch_gives_is_refused(loaded, monkeypatch):
     assert ids(loaded.search("zebra", k=3)) == ["p4"]
 
 
-def test_title_counts_half(address):
-    words = ["alpha", "beta"]
-    load_index([Passage(a, a, b) for a, b in (words, words[::-1])], address)
-    hits = ElasticsearchRetriever.open(address).search("alpha")
-    assert ids(hits) == ["beta", "alpha"]
-    assert hits[1].score == pytest.approx(hits[0].score / 2)
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-def test_equal_scores_are_ordered_by_id_at_every_k(address, shards):
-    load_index([Passage(f"{n:02}", "", "the same text") for n in reversed(range(20))], address, shards=shards)
+def test_equal_scores_are_ordered_by_id_in_every_shard(address):
+    load_index([Passage(f"{n:02}", "", "the same text") for n in reversed(range(20))], address, shards=3)
     opened = ElasticsearchRetriever.open(address)
     for k in (1, 7, 20, 50):
         assert ids(opened.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
@@ -137,42 +104,6 @@ def test_bm25_has_the_parameters_that_were_given(address):
     assert ids(ElasticsearchRetriever.open(f"{address}-steep").search("okapi")) == ["short", "long"]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.text(st.characters(exclude_categories=())))
-def test_any_question_is_searched(loaded, query):
-    assert len(loaded.search(query)) <= 4
-
-
-def test_huge_and_dirty_questions(loaded):
-    assert titles(loaded.search("zebra \ud800\x00 " + "stripes ? OR (" * 10_000, 1)) == ["Zebra"]
-    assert titles(loaded.search("zebra " + " ".join(f"w{n}" for n in range(20_000)), 1)) == ["Zebra"]
-    assert titles(loaded.search('Who said "zebra…? title:x^2', 1)) == ["Zebra"]
-
-
-def test_a_word_counts_once_however_often_it_is_asked(loaded):
-    assert loaded.search("zebra zebra Zebras") == loaded.search("zebra")
-
-
-def test_dirty_passages_are_cleaned(address):
-    load_index([Passage("a\x00", None, "good \ud800text\x07")], address)
-    assert ElasticsearchRetriever.open(address).search("good text")[0].passage == Passage("a", "", "good text")
-
-
-def test_chinese_is_detected_and_searchable(address):
-    load_index(
-        [
-            Passage("1", "北京", "北京是中国的首都。"),
-            Passage("2", "", "斑马有黑白条纹。"),
-            Passage("3", "", "iPhone 由苹果设计"),
-        ],
-        address,
-    )
-    opened = ElasticsearchRetriever.open(address)
-    assert (opened.manifest.language, opened.manifest.analyzer.tokenizer) == ("zh", "cjk")
-    queries = ("中国的首都是哪里？", "什么动物有条纹", "谁设计了IPHONE")
-    assert [ids(hits)[0] for hits in opened.search_many(queries, 1)] == ["1", "2", "3"]
-
-
 def test_function_words_within_chinese_words_are_searched_for(address):
     load_index(
         [
@@ -189,13 +120,6 @@ def test_function_words_within_chinese_words_are_searched_for(address):
     assert found[:3] == [["b"], ["a"], ["a"]]
     assert set(found[3]) == {"a", "b"}
     assert found[4] == ["c"]
-
-
-def test_many_threads_get_what_one_thread_gets(loaded):
-    queries = ["analytical engine", "zebra", "rock band in London", "first program"] * 25
-    expected = loaded.search_many(queries, 3)
-    with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(lambda query: loaded.search(query, 3), queries)) == expected
 
 
 def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered, pauses):
@@ -269,7 +193,7 @@ def test_a_connection_that_is_lost_is_made_again(loaded, monkeypatch, pauses, ki
     assert pauses == [0.1, 0.2, 0.4]
 
 
-def test_a_cluster_that_stays_away_is_told(loaded, monkeypatch, pauses):
+def test_a_cluster_that_stays_away_is_reported(loaded, monkeypatch, pauses):
     def failing(**request):
         raise elasticsearch.ConnectionError("gone")
 
@@ -305,7 +229,7 @@ def test_what_asking_again_cannot_mend_fails_at_once(loaded, altered, pauses):
     assert (requests, pauses) == ([1], [])
 
 
-def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
+def test_an_index_that_is_replaced_is_searched_again(address, loaded):
     old = loaded.manifest
     load_index([Passage("n", "New", "quagga")], address)
     assert titles(loaded.search("quagga")) == ["New"]
@@ -313,7 +237,7 @@ def test_an_index_that_is_replaced_is_searched_anew(address, loaded):
     assert loaded.reload() == loaded.manifest
 
 
-def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_anew(address, loaded, altered, pauses):
+def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(address, loaded, altered, pauses):
     closing = {"type": "search_phase_execution_exception", "reason": "all shards failed"}
 
     def change(answers, number):
@@ -330,10 +254,6 @@ def test_an_index_that_is_gone_is_a_failure(client, loaded):
     client.indices.delete(index=loaded.manifest.data)
     with pytest.raises(RetrievalError, match="there is no index"):
         loaded.search("zebra")
-
-
-def test_a_copied_program_shares_the_connections(loaded):
-    assert copy.deepcopy(loaded) is loaded
 
 
 def test_facts(address, loaded):
@@ -369,19 +289,8 @@ def test_what_is_no_index_is_not_opened(address, client):
         ElasticsearchRetriever.open(address)
 
 
-@pytest.mark.parametrize(
-    ("entry", "value", "message"),
-    [
-        ("passages", 5, "its manifest says 5 passages, it holds 4"),
-        ("passages", "4", "passages must be int"),
-        ("schema_version", 0, "schema version 0"),
-        ("format", "other", "was not made by KEQA"),
-        ("unknown", 1, "incomplete or has unknown entries"),
-        ("analyzer", {"version": 9, "language": "en", "tokenizer": "english", "title_weight": 0.5}, "does not know"),
-    ],
-)
-def test_a_manifest_that_is_not_true_is_refused(address, client, loaded, entry, value, message):
-    record = {**json.loads(loaded.manifest.to_json()), entry: value}
+def test_a_mapping_without_a_manifest_is_refused(address, client, loaded):
+    record = {**json.loads(loaded.manifest.to_json()), "format": "other"}
     client.indices.put_mapping(index=loaded.manifest.data, meta={"keqa": record})
-    with pytest.raises(RetrievalError, match=message):
+    with pytest.raises(RetrievalError, match="was not made by KEQA"):
         ElasticsearchRetriever.open(address)

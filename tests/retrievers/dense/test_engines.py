@@ -1,0 +1,56 @@
+"""Building by the registry of engines, as a command line does."""
+
+import inspect
+
+import pytest
+
+from keqa.errors import InputError
+from keqa.retrievers import DenseRetriever, TantivyRetriever, build_dense, build_index, open_index
+from keqa.retrievers.elasticsearch import load_index
+from keqa.retrievers.engines import ENGINES, Engine, register_engine
+
+BUILDERS = {"embedded": build_index, "dense": build_dense, "elasticsearch": load_index}
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_every_option_is_one_that_the_builder_takes(name):
+    engine, takes = ENGINES[name], inspect.signature(BUILDERS[name]).parameters
+    shared = {"sources", "overwrite", "progress", "notice"}
+    assert {option.name for option in engine.options} | shared <= set(takes)
+    assert not shared & {option.name for option in (*engine.options, *engine.placed_by)}
+    assert all(option.help for option in engine.options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "described", "kind"),
+    [
+        ("embedded", {"language": "zh"}, "zh", TantivyRetriever),
+        ("dense", {"model": "some/model", "name": "d"}, "dense, some/model", DenseRetriever),
+    ],
+)
+def test_an_index_is_built_described_and_opened_by_the_registry(
+    library, tmp_path, passages, name, options, described, kind
+):
+    engine = ENGINES[name]
+    place = engine.place({"out": tmp_path / "i"})
+    manifest = engine.build(passages, place, sources=["docs"], overwrite=False, notice=print, **options)
+    assert (engine.described(manifest), manifest.sources) == (described, ("docs",))
+    assert manifest.name == options.get("name", "i")
+    opened = open_index(engine.address(place, manifest))
+    assert isinstance(opened, kind)
+    assert opened.manifest == manifest
+
+
+def test_a_place_that_is_not_said_is_asked_for():
+    assert ENGINES["elasticsearch"].place({"url": "http://h:1", "name": "wiki"}) == "elasticsearch://h:1/wiki"
+    for given in ({"url": "http://h:1"}, {"name": "wiki"}):
+        with pytest.raises(InputError, match=r"needs --url, the cluster, and --name"):
+            ENGINES["elasticsearch"].place(given)
+    with pytest.raises(InputError, match="--out is missing: name a folder"):
+        ENGINES["dense"].place({})
+
+
+def test_an_engine_of_another_package_needs_no_way_to_build(monkeypatch):
+    monkeypatch.setattr("keqa.retrievers.engines.ENGINES", dict(ENGINES))
+    engine = register_engine(Engine("shelf", "shared words", "Shelf", lambda address, model: None, schemes=("shelf",)))
+    assert (engine.build, engine.options, engine.extra) == (None, (), "")
