@@ -17,7 +17,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -56,6 +56,7 @@ __all__ = [
     "check",
     "checked",
     "exact",
+    "fraction_text",
     "shown",
     "whole",
 ]
@@ -119,6 +120,11 @@ def exact(value: object) -> Fraction:
         return Fraction(text)
     except ZeroDivisionError:
         raise ValueError from None
+
+
+def fraction_text(value: Fraction) -> str:
+    """A fraction as records and saved settings hold it, such as ``"4/5"``, which `exact` reads."""
+    return f"{value.numerator}/{value.denominator}"
 
 
 def _fraction(told: str, holds: Callable[[Fraction], bool]) -> Kind:
@@ -314,7 +320,9 @@ def _schema(function: Callable[..., Any]) -> dict[str, tuple[TypeAdapter[Any], s
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in hints.items()}
+    # An argument that a dataclass takes and does not keep.
+    plain = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in hints.items()}
+    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in plain.items()}
 
 
 def _allowed(hint: Any) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, Steps, TopK, Workers, checked
+from keqa.programs.arguments import Count, Steps, TopK, checked
+from keqa.programs.baselines.base import SearchingBaseline
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
@@ -18,59 +20,40 @@ from keqa.programs.baselines.reading import (
     search_record,
 )
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Retriever
 from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
 
 __all__ = ["IRCoT"]
 
 
 @checked
-class IRCoT(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class IRCoT(SearchingBaseline):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
     Trivedi et al. show the LM a few annotated chains of thought (section 3.1); here an instruction asks for the next
     sentence, and an optimizer may add demonstrations. The chain guides the searches only: as in the paper, a reader
-    with a chain of thought of its own answers from the collected passages (section 3.2).
+    with a chain of thought of its own answers from the collected passages (section 3.2). The limits are the paper's
+    (section 4).
+
+    Attributes:
+        top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.
+        max_steps: Sentences at most.
+        max_passages: Passages to collect at most.
     """
 
     method: ClassVar[str] = "ircot"
     roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 4,
-        max_steps: Steps = 8,
-        max_passages: Count = 15,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up; the limits are the paper's (section 4).
+    top_k: TopK = 4
+    max_steps: Steps = 8
+    max_passages: Count = 15
 
-        Args:
-            retriever: Where the passages come from.
-            top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.
-            max_steps: Sentences at most.
-            max_passages: Passages to collect at most.
-            lms: Of which the task role reasons and answers; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
         self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
-        self.top_k, self.max_steps, self.max_passages = top_k, max_steps, max_passages
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
@@ -88,7 +71,6 @@ class IRCoT(Program):
             thoughts.append(thought)
             query = thought
         await answer_from(session, self.answer, asked, collected.hits, story)
-        story.answer_source = "passages" if collected.hits else "closed_book"
 
     async def _extend(
         self, session: Session, asked: Question, collected: Collected, thoughts: list[str], number: int

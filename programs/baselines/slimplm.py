@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from keqa.data.question import Question, clean
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.baselines.reading import Collected, search_or_fail, verdicts
-from keqa.programs.baselines.replies import examined, from_memory, from_passages, unread
+from keqa.programs.arguments import Steps, TopK, checked
+from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.baselines.reading import (
+    Collected,
+    conclude,
+    examined,
+    from_memory,
+    from_passages,
+    search_or_fail,
+    unanswered,
+    unread,
+    verdicts,
+)
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.program import RecordBuilder
 from keqa.programs.records import PassageVerdict
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 from keqa.signatures import (
     AnswerQuestion,
     AnswerWithKnowledge,
@@ -32,7 +41,8 @@ __all__ = ["SlimPLM"]
 
 
 @checked
-class SlimPLM(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SlimPLM(SearchingBaseline):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
     "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (ACL 2024,
@@ -40,51 +50,29 @@ class SlimPLM(Program):
     answer, from memory or from passages. The proxy is the language model of role ``consistency``. The paper fine-tunes
     two further models for the judgement and for the rewriting; here prompts to the proxy stand in for both. A query is
     judged by the heuristic answer as the question is, and those whose answer is known are left out.
+
+    Attributes:
+        top_k: Passages to search for with each query, and to answer from in all.
+        max_queries: Further queries are left out.
+        reason: Whether to reason step by step before answering; the proxy always does.
     """
 
     method: ClassVar[str] = "slimplm"
-    roles: ClassVar[Mapping[str, str]] = {
-        "propose": "consistency",
-        "judge": "consistency",
-        "rewrite": "consistency",
-        "recall": "task",
-        "read": "task",
-    }
+    roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("propose", "judge", "rewrite"), "consistency") | dict.fromkeys(
+        ("recall", "read"), "task"
+    )
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 10,
-        max_queries: Steps = 5,
-        reason: bool = False,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up.
+    top_k: TopK = 10
+    max_queries: Steps = 5
+    reason: bool = False
 
-        Args:
-            retriever: Where the passages come from.
-            top_k: Passages to search for with each query, and to answer from in all.
-            max_queries: Further queries are left out.
-            reason: Whether to reason step by step before answering; the proxy always does.
-            lms: A language model for each role; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
         self.propose = Predictor(ReasonFromMemory)
         self.judge = Predictor(JudgeHeuristicAnswer)
         self.rewrite = Predictor(RewriteQueries)
-        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
-        self.top_k, self.max_queries, self.reason = top_k, max_queries, reason
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
+        self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
+        self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Judge, then answer from memory or from passages; see `Program.solve`."""
@@ -98,14 +86,11 @@ class SlimPLM(Program):
         # The best of each query come first: what is cut off is the rest of each, not the last query.
         collected.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
         hits = collected.hits
-        story.answer_source = "passages" if hits else "memory" if known else "closed_book"
-        try:
+        with unanswered("answer"):
             reply = await (
                 from_passages(session, self.read, asked, hits) if hits else from_memory(session, self.recall, asked)
             )
-        except CallError as error:
-            raise UnansweredError.at("answer", error) from error
-        story.answer, story.explanation = reply.answer, reply.reasoning
+        conclude(story, reply, "passages" if hits else "memory" if known else "closed_book")
         story.quizzes = [
             examined(
                 asked,
@@ -129,14 +114,8 @@ class SlimPLM(Program):
 
     async def _known(self, session: Session, question: str, heuristic: str) -> bool:
         try:
-            said = await ask(
-                session,
-                self.judge,
-                "consistency",
-                "judge_heuristic",
-                question=question,
-                heuristic_answer=heuristic,
-            )
+            inputs = {"question": question, "heuristic_answer": heuristic}
+            said = await ask(session, self.judge, "consistency", "judge_heuristic", **inputs)
         except CallError as error:
             session.note("judge_heuristic", error.cause, error.message, "took it for unknown")
             return False

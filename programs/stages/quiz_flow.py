@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
+from keqa.programs.arguments import fraction_text
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuizRecord, QuizSource, SampleRecord
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
@@ -168,9 +168,9 @@ class QuizFlow:
             "tries": found.tries,
             "complete": votes.left == 0,
             "consistency": float(votes.consistency),
-            "consistency_exact": _written(votes.consistency),
+            "consistency_exact": fraction_text(votes.consistency),
             "threshold": None if threshold is None else float(threshold),
-            "threshold_exact": None if threshold is None else _written(threshold),
+            "threshold_exact": None if threshold is None else fraction_text(threshold),
             "gate": self.examination.gate.name,
             "certainty": found.certainty,
             "known": found.known,
@@ -179,7 +179,3 @@ class QuizFlow:
 
 def _kept(hits: Sequence[Hit], verdicts: Sequence[PassageVerdict]) -> list[str]:
     return [hit.passage.rendered for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
-
-
-def _written(fraction: Fraction) -> str:
-    return f"{fraction.numerator}/{fraction.denominator}"

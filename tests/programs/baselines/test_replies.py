@@ -11,7 +11,7 @@ from dspy.lm15 import ContextLengthError
 
 from keqa.data.question import Question
 from keqa.programs.baselines import Rowen, SelfRAG, SlimPLM
-from keqa.programs.baselines.replies import Reply, from_memory, from_passages
+from keqa.programs.baselines.reading import Reply, from_memory, from_passages
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
