@@ -56,7 +56,7 @@ class SearchingBaseline(Baseline):
 
     retriever: InitVar[Annotated[Retriever | None, RETRIEVER]] = field(kw_only=False)
 
-    def __post_init__(self, lms: Any, workers: int, retriever: Any) -> None:
+    def __post_init__(self, lms: Any, workers: Any, retriever: Any) -> None:
         """See `Baseline`."""
         self._retriever = NoCopy(retriever)
         super().__post_init__(lms, workers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keqa.data.question import Question, clean
 from keqa.programs.arguments import Steps, TopK, checked
@@ -114,7 +114,7 @@ class SlimPLM(SearchingBaseline):
 
     async def _known(self, session: Session, question: str, heuristic: str) -> bool:
         try:
-            inputs = {"question": question, "heuristic_answer": heuristic}
+            inputs: dict[str, Any] = {"question": question, "heuristic_answer": heuristic}
             said = await ask(session, self.judge, "consistency", "judge_heuristic", **inputs)
         except CallError as error:
             session.note("judge_heuristic", error.cause, error.message, "took it for unknown")

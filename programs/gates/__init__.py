@@ -3,7 +3,7 @@
 KEQA's own is `VoteGate`. `keqa.programs.gates.registry` lists all of them, and docs/extending.md shows how to add one.
 """
 
-from keqa.programs.gates.base import NamedGate, asks, question_of
+from keqa.programs.gates.base import AllSamplesGate, LeaderGate, NamedGate, asks, question_of
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
 from keqa.programs.gates.consistency import VoteGate
 from keqa.programs.gates.random import MatchedRandomGate, RandomGate
@@ -26,11 +26,13 @@ from keqa.programs.gates.votes import (
 )
 
 __all__ = [
+    "AllSamplesGate",
     "AlwaysRetrieveGate",
     "CertaintyGate",
     "ConfidenceGate",
     "Gate",
     "Golds",
+    "LeaderGate",
     "LexicalSimilarityGate",
     "MatchedRandomGate",
     "NamedGate",

@@ -58,12 +58,7 @@ def name_of(program: Program) -> str:
 
 def set_up(program: Program) -> dict[str, Any]:
     """What a program was set up with, as JSON values; no place on this machine is in it."""
-    if isinstance(program, KEQA):
-        found = settings_of(program)
-    else:
-        from keqa.programs.baselines.settings import settings_of as settings_of_baseline
-
-        found = settings_of_baseline(program)
+    found = settings_of(program)
     if isinstance(found.get(_SIMILARITY), str):
         found[_SIMILARITY] = portable(found[_SIMILARITY])
     return found

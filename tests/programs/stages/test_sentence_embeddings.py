@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from keqa.errors import ConfigurationError
 from keqa.programs.reference import embedding
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.stages import sentence_embeddings
-from keqa.programs.stages.selection import closest, lexical_similarity, similarity_of
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages import selection
+from keqa.programs.stages.selection import EmbeddingSimilarity, closest, lexical_similarity, similarity_of
 
 
 class Recording(HashingEmbedder):
@@ -28,7 +27,7 @@ class Recording(HashingEmbedder):
 @pytest.fixture
 def recording(monkeypatch):
     embedder = Recording()
-    monkeypatch.setattr(sentence_embeddings, "open_embedder", lambda name: embedder)
+    monkeypatch.setattr(selection, "open_embedder", lambda name: embedder)
     return embedder
 
 
