@@ -73,13 +73,8 @@ def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
         given: Arguments that take the place of saved ones. A threshold takes the place of any gate.
 
     Raises:
-        ConfigurationError: A setting is unknown, or a part is not given that could not be written down.
+        ConfigurationError: A part is not given that could not be written down.
     """
-    unknown = set(saved) - {*_WHERE, "threshold", "gate", "similarity"}
-    if unknown:
-        raise ConfigurationError(
-            f"unknown settings {sorted(unknown)!a:.200}: they are those of another version of KEQA"
-        )
     found = {**saved, **given}
     if "threshold" in given and "gate" not in given:
         found["gate"] = None

@@ -83,16 +83,14 @@ def arguments_from(
     given = _with_similarity(saved, given, embedder)
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(f"unknown method {name!a:.80}: it is one of another version of KEQA")
-    if name == _NAME:
-        return arguments(saved, given)
-    known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms"}
+    known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms", "reference"}
     unknown = sorted(set(saved) - known)
     if unknown:
         raise ConfigurationError(f"unknown settings {unknown!a:.200}: they are those of another version of KEQA")
     strange = sorted(set(given) - known)
     if strange:
         raise ConfigurationError(f"{name} has no {strange[0]}; it has {', '.join(sorted(known))}")
-    return {**saved, **given}
+    return arguments(saved, given) if name == _NAME else {**saved, **given}
 
 
 def made(

@@ -18,6 +18,7 @@ from keqa.programs.gates import (
     PromptGate,
     RandomGate,
 )
+from keqa.programs.saving.methods import arguments_from
 from keqa.programs.settings import OWN, arguments, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
 
@@ -157,7 +158,7 @@ def test_a_gate_that_is_no_dataclass_is_own_code_too():
 )
 def test_settings_of_another_version_are_refused(wrong):
     with pytest.raises(ConfigurationError):
-        arguments(settings_of(KEQA(None)) | wrong, {})
+        arguments_from("keqa", settings_of(KEQA(None)) | wrong, {})
 
 
 # Those of the methods that KEQA is compared with.
