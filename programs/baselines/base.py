@@ -27,13 +27,15 @@ class Baseline(Program):
     max_question_chars: Characters = 8000
     workers: InitVar[Workers] = 16
 
-    def __post_init__(self, lms: Any, workers: int) -> None:
+    def __post_init__(self, lms: Any, workers: int, *retriever: Any) -> None:
         """Set up.
 
         Raises:
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, self.max_question_chars)
+        if retriever:
+            self._retriever = NoCopy(*retriever)
         self.set_up()
         self.bind_lms(lms)
 
@@ -55,8 +57,3 @@ class SearchingBaseline(Baseline):
     """
 
     retriever: InitVar[Annotated[Retriever | None, RETRIEVER]] = field(kw_only=False)
-
-    def __post_init__(self, lms: Any, workers: Any, retriever: Any) -> None:
-        """See `Baseline`."""
-        self._retriever = NoCopy(retriever)
-        super().__post_init__(lms, workers)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import dspy
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
@@ -23,13 +25,14 @@ from keqa.programs.baselines.reading import (
     unread,
     verdicts,
 )
-from keqa.programs.baselines.rephrasing import Rephrasing
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.attempts import DRAW, ask, attempted
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.examination import means_the_same
+from keqa.programs.runtime.session import Session, runs_in_process, text_of
+from keqa.programs.stages.examination import draw_identity, means_the_same
+from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import (
     AnswerQuestion,
@@ -37,10 +40,65 @@ from keqa.signatures import (
     JudgeConsistency,
     ReasonFromMemory,
     ReasonWithKnowledge,
+    RephraseQuestion,
     TranslateQuestion,
 )
 
-__all__ = ["Rowen"]
+__all__ = ["Rephrasing", "Rowen"]
+
+
+class Rephrasing(Stage):
+    """Draws other wordings of a question, all side by side."""
+
+    roles: ClassVar[Mapping[str, str]] = {"rephrase": "task"}
+
+    def __init__(self, tries: int, temperature: float = 1.0, seed: int = 0, bound: CallLimiter | None = None) -> None:
+        """Set up.
+
+        Args:
+            tries: How often to rephrase.
+            temperature: Of the draws.
+            seed: Another seed draws other wordings.
+            bound: How many calls may be in flight.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(bound)
+        if tries < 1 or temperature <= 0:
+            raise ConfigurationError("a question must be rephrased at least once, at a temperature above 0")
+        self.rephrase = Predictor(RephraseQuestion)
+        self.tries, self.temperature, self.seed = tries, temperature, seed
+
+    async def run(self, session: Session, asked: Question) -> list[str]:
+        """Rephrase a question.
+
+        Args:
+            session: The calls of the question.
+            asked: The question.
+
+        Returns:
+            The different wordings other than its own; a degradation reports each sample that failed.
+        """
+        drawn = await session.gather([self._draw(session, asked, position) for position in range(self.tries)])
+        return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
+
+    async def _draw(self, session: Session, asked: Question, position: int) -> str | None:
+        identity = draw_identity(self.seed, asked.question, asked.answer_type, asked.choices, f"rephrase {position}")
+        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        if runs_in_process(self.rephrase.lm or dspy.settings.lm):
+            config["seed"] = identity & 0x7FFFFFFF
+        try:
+            said = await attempted(
+                session,
+                lambda attempt: session.predict(self.rephrase, "task", config=config, question=asked.question),
+                "rephrase",
+                draws=DRAW,
+            )
+        except CallError as error:
+            session.note("rephrase", error.cause, error.message, "left the rephrasing out")
+            return None
+        return text_of(said.rephrased)
 
 
 @checked

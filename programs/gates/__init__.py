@@ -21,7 +21,6 @@ from keqa.programs.gates.votes import (
     leader,
     leader_is_fixed,
     reaches,
-    score_of,
     smallest_wave,
 )
 
@@ -49,6 +48,5 @@ __all__ = [
     "leader_is_fixed",
     "question_of",
     "reaches",
-    "score_of",
     "smallest_wave",
 ]

@@ -7,14 +7,12 @@ from fractions import Fraction
 from typing import Annotated, Literal
 
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import normalize
-from keqa.metrics.certainty import CERTAINTIES, CertaintyForm
+from keqa.metrics.certainty import CERTAINTIES, CertaintyForm, answer_type_sizes
 from keqa.metrics.similarity import SimilarityForm, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
 from keqa.programs.gates.base import AllSamplesGate, LeaderGate
 from keqa.programs.gates.votes import Votes, reaches
-from keqa.programs.stages.confidence import StatedConfidence
-from keqa.programs.stages.retrieval_decision import RetrievalDecision
+from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 
 __all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
 
@@ -64,8 +62,8 @@ class CertaintyGate(AllSamplesGate):
         self.require_all(votes)
         sizes = list(votes.sizes)
         if self.over == "types":
-            types = [normalize(one, votes.answer_type, votes.choices) for one in votes.answers if one is not None]
-            sizes = [types.count(kind) for kind in dict.fromkeys(types)]
+            said = [answer for answer in votes.answers if answer is not None]
+            sizes = answer_type_sizes(said, votes.answer_type, votes.choices)
         alone = votes.drawn - sum(sizes)
         return CERTAINTIES[self.form](sizes + [1] * alone)
 

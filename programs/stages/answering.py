@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import has_answer
-from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -73,15 +71,9 @@ class Answering(Stage):
     """Answers a quiz or question from passages; where they exceed the context window, from the better half of them."""
 
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"answer": AnswerWithKnowledge}
 
-    def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
-        super().__init__(bound)
-        self.answer = Predictor(AnswerWithKnowledge)
+    answer: dspy.Predict
 
     async def run(
         self,
