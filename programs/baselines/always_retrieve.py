@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from keqa.data.question import Question
-from keqa.programs.arguments import TopK, checked
+from keqa.programs.arguments import checked
 from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.reading import answer_from, search_or_fail
+from keqa.programs.baselines.reading import answer_from
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.runtime.session import Session
@@ -24,14 +24,12 @@ class AlwaysRetrieve(SearchingBaseline):
     """Searches with the question and answers from all that was found, at once or after a chain of thought.
 
     Attributes:
-        top_k: Passages to search for.
         reason: Whether to reason step by step first.
     """
 
     method: ClassVar[str] = "always retrieve"
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
 
-    top_k: TopK = 10
     reason: bool = False
 
     def set_up(self) -> None:
@@ -40,5 +38,5 @@ class AlwaysRetrieve(SearchingBaseline):
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Search once and answer; see `Program.solve`."""
-        hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 0)
+        hits = await self.search(session, asked.question, 0)
         await answer_from(session, self.answer, asked, hits, story)

@@ -1,16 +1,24 @@
-"""How the methods that KEQA is compared with are set up: their settings are the fields of a dataclass."""
+"""What the methods that KEQA is compared with are made of; their settings are the fields of a dataclass."""
 
 # Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any
 
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Workers
-from keqa.programs.program import Program
+from keqa.data.question import Question
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers
+from keqa.programs.baselines.reading import Reply, conclude, examined, from_memory, from_passages, unanswered
+from keqa.programs.predictor_state import Predictor
+from keqa.programs.program import Program, RecordBuilder
+from keqa.programs.records import AnswerSource, PassageVerdict
+from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Retriever
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
 
-__all__ = ["Baseline", "SearchingBaseline"]
+__all__ = ["Baseline", "ExaminingBaseline", "SearchingBaseline"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -54,6 +62,75 @@ class SearchingBaseline(Baseline):
 
     Attributes:
         retriever: The first argument: where the passages come from; with None nothing can be asked.
+        top_k: Passages to search for.
     """
 
     retriever: InitVar[Annotated[Retriever | None, RETRIEVER]] = field(kw_only=False)
+    top_k: TopK = 10
+
+    async def search(self, session: Session, query: str, number: int) -> list[Hit]:
+        """Search; a search that fails has not found nothing, and nothing stands in for its passages.
+
+        Args:
+            session: The calls of the question.
+            query: What for.
+            number: The number of the search, for degradations.
+
+        Raises:
+            UnansweredError: It failed.
+        """
+        with unanswered("retrieve"):
+            return await searched(session, self._retriever.value, query, self.top_k, number)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExaminingBaseline(SearchingBaseline):
+    """A method that decides of the whole question whether it is known, and answers from memory or from passages.
+
+    Attributes:
+        reason: Whether to reason step by step before answering.
+    """
+
+    reason: bool = False
+
+    def set_up(self) -> None:
+        """Make the predictors that answer; see `Baseline.set_up`."""
+        self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
+        self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
+
+    async def answered(self, session: Session, asked: Question, hits: Sequence[Hit]) -> Reply:
+        """The answer from passages, or from memory where there are none.
+
+        Raises:
+            UnansweredError: There is no answer.
+        """
+        with unanswered("answer"):
+            if hits:
+                return await from_passages(session, self.read, asked, hits)
+            return await from_memory(session, self.recall, asked)
+
+    def conclude(
+        self,
+        story: RecordBuilder,
+        asked: Question,
+        reply: Reply,
+        source: AnswerSource,
+        *,
+        known: bool,
+        passages: list[PassageVerdict],
+        **measures: Any,
+    ) -> None:
+        """Write the answer into the record, and how it came about: the question is its own one quiz.
+
+        Args:
+            story: Is written to.
+            asked: The question.
+            reply: Its answer.
+            source: Where that came from.
+            known: Whether the method took it for known; it retrieves where not.
+            passages: What became of those that were found.
+            **measures: What decided, by the names of `QuizRecord`.
+        """
+        conclude(story, reply, source)
+        found = {"known": known, "retrieved": not known, "passages": passages, **measures}
+        story.quizzes = [examined(asked, gate=self.method, answer=reply.answer, source=source, **found)]

@@ -19,7 +19,6 @@ from keqa.programs.baselines.reading import (
     concluded,
     first_sentence,
     reason_from,
-    search_or_fail,
     search_record,
     verdicts,
 )
@@ -119,7 +118,7 @@ class FLARE(SearchingBaseline):
             return sentence
         number = len(story.quizzes) + 1
         query = masked(sentence, probabilities, self.beta) or asked.question
-        hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
+        hits = await self.search(session, query, number)
         found.add(hits)
         again = await self._from_passages(session, asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, again or None))

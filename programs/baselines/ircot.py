@@ -16,7 +16,6 @@ from keqa.programs.baselines.reading import (
     concluded,
     first_sentence,
     reason_from,
-    search_or_fail,
     search_record,
 )
 from keqa.programs.predictor_state import Predictor
@@ -61,7 +60,7 @@ class IRCoT(SearchingBaseline):
         thoughts: list[str] = []
         query = asked.question
         for number in range(1, self.max_steps + 1):
-            hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
+            hits = await self.search(session, query, number)
             collected.add(hits)
             thought = await self._extend(session, asked, collected, thoughts, number)
             story.quizzes.append(search_record(number, query, hits, thought or None))

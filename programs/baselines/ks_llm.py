@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Count, TopK, Word, checked
+from keqa.programs.arguments import Count, Word, checked
 from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.reading import examined, search_or_fail, unanswered, verdicts
+from keqa.programs.baselines.reading import examined, unanswered, verdicts
 from keqa.programs.program import RecordBuilder
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
@@ -34,7 +34,6 @@ class KSLLM(SearchingBaseline):
 
     Attributes:
         retriever: The first argument: where the passages come from; with None nothing is found.
-        top_k: Passages to search for.
         evidence_sentences: How many sentences to select from all of them, the paper's k.
         similarity: Name of the embedder by whose vectors they are compared, as in the paper's equations 2 and 3, such
             as ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`); by words where None.
@@ -44,7 +43,6 @@ class KSLLM(SearchingBaseline):
 
     method: ClassVar[str] = "ks-llm"
 
-    top_k: TopK = 10
     evidence_sentences: Count = 2
     similarity: Word | None = None
     form: Form = "KS-LLM"
@@ -88,10 +86,9 @@ class KSLLM(SearchingBaseline):
         ]
 
     async def _found(self, session: Session, question: str) -> list[Hit]:
-        retriever = self._retriever.value
-        if retriever is None or self.form == "KS-T":
+        if self._retriever.value is None or self.form == "KS-T":
             return []
-        return await search_or_fail(session, retriever, question, self.top_k, 1)
+        return await self.search(session, question, 1)
 
     async def _selected(self, session: Session, question: str, passages: Sequence[str]) -> tuple[list[str], list[str]]:
         """Triples and sentences."""

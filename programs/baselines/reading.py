@@ -13,14 +13,14 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.runtime.attempts import attempted, has_answer, searched
+from keqa.programs.runtime.attempts import attempted, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.answering import FromPassages
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.selection import sentences
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 
 __all__ = [
     "Collected",
@@ -34,7 +34,6 @@ __all__ = [
     "from_memory",
     "from_passages",
     "reason_from",
-    "search_or_fail",
     "search_record",
     "unanswered",
     "unread",
@@ -108,23 +107,6 @@ def unanswered(stage: str) -> Iterator[None]:
         yield
     except CallError as error:
         raise UnansweredError.at(stage, error) from error
-
-
-async def search_or_fail(session: Session, retriever: Retriever, query: str, k: int, number: int) -> list[Hit]:
-    """Search; a search that fails has not found nothing, and nothing stands in for its passages.
-
-    Args:
-        session: The calls of the question.
-        retriever: Where to search.
-        query: What for.
-        k: How many passages to find.
-        number: The number of the search, for degradations.
-
-    Raises:
-        UnansweredError: It failed.
-    """
-    with unanswered("retrieve"):
-        return await searched(session, retriever, query, k, number)
 
 
 async def reason_from(

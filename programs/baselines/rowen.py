@@ -12,21 +12,17 @@ import dspy
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
-from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, TopK, Word, checked, fraction_text
-from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, checked, fraction_text
+from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import (
     Reply,
-    conclude,
-    examined,
     from_memory,
-    from_passages,
-    search_or_fail,
-    unanswered,
     unread,
     verdicts,
 )
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.records import AnswerSource
 from keqa.programs.runtime.attempts import DRAW, ask, attempted
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
@@ -36,10 +32,8 @@ from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import (
     AnswerQuestion,
-    AnswerWithKnowledge,
     JudgeConsistency,
     ReasonFromMemory,
-    ReasonWithKnowledge,
     RephraseQuestion,
     TranslateQuestion,
 )
@@ -103,7 +97,7 @@ class Rephrasing(Stage):
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)
-class Rowen(SearchingBaseline):
+class Rowen(ExaminingBaseline):
     """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
 
     "Retrieve Only When It Needs: Adaptive Retrieval Augmentation for Hallucination Mitigation in Large Language Models"
@@ -127,8 +121,6 @@ class Rowen(SearchingBaseline):
         rephrasings: k, how often to rephrase. Equal ones count once.
         min_consistency: A lower consistency score leads to retrieval.
         temperature: Of the rephrasings; answers have the LM's own.
-        top_k: Passages to search for.
-        reason: Whether to reason step by step before answering.
         seed: Another seed draws other rephrasings.
     """
 
@@ -147,17 +139,14 @@ class Rowen(SearchingBaseline):
     rephrasings: Steps = 6
     min_consistency: Annotated[Fraction, Threshold] = Fraction(1, 2)
     temperature: Temperature = 1.0
-    top_k: TopK = 10
-    reason: bool = False
     seed: Seed = 0
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
         if self.language is not None and not self.language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
-        self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
+        super().set_up()
         self.verify = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
-        self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
         self.rephrasing = Rephrasing(self.rephrasings, self.temperature, self.seed, self.bound)
         self.translate = Predictor(TranslateQuestion)
         self.same = Predictor(JudgeConsistency)
@@ -172,31 +161,25 @@ class Rowen(SearchingBaseline):
         known = score >= self.min_consistency
         hits: list[Hit] = []
         if not known:
-            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 1)
-        repaired = None
-        if hits:
-            # The first answer, which was not consistent, does not stand in for that from passages (section 3, repair).
-            with unanswered("answer"):
-                repaired = await from_passages(session, self.read, asked, hits)
+            hits = await self.search(session, asked.question, 1)
+        # The first answer, which was not consistent, does not stand in for that from passages (section 3, repair).
+        repaired = await self.answered(session, asked, hits) if hits else None
         reply = repaired or first
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
-        conclude(story, reply, "passages" if repaired else "memory" if known else "closed_book")
-        story.quizzes = [
-            examined(
-                asked,
-                consistency=float(score),
-                consistency_exact=fraction_text(score),
-                threshold=float(self.min_consistency),
-                threshold_exact=fraction_text(self.min_consistency),
-                gate=self.method,
-                known=known,
-                retrieved=not known,
-                passages=verdicts(hits, repaired.read) if repaired else unread(hits),
-                answer=reply.answer,
-                source=story.answer_source,
-            )
-        ]
+        source: AnswerSource = "passages" if repaired else "memory" if known else "closed_book"
+        self.conclude(
+            story,
+            asked,
+            reply,
+            source,
+            known=known,
+            passages=verdicts(hits, repaired.read) if repaired else unread(hits),
+            consistency=float(score),
+            consistency_exact=fraction_text(score),
+            threshold=float(self.min_consistency),
+            threshold_exact=fraction_text(self.min_consistency),
+        )
 
     async def _first(self, session: Session, asked: Question) -> Reply | None:
         try:

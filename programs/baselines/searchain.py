@@ -10,7 +10,7 @@ from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize
 from keqa.programs.arguments import Steps, TopK, checked
 from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.reading import Collected, answer_from, search_or_fail, search_record, unanswered
+from keqa.programs.baselines.reading import Collected, answer_from, search_record, unanswered
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import QuizRecord
@@ -89,7 +89,7 @@ class SearChain(SearchingBaseline):
                 break
         if not chain.verified:
             session.note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
-            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 0)
+            hits = await self.search(session, asked.question, 0)
             found = Collected()
             found.add(hits)
             await answer_from(session, self.answer, asked, found.hits, story)
@@ -121,7 +121,7 @@ class SearChain(SearchingBaseline):
         for query, own in planned:
             number = len(chain.records) + 1
             chain.tried.add(normalize(query))
-            hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
+            hits = await self.search(session, query, number)
             read = await self._read(session, query, hits, number)
             confirmed = own is not None and (read is None or await self._agree(session, query, own, read, number))
             answer = own if confirmed else read

@@ -10,15 +10,10 @@ import dspy
 
 from keqa.data.question import Question
 from keqa.programs.arguments import TopK, Weight, checked
-from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import (
     Reply,
-    conclude,
-    examined,
-    from_memory,
     from_passages,
-    search_or_fail,
-    unanswered,
     unread,
 )
 from keqa.programs.predictor_state import Predictor
@@ -32,14 +27,10 @@ from keqa.programs.stages.gate_question import wants_retrieval
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import (
-    AnswerQuestion,
-    AnswerWithKnowledge,
     DecideRetrieval,
     JudgeRelevance,
     JudgeSupport,
     RateUsefulness,
-    ReasonFromMemory,
-    ReasonWithKnowledge,
 )
 
 __all__ = ["Critique", "Reflection", "SelfRAG"]
@@ -139,7 +130,7 @@ def _usefulness(said: dspy.Prediction) -> float:
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)
-class SelfRAG(SearchingBaseline):
+class SelfRAG(ExaminingBaseline):
     """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
     Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
@@ -151,7 +142,6 @@ class SelfRAG(SearchingBaseline):
 
     Attributes:
         top_k: Passages to search for; each takes up to four calls.
-        reason: Whether to reason step by step before answering.
         relevance_weight: w of ISREL in the score of section 3.3.
         support_weight: w of ISSUP.
         usefulness_weight: w of ISUSE.
@@ -161,16 +151,14 @@ class SelfRAG(SearchingBaseline):
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("retrieve", "recall", "read"), "task")
 
     top_k: TopK = 5
-    reason: bool = False
     relevance_weight: Weight = 1.0
     support_weight: Weight = 1.0
     usefulness_weight: Weight = 0.5
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
+        super().set_up()
         self.retrieve = Predictor(DecideRetrieval)
-        self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
-        self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
         weights = (self.relevance_weight, self.support_weight, self.usefulness_weight)
         self.reflection = Reflection(weights, self.bound)
 
@@ -179,8 +167,8 @@ class SelfRAG(SearchingBaseline):
         wanted = await wants_retrieval(session, self.retrieve, asked.question)
         hits: list[Hit] = []
         if wanted:
-            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 1)
-        replies = await session.gather([self._answered(session, asked, hit) for hit in hits])
+            hits = await self.search(session, asked.question, 1)
+        replies = await session.gather([self._from_passage(session, asked, hit) for hit in hits])
         answered = {i: (hits[i].passage.rendered, reply.answer) for i, reply in enumerate(replies) if reply is not None}
         judged = await self.reflection.acall(asked.question, list(answered.values()), session=session)
         critiques = dict(zip(answered, judged, strict=True))
@@ -189,24 +177,12 @@ class SelfRAG(SearchingBaseline):
         reply = None if best is None else replies[best]
         if reply is None and hits:
             raise UnansweredError("answer", "NoAnswerError", "no passage that was found could be answered from")
-        source: AnswerSource = "closed_book" if reply is None else "passages"
-        if reply is None:
-            with unanswered("answer"):
-                reply = await from_memory(session, self.recall, asked)
-        conclude(story, reply, source)
-        story.quizzes = [
-            examined(
-                asked,
-                gate=self.method,
-                known=not wanted,
-                retrieved=wanted,
-                passages=_verdicts(hits, replies, critiques, best),
-                answer=reply.answer,
-                source=source,
-            )
-        ]
+        source: AnswerSource = "passages" if reply is not None else "closed_book"
+        reply = reply or await self.answered(session, asked, [])
+        passages = _verdicts(hits, replies, critiques, best)
+        self.conclude(story, asked, reply, source, known=not wanted, passages=passages)
 
-    async def _answered(self, session: Session, asked: Question, hit: Hit) -> Reply | None:
+    async def _from_passage(self, session: Session, asked: Question, hit: Hit) -> Reply | None:
         """The answer from one passage."""
         try:
             return await from_passages(session, self.read, asked, [hit])
