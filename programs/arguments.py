@@ -30,6 +30,7 @@ from keqa.errors import ConfigurationError
 
 __all__ = [
     "CORRECTNESS",
+    "EMBEDDER",
     "GATE",
     "GOLDS",
     "LMS",
@@ -241,6 +242,12 @@ def _function(value: Any) -> Any:
 def _golds(value: Any) -> Any:
     return value if isinstance(value, Mapping) else _function(value)
 
+
+EMBEDDER = Kind(
+    "an embedder, or the name of one",
+    lambda value: value if isinstance(value, str) else _having(lambda value: "", "embed")(value),
+)
+"""Stands in an annotation for what makes vectors of texts."""
 
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
 """Stands in an annotation for a utility reference."""

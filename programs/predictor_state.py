@@ -36,11 +36,7 @@ class Predictor(dspy.Predict):
     """A predictor that takes no more from a saved state than a prompt, whichever module hands the state to it."""
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> Any:
-        """Load a saved state, which may come from a stranger; the language model stays.
-
-        Args:
-            state: What `dump_state` gave.
-            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a predictor.
+        """Load a saved state as `keqa.programs.stages.stage.Stage.load_state` does.
 
         Raises:
             ConfigurationError: It holds what a state may not, by name.

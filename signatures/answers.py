@@ -5,13 +5,16 @@ from typing import Literal
 import dspy
 
 
-# The plain closed-book answer to a whole question.
-class AnswerQuestion(dspy.Signature):
-    """Answer the question, as briefly as possible."""
-
+class _Asked(dspy.Signature):
     question: str = dspy.InputField()
     answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
     choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
+
+
+# The plain closed-book answer to a whole question.
+class AnswerQuestion(_Asked):
+    """Answer the question, as briefly as possible."""
+
     answer: str = dspy.OutputField(desc="the answer alone")
 
 
@@ -39,12 +42,9 @@ class AnswerWithKnowledge(dspy.Signature):
 
 
 # The closed-book answer with a chain of thought (Wei et al., 2022; Kojima et al., 2022).
-class ReasonFromMemory(dspy.Signature):
+class ReasonFromMemory(_Asked):
     """Reason step by step from memory to a brief answer."""
 
-    question: str = dspy.InputField()
-    answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
-    choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
     reasoning: str = dspy.OutputField()
     answer: str = dspy.OutputField(desc="the answer alone")
 

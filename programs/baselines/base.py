@@ -1,24 +1,34 @@
 """What the methods that KEQA is compared with are made of; their settings are the fields of a dataclass."""
 
 # Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Workers
-from keqa.programs.baselines.reading import Reply, conclude, examined, from_memory, from_passages, unanswered
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers
+from keqa.programs.baselines.reading import (
+    Reply,
+    asked_inputs,
+    conclude,
+    examined,
+    first_sentence,
+    from_memory,
+    from_passages,
+    reason_from,
+    unanswered,
+)
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder
 from keqa.programs.records import AnswerSource, PassageVerdict
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.concurrency import NoCopy
-from keqa.programs.runtime.session import Session
+from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
 
-__all__ = ["Baseline", "ExaminingBaseline", "SearchingBaseline"]
+__all__ = ["Baseline", "ChainBaseline", "ExaminingBaseline", "SearchingBaseline"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -81,6 +91,41 @@ class SearchingBaseline(Baseline):
         """
         with unanswered("retrieve"):
             return await searched(session, self._retriever.value, query, self.top_k, number)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ChainBaseline(SearchingBaseline):
+    """A method that reasons sentence by sentence, and has a reader with a chain of thought of its own.
+
+    Attributes:
+        max_steps: Sentences at most.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
+
+    max_steps: Steps = 8
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
+
+    async def thought(
+        self, session: Session, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int
+    ) -> str:
+        """The next sentence, from passages.
+
+        Args:
+            session: The calls of the question.
+            asked: The question.
+            thoughts: The sentences so far.
+            hits: The passages.
+            number: The number of the step, for degradations.
+
+        Raises:
+            CallError: There is none.
+        """
+        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
+        return first_sentence(text_of((await reason_from(session, self.extend, hits, number, **inputs)).thought))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Probability, Steps, TopK, checked
-from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.arguments import Probability, TopK, checked
+from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
@@ -22,13 +22,10 @@ from keqa.programs.baselines.reading import (
     search_record,
     verdicts,
 )
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
-from keqa.retrievers.base import Hit
-from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
 
 __all__ = ["FLARE", "masked"]
 
@@ -54,7 +51,7 @@ def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)
-class FLARE(SearchingBaseline):
+class FLARE(ChainBaseline):
     """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
 
     A tentative sentence with a token less likely than θ becomes a query, and what is found replaces what was found
@@ -67,20 +64,13 @@ class FLARE(SearchingBaseline):
         theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing is retrieved.
         beta: β, the probability of a token under which its word is left out of the query.
         top_k: Passages to search for.
-        max_steps: Sentences at most.
     """
 
     method: ClassVar[str] = "flare"
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
     theta: Probability = 0.8
     beta: Probability = 0.4
     top_k: TopK = 3
-    max_steps: Steps = 8
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
@@ -120,7 +110,7 @@ class FLARE(SearchingBaseline):
         query = masked(sentence, probabilities, self.beta) or asked.question
         hits = await self.search(session, query, number)
         found.add(hits)
-        again = await self._from_passages(session, asked, thoughts, hits, number) if hits else ""
+        again = await self.thought(session, asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, again or None))
         return again or sentence
 
@@ -133,14 +123,3 @@ class FLARE(SearchingBaseline):
         (tokens,) = tokens_of(prediction, 1, model, "FLARE", "another method, such as IRCoT")
         sentence = first_sentence(text_of(prediction.thought))
         return sentence, word_probabilities(sentence, output_tokens(tokens, "thought"))
-
-    async def _from_passages(
-        self, session: Session, asked: Question, thoughts: list[str], hits: Sequence[Hit], number: int
-    ) -> str:
-        """The next sentence from passages.
-
-        Raises:
-            CallError: There is none.
-        """
-        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
-        return first_sentence(text_of((await reason_from(session, self.extend, hits, number, **inputs)).thought))

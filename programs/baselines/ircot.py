@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Count, Steps, TopK, checked
-from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.arguments import Count, TopK, checked
+from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
-    asked_inputs,
     concluded,
-    first_sentence,
-    reason_from,
     search_record,
 )
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, text_of
-from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
+from keqa.programs.runtime.session import Session
 
 __all__ = ["IRCoT"]
 
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)
-class IRCoT(SearchingBaseline):
+class IRCoT(ChainBaseline):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
     Trivedi et al. show the LM a few annotated chains of thought (section 3.1); here an instruction asks for the next
@@ -39,20 +33,13 @@ class IRCoT(SearchingBaseline):
 
     Attributes:
         top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.
-        max_steps: Sentences at most.
         max_passages: Passages to collect at most.
     """
 
     method: ClassVar[str] = "ircot"
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
     top_k: TopK = 4
-    max_steps: Steps = 8
     max_passages: Count = 15
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
@@ -80,12 +67,9 @@ class IRCoT(SearchingBaseline):
             UnansweredError: There is none, and no passage to answer from either.
         """
         try:
-            prediction = await reason_from(
-                session, self.extend, collected.hits, number, **asked_inputs(asked), thoughts=list(thoughts)
-            )
+            return await self.thought(session, asked, thoughts, collected.hits, number)
         except CallError as error:
             if not collected.hits:
                 raise UnansweredError.at("reason", error) from error
             session.note("reason", error.cause, error.message, "answered from the passages found so far", number)
             return ""
-        return first_sentence(text_of(prediction.thought))

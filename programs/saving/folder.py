@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import dspy
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.programs.arguments import shown as readable
+from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
@@ -230,8 +230,8 @@ def load(
         ConfigurationError: It is damaged, was written by a newer version, or its prompts have changed since.
         MissingExtraError: A package is missing that its reference needs.
     """
-    if not (embedder is None or isinstance(embedder, str) or callable(getattr(embedder, "embed", None))):
-        raise ConfigurationError(f"embedder must be an embedder or the name of one, not {readable(embedder)}")
+    if embedder is not None:
+        check(UtilityReference, {"embedder": embedder}, "keqa.load")
     folder = place_of(folder)
     state = read(folder)
     name = state["method"]

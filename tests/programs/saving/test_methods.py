@@ -194,7 +194,7 @@ def test_a_class_of_ones_own_cannot_be_saved(tmp_path):
     ("wrong", "message"),
     [
         ({"folder": None}, "a program is a folder: give its path, not None"),
-        ({"embedder": 5}, "embedder must be an embedder or the name of one, not 5"),
+        ({"embedder": 5}, "keqa.load: embedder must be an embedder, or the name of one, not 5"),
         ({"reference": None}, "keqa has no reference; it has decompose,"),
         ({"colour": "red"}, "keqa has no colour; it has decompose,"),
     ],
