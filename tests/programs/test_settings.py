@@ -8,6 +8,7 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate, baselines
+from keqa.programs.arguments import Characters, TopK, Workers, checked
 from keqa.programs.baselines import ClosedBook, Rowen
 from keqa.programs.gates import (
     ConfidenceGate,
@@ -18,6 +19,7 @@ from keqa.programs.gates import (
     PromptGate,
     RandomGate,
 )
+from keqa.programs.program import Program
 from keqa.programs.saving.methods import arguments_from
 from keqa.programs.settings import OWN, arguments, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
@@ -180,3 +182,17 @@ def test_closed_book_searches_nowhere():
 def test_shares_stay_exact():
     settings = settings_of(Rowen(None, min_consistency="1/3", cross_model_weight="0.25"))
     assert (settings["min_consistency"], settings["cross_model_weight"]) == ("1/3", "1/4")
+
+
+def test_a_method_may_have_a_constructor_of_its_own():
+    @checked
+    class Own(Program):
+        method = "own"
+
+        def __init__(self, *, top_k: TopK = 10, lms=None, max_question_chars: Characters = 90, workers: Workers = 2):
+            super().__init__(lms, workers, max_question_chars)
+            self.top_k = top_k
+
+    assert settings_of(Own(top_k=3)) == {"top_k": 3, "max_question_chars": 90, "workers": 2}
+    with pytest.raises(ConfigurationError, match="Own: top_k must be a whole number from 1 to 1,000, not 0"):
+        Own(top_k=0)

@@ -12,17 +12,7 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
-from keqa.programs.baselines import (
-    FLARE,
-    KSLLM,
-    AlwaysRetrieve,
-    IRCoT,
-    ReAct,
-    Rowen,
-    SearChain,
-    SelfRAG,
-    SlimPLM,
-)
+from keqa.programs.baselines import FLARE, KSLLM, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 
 PREDICTORS = {
     ReAct: {"act", "answer"},
