@@ -76,7 +76,7 @@ class Kind:
     """What an argument may be where no type says it; it stands in an annotation as ``Annotated[TYPE, Kind(...)]``.
 
     Attributes:
-        allowed: What it may be, as a message tells it after "must be".
+        allowed: What it may be, as a message says it after "must be".
         read: Gives the value back, maybe in another form; a ValueError refuses it, with advice where it has a message.
     """
 
@@ -90,18 +90,18 @@ class Kind:
 
 def whole(least: int, greatest: int) -> Any:
     """Stands in an annotation for a whole number in a range, both ends included."""
-    told = f"a whole number from {least:,} to {greatest:,}"
-    return Field(strict=True, ge=least, le=greatest, description=told)
+    allowed = f"a whole number from {least:,} to {greatest:,}"
+    return Field(strict=True, ge=least, le=greatest, description=allowed)
 
 
 def _number(least: float, greatest: float) -> Any:
-    told = f"a number from {least:g} to {greatest:,g}"
-    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=told)
+    allowed = f"a number from {least:g} to {greatest:,g}"
+    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=allowed)
 
 
 def _above_zero(greatest: float) -> Any:
-    told = f"a number above 0 and at most {greatest:g}"
-    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=told)
+    allowed = f"a number above 0 and at most {greatest:g}"
+    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=allowed)
 
 
 def exact(value: object) -> Fraction:
@@ -128,14 +128,14 @@ def fraction_text(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
-def _fraction(told: str, holds: Callable[[Fraction], bool]) -> Kind:
+def _fraction(allowed: str, holds: Callable[[Fraction], bool]) -> Kind:
     def read(value: object) -> Fraction:
         found = exact(value)
         if not holds(found):
             raise ValueError
         return found
 
-    return Kind(told, read)
+    return Kind(allowed, read)
 
 
 Tries = Annotated[int, whole(1, 1_000)]
@@ -314,7 +314,7 @@ def _read(function: Callable[..., Any], arguments: Mapping[str, Any], of: str) -
         try:
             read[name] = adapter.validate_python(value)
         except ValidationError as error:
-            advice = next((told for problem in error.errors() if (told := _advice(problem))), "")
+            advice = next(filter(None, map(_advice, error.errors())), "")
             raise ConfigurationError(
                 f"{of}: {name} must be {allowed}, not {shown(value)}{f'; {advice}' if advice else ''}"
             ) from None
@@ -336,8 +336,8 @@ def _allowed(hint: Any) -> list[str]:
     """What a value of a type may be, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        told = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
-        return [one for one in told if one] or _allowed(inner[0])
+        said = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
+        return [one for one in said if one] or _allowed(inner[0])
     if origin in (Union, UnionType):
         return [one for part in inner for one in _allowed(part)]
     if origin is Literal:

@@ -53,7 +53,7 @@ class RandomGate(LeaderGate):
         """The quiz's number, evenly distributed from 0 to 1.
 
         Raises:
-            ConfigurationError: The votes do not tell which quiz they are for.
+            ConfigurationError: The votes do not say which quiz they are for.
         """
         if not votes.quiz:
             raise ConfigurationError("the random gate needs the text of the quiz")
@@ -70,7 +70,7 @@ class MatchedRandomGate(LeaderGate):
     for. Places stay the same whatever is answered to earlier quizzes, where resolved texts do not.
 
     Attributes:
-        threshold: The share of quizzes that the other method held for unknown.
+        threshold: The share of quizzes that the other method classified as unknown.
         cut: Quizzes with a lower number are retrieved for.
         seed: Another seed retrieves for others.
     """
@@ -90,7 +90,8 @@ class MatchedRandomGate(LeaderGate):
         together; where that leaves no exact cut, the nearest is taken.
 
         Args:
-            verdicts: Of each quiz of the other run its place, as in `Votes.place`, and whether it was held for known.
+            verdicts: Of each quiz of the other run its place, as in `Votes.place`, and whether it was classified as
+                known.
             seed: Another seed retrieves for others.
 
         Raises:
@@ -119,7 +120,7 @@ class MatchedRandomGate(LeaderGate):
         """The number of the quiz's place, evenly distributed from 0 to 1.
 
         Raises:
-            ConfigurationError: The votes do not tell it.
+            ConfigurationError: The votes do not say it.
         """
         if not votes.place:
             raise ConfigurationError("a random gate that matches a run decides on quizzes of questions only")
