@@ -15,6 +15,14 @@ class DecomposeQuestion(dspy.Signature):
     quizzes: list[str] = dspy.OutputField(desc="in the order in which they can be answered")
 
 
+# Perturbation: the same question in other words (Rowen, the consistency checks).
+class RephraseQuestion(dspy.Signature):
+    """Ask the same question in other words. Names, and everything that the answer depends on, stay as they are."""
+
+    question: str = dspy.InputField()
+    rephrased: str = dspy.OutputField()
+
+
 # Triples that a question needs, as guides to evidence sentences (KS-LLM, step 1).
 class ConstructTriples(dspy.Signature):
     """Write the knowledge triples that answering the question needs, each as subject | relation | object.
@@ -24,14 +32,6 @@ class ConstructTriples(dspy.Signature):
 
     question: str = dspy.InputField()
     triples: list[str] = dspy.OutputField()
-
-
-# Perturbation: the same question in other words (Rowen, the consistency checks).
-class RephraseQuestion(dspy.Signature):
-    """Ask the same question in other words. Names, and everything that the answer depends on, stay as they are."""
-
-    question: str = dspy.InputField()
-    rephrased: str = dspy.OutputField()
 
 
 # Perturbation: the same question in another language (Rowen, the cross-language check).
