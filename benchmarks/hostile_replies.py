@@ -46,8 +46,7 @@ from keqa.programs.baselines import (
     SlimPLM,
 )
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.stages.confidence import StatedConfidence
-from keqa.programs.stages.retrieval_decision import RetrievalDecision
+from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 from keqa.retrievers import Hit, Passage
 
 SLOWEST = 0.1

@@ -166,11 +166,16 @@ def build_roles(
 
     Returns:
         The LMs; the same string and address give the same object.
+
+    Raises:
+        ConfigurationError: As for `build_lm`, or what is given is no language model.
     """
     built: dict[tuple[str, str | None], dspy.LM] = {}
 
     def make(model: str | dspy.LM, base: str | None) -> dspy.LM:
         if not isinstance(model, str):
+            if not callable(model):
+                raise ConfigurationError(f"{model!r:.80} is no language model. Give a dspy.LM, or one of: {EXAMPLES}")
             return model
         if (model, base) not in built:
             built[model, base] = build_lm(model, api_base=base, **kwargs)

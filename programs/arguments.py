@@ -17,7 +17,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -30,6 +30,7 @@ from keqa.errors import ConfigurationError
 
 __all__ = [
     "CORRECTNESS",
+    "EMBEDDER",
     "GATE",
     "GOLDS",
     "LMS",
@@ -56,6 +57,7 @@ __all__ = [
     "check",
     "checked",
     "exact",
+    "fraction_text",
     "shown",
     "whole",
 ]
@@ -74,7 +76,7 @@ class Kind:
     """What an argument may be where no type says it; it stands in an annotation as ``Annotated[TYPE, Kind(...)]``.
 
     Attributes:
-        allowed: What it may be, as a message tells it after "must be".
+        allowed: What it may be, as a message says it after "must be".
         read: Gives the value back, maybe in another form; a ValueError refuses it, with advice where it has a message.
     """
 
@@ -88,18 +90,18 @@ class Kind:
 
 def whole(least: int, greatest: int) -> Any:
     """Stands in an annotation for a whole number in a range, both ends included."""
-    told = f"a whole number from {least:,} to {greatest:,}"
-    return Field(strict=True, ge=least, le=greatest, description=told)
+    allowed = f"a whole number from {least:,} to {greatest:,}"
+    return Field(strict=True, ge=least, le=greatest, description=allowed)
 
 
 def _number(least: float, greatest: float) -> Any:
-    told = f"a number from {least:g} to {greatest:,g}"
-    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=told)
+    allowed = f"a number from {least:g} to {greatest:,g}"
+    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=allowed)
 
 
 def _above_zero(greatest: float) -> Any:
-    told = f"a number above 0 and at most {greatest:g}"
-    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=told)
+    allowed = f"a number above 0 and at most {greatest:g}"
+    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=allowed)
 
 
 def exact(value: object) -> Fraction:
@@ -121,14 +123,19 @@ def exact(value: object) -> Fraction:
         raise ValueError from None
 
 
-def _fraction(told: str, holds: Callable[[Fraction], bool]) -> Kind:
+def fraction_text(value: Fraction) -> str:
+    """A fraction as records and saved settings hold it, such as ``"4/5"``, which `exact` reads."""
+    return f"{value.numerator}/{value.denominator}"
+
+
+def _fraction(allowed: str, holds: Callable[[Fraction], bool]) -> Kind:
     def read(value: object) -> Fraction:
         found = exact(value)
         if not holds(found):
             raise ValueError
         return found
 
-    return Kind(told, read)
+    return Kind(allowed, read)
 
 
 Tries = Annotated[int, whole(1, 1_000)]
@@ -236,6 +243,12 @@ def _golds(value: Any) -> Any:
     return value if isinstance(value, Mapping) else _function(value)
 
 
+EMBEDDER = Kind(
+    "an embedder, or the name of one",
+    lambda value: value if isinstance(value, str) else _having(lambda value: "", "embed")(value),
+)
+"""Stands in an annotation for what makes vectors of texts."""
+
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
 """Stands in an annotation for a utility reference."""
 
@@ -301,7 +314,7 @@ def _read(function: Callable[..., Any], arguments: Mapping[str, Any], of: str) -
         try:
             read[name] = adapter.validate_python(value)
         except ValidationError as error:
-            advice = next((told for problem in error.errors() if (told := _advice(problem))), "")
+            advice = next(filter(None, map(_advice, error.errors())), "")
             raise ConfigurationError(
                 f"{of}: {name} must be {allowed}, not {shown(value)}{f'; {advice}' if advice else ''}"
             ) from None
@@ -314,15 +327,17 @@ def _schema(function: Callable[..., Any]) -> dict[str, tuple[TypeAdapter[Any], s
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in hints.items()}
+    # An argument that a dataclass takes and does not keep.
+    plain = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in hints.items()}
+    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in plain.items()}
 
 
 def _allowed(hint: Any) -> list[str]:
     """What a value of a type may be, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        told = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
-        return [one for one in told if one] or _allowed(inner[0])
+        said = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
+        return [one for one in said if one] or _allowed(inner[0])
     if origin in (Union, UnionType):
         return [one for part in inner for one in _allowed(part)]
     if origin is Literal:

@@ -21,14 +21,14 @@ from typing import Any
 
 import dspy
 
+from keqa.programs.arguments import fraction_text
 from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import OWN, settings_of
-from keqa.programs.stages.selection import Similarity
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
 from keqa.programs.stages.stage import Stage
 from keqa.storage.redaction import without_folders, without_secrets
 
@@ -224,12 +224,8 @@ def similarity_fingerprint(similarity: Similarity) -> str:
 
 
 def _settings(program: Program) -> dict[str, Any]:
-    if not isinstance(program, KEQA):
-        from keqa.programs.baselines.settings import settings_of as settings_of_baseline
-
-        found = settings_of_baseline(program)
-    else:
-        found = settings_of(program)
+    found = settings_of(program)
+    if isinstance(program, KEQA):
         gate = program.examination.gate
         found["gate"] = found["gate"] if isinstance(found["gate"], dict) else gate.name
         if not _name(type(gate)).startswith(_OURS):
@@ -269,7 +265,7 @@ def _portable(value: Any) -> Any:
     if isinstance(value, str):
         return without_folders(value)
     if isinstance(value, Fraction):
-        return f"{value.numerator}/{value.denominator}"
+        return fraction_text(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _portable(dataclasses.asdict(value))
     if isinstance(value, Mapping):

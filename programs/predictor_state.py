@@ -18,7 +18,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 from keqa.errors import ConfigurationError
 
-__all__ = ["Predictor", "checked_state", "checked_states", "load_predictor", "shown"]
+__all__ = ["Predictor", "checked_state", "checked_states", "load_predictor", "named_values", "shown"]
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
@@ -36,11 +36,7 @@ class Predictor(dspy.Predict):
     """A predictor that takes no more from a saved state than a prompt, whichever module hands the state to it."""
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> Any:
-        """Load a saved state, which may come from a stranger; the language model stays.
-
-        Args:
-            state: What `dump_state` gave.
-            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a predictor.
+        """Load a saved state as `keqa.programs.stages.stage.Stage.load_state` does.
 
         Raises:
             ConfigurationError: It holds what a state may not, by name.
@@ -79,6 +75,7 @@ def checked_states(
     Raises:
         ConfigurationError: There is a part that the module cannot have; or see `checked_state`.
     """
+    named_values(state, f"the state of {owner}")
     signatures = {name: part.signature for name, part in parts.items() if isinstance(part, dspy.Predict)}
     # DSPy notes in "metadata" which versions wrote a file; nothing else is read from there.
     unknown = sorted(set(state) - {*parts, *optional, "metadata"})
@@ -106,7 +103,7 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     Raises:
         ConfigurationError: It holds something else, by name, or is of other types or larger than any of KEQA's.
     """
-    _object(state, name)
+    named_values(state, name)
     _refuse_unknown(state, {"signature", "demos", "fields", *_EMPTY}, f"the predictor {name}")
     filled = [part for part in _EMPTY if state.get(part)]
     if filled:
@@ -131,6 +128,21 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     return checked
 
 
+def named_values(value: Any, what: str) -> Mapping[str, Any]:
+    """A value from anywhere as the named values that it has to be.
+
+    Args:
+        value: From anywhere.
+        what: What messages call it.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigurationError(f"{what} is not described by named values")
+    return value
+
+
 def shown(demos: Iterable[Any], signature: type[dspy.Signature]) -> list[Any]:
     """Demonstrations with what a prompt shows of them; optimizers of DSPy take whole training examples.
 
@@ -148,7 +160,7 @@ def shown(demos: Iterable[Any], signature: type[dspy.Signature]) -> list[Any]:
 
 
 def _prompt(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
-    _object(state, f"the signature of {name}")
+    named_values(state, f"the signature of {name}")
     _refuse_unknown(state, {"instructions", "fields"}, f"the signature of {name}")
     fields = state.get("fields")
     if not isinstance(state.get("instructions"), str) or not isinstance(fields, list):
@@ -156,7 +168,7 @@ def _prompt(state: Any, signature: type[dspy.Signature], name: str) -> dict[str,
     if len(fields) != len(signature.fields):
         raise ConfigurationError(f"the signature of {name} has {len(fields)} fields, not {len(signature.fields)}")
     for field in fields:
-        _object(field, f"a field of {name}")
+        named_values(field, f"a field of {name}")
         _refuse_unknown(field, {"prefix", "description"}, f"a field of {name}")
         if not all(isinstance(field.get(part), str) for part in ("prefix", "description")):
             raise ConfigurationError(f"a field of {name} has no prefix, or no description")
@@ -171,7 +183,7 @@ def _demos(demos: Any, signature: type[dspy.Signature], name: str) -> list[Any]:
         raise ConfigurationError(f"the demonstrations of {name} are no list of at most {_MAX_DEMOS:,}")
     for demo in demos:
         given = demo.toDict() if isinstance(demo, dspy.Example) else demo
-        _object(given, f"a demonstration of {name}")
+        named_values(given, f"a demonstration of {name}")
         _refuse_unknown(given, {*signature.fields, _AUGMENTED}, f"a demonstration of {name}")
     return list(demos)
 
@@ -190,18 +202,13 @@ def _decisions(fields: Any, signature: type[dspy.Signature], name: str) -> dict[
     """Thresholds and the like of decisions; what they may be, DSPy checks."""
     from dspy.adapters.decision_state import DecisionState
 
-    _object(fields, f"the fields of {name}")
+    named_values(fields, f"the fields of {name}")
     _Size(name).add(fields)
     try:
         DecisionState(signature, fields)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(f"the fields of {name} cannot be used: {error}") from error
     return dict(fields)
-
-
-def _object(value: Any, what: str) -> None:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ConfigurationError(f"{what} is not described by named values")
 
 
 def _refuse_unknown(given: Mapping[str, Any], known: set[str], what: str) -> None:

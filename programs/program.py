@@ -12,6 +12,7 @@ import dspy
 from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
+from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, run_blocking
@@ -203,6 +204,6 @@ class Program(Stage):
         An optional predictor that it says nothing about starts empty.
         """
         empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        super().load_state({**empty, **state})
+        super().load_state({**empty, **named_values(state, f"the state of {type(self).__name__}")})
         if self._lms.value is not None:
             self.bind_lms(self._lms.value)

@@ -18,7 +18,7 @@ def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionR
     """A record in which no reply and no message repeats a key; addresses stay.
 
     Args:
-        record: The story of a question.
+        record: The record of a question.
         lms: As for `without_secrets`.
     """
     cleaned_text = key_remover(lms)
@@ -39,7 +39,7 @@ def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> Questi
     """A record without what a server may have brought into it: keys anywhere, and addresses in its messages.
 
     Args:
-        record: The story of a question.
+        record: The record of a question.
         lms: As for `without_secrets`.
     """
     record = record_without_keys(record, lms)

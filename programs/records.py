@@ -1,4 +1,4 @@
-"""The story of one question as typed records: everything that shows, measures or resumes reads these.
+"""What became of one question, as typed records: everything that shows, measures or resumes reads these.
 
 All records are frozen and turn into JSON with ``record.model_dump_json()`` and back with ``model_validate_json``.
 """
@@ -50,7 +50,7 @@ _NO_FAILURES = frozenset(
         "Unsettled",
     }
 )
-"""Causes that tell what a language model said, or what followed from another degradation, and no call that failed."""
+"""Causes that say what a language model said, or what followed from another degradation, and no call that failed."""
 
 
 class Record(BaseModel):
@@ -207,8 +207,8 @@ class StepCost(Record):
     Attributes:
         calls: Requests that reached the language model; see `RoleCost`.
         samples: LM calls as the papers count them; see `RoleCost`.
-        seconds: Sum of the time of all requests, side by side or not, as the KEQA paper tells it of quiz answering and
-            assessment (section 4.2, efficiency analysis).
+        seconds: Sum of the time of all requests, side by side or not, as the KEQA paper reports it for quiz answering
+            and assessment (section 4.2, efficiency analysis).
     """
 
     calls: int = 0
@@ -237,7 +237,7 @@ class Cost(Record):
     Attributes:
         by_role: By ``task``, ``consistency`` and ``utility``; a role without a request is absent.
         by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing. Empty in
-            records of versions that did not tell.
+            records of versions that did not report it.
         retrievals: Searches made, those answered by a cache included.
         retrievals_cached: Those answered by a cache.
         retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
@@ -312,7 +312,7 @@ class Failure(Record):
 
 
 class QuestionRecord(Record):
-    """The whole story of one question.
+    """All that became of one question.
 
     Attributes:
         question: As asked, cleaned.

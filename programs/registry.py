@@ -65,7 +65,7 @@ class Method:
         gate: Class of the gate that decides instead of KEQA's, on draws that all gates share; a `NamedGate`.
         variant: What the utility reference shows instead of what is most similar.
         learned: The predictor of a compiled KEQA from whose demonstrations those of its own `answer` are made.
-        reduced: What its title tells besides where it is set up with less than its paper describes, and the settings
+        reduced: What its title says besides where it is set up with less than its paper describes, and the settings
             with which it is.
     """
 
@@ -100,8 +100,16 @@ class Spec:
     label: str
 
 
-def _baseline(name: str, title: str, place: str, **fixed: Any) -> Method:
-    return Method(name, title, "baseline", f"keqa.programs.baselines.{place}", fixed)
+def _baseline(
+    name: str,
+    title: str,
+    place: str,
+    learned: str | None = None,
+    reduced: tuple[str, Mapping[str, Any]] | None = None,
+    **fixed: Any,
+) -> Method:
+    target = f"keqa.programs.baselines.{place}"
+    return Method(name, title, "baseline", target, fixed, learned=learned, reduced=reduced)
 
 
 def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed: Any) -> Method:
@@ -115,14 +123,7 @@ def _gate(gate: type[Any]) -> Method:
 _ALL = (
     _baseline("closed-book", "Closed book", "closed_book:ClosedBook"),
     _baseline("cot", "CoT, zero-shot", "closed_book:ClosedBook", reason=True),
-    Method(
-        "cot-few-shot",
-        "CoT, few-shot",
-        "baseline",
-        "keqa.programs.baselines.closed_book:ClosedBook",
-        {"reason": True},
-        learned="summarizing.summarize",
-    ),
+    _baseline("cot-few-shot", "CoT, few-shot", "closed_book:ClosedBook", learned="summarizing.summarize", reason=True),
     _baseline("rag", "Always retrieve", "always_retrieve:AlwaysRetrieve"),
     _baseline("rag-cot", "Always retrieve, CoT", "always_retrieve:AlwaysRetrieve", reason=True),
     _baseline("react", "ReAct", "react:ReAct"),
@@ -130,13 +131,7 @@ _ALL = (
     _baseline("flare", "FLARE", "flare:FLARE"),
     _baseline("self-rag", "Self-RAG", "self_rag:SelfRAG"),
     _baseline("searchain", "SearChain", "searchain:SearChain"),
-    Method(
-        "rowen",
-        "Rowen",
-        "baseline",
-        "keqa.programs.baselines.rowen:Rowen",
-        reduced=("one language", {"language": None, "cross_model": False}),
-    ),
+    _baseline("rowen", "Rowen", "rowen:Rowen", reduced=("one language", {"language": None, "cross_model": False})),
     _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
     _baseline("ks-llm", "KS-LLM", "ks_llm:KSLLM"),
     _baseline("ks-q", "KS-Q", "ks_llm:KSLLM", form="KS-Q"),
@@ -200,7 +195,7 @@ def register_method(method: Method) -> Method:
 
 
 def _identity(method: Method) -> tuple[Any, ...]:
-    """What makes a method itself: a notebook's cell that runs again makes its class anew."""
+    """What makes a method itself: a notebook's cell that runs again makes its class again."""
     cls = load_class(method.target) if method.gate is None else method.gate
     return cls.__module__, cls.__qualname__, dict(method.fixed), method.variant
 

@@ -1,4 +1,4 @@
-"""The settings of a KEQA program as plain values, and back."""
+"""The settings of a program as plain values, and those of a KEQA back."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from operator import attrgetter
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import check
+from keqa.programs.arguments import check, fraction_text
 from keqa.programs.gates import Gate, VoteGate
 from keqa.programs.gates.registry import saved_gate
 from keqa.programs.keqa import KEQA
-from keqa.programs.stages.selection import Similarity, lexical_similarity
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.program import Program
+from keqa.programs.registry import arguments_of
+from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity, lexical_similarity
 
 __all__ = ["OWN", "arguments", "settings_of"]
 
@@ -40,15 +41,20 @@ _WHERE = {
 }
 
 
-def settings_of(program: KEQA) -> dict[str, Any]:
-    """What `KEQA` was set up with, retriever, language models and reference excepted.
+def settings_of(program: Program) -> dict[str, Any]:
+    """What a program was set up with, retriever, language models and reference excepted.
 
     Args:
-        program: As it is now, changes since it was made included.
+        program: As it is now, changes since it was made included. Other methods than KEQA keep their settings under
+            the names of their constructor's arguments.
 
     Returns:
         The constructor's arguments as JSON values; thresholds are exact, such as ``"4/5"``.
     """
+    if not isinstance(program, KEQA):
+        names = [name for name in arguments_of(type(program)) if name not in ("retriever", "lms")]
+        values = {name: program.bound.workers if name == "workers" else getattr(program, name) for name in names}
+        return {name: _written(value) for name, value in values.items()}
     settings = {name: attrgetter(where)(program) for name, where in _WHERE.items()}
     settings["select"] = settings["select"] or False
     gate = program.examination.gate
@@ -67,13 +73,8 @@ def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
         given: Arguments that take the place of saved ones. A threshold takes the place of any gate.
 
     Raises:
-        ConfigurationError: A setting is unknown, or a part is not given that could not be written down.
+        ConfigurationError: A part is not given that could not be written down.
     """
-    unknown = set(saved) - {*_WHERE, "threshold", "gate", "similarity"}
-    if unknown:
-        raise ConfigurationError(
-            f"unknown settings {sorted(unknown)!a:.200}: they are those of another version of KEQA"
-        )
     found = {**saved, **given}
     if "threshold" in given and "gate" not in given:
         found["gate"] = None
@@ -118,4 +119,4 @@ def _made(written: Mapping[str, Any]) -> Gate:
 
 
 def _written(value: Any) -> Any:
-    return f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else value
+    return fraction_text(value) if isinstance(value, Fraction) else value

@@ -25,7 +25,7 @@ from keqa.programs.gates import ConfidenceGate, VoteGate
 from keqa.programs.gates.registry import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
 from keqa.programs.runtime.shared_samples import SharedDraws
-from keqa.programs.stages.confidence import StatedConfidence
+from keqa.programs.stages.gate_question import StatedConfidence
 from keqa.retrievers.engines import ENGINES, Engine, register_engine
 from keqa.retrievers.opening import facts_of
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Probability, Steps, TopK, Workers, checked
+from keqa.programs.arguments import Probability, TopK, checked
+from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
@@ -17,19 +19,13 @@ from keqa.programs.baselines.reading import (
     concluded,
     first_sentence,
     reason_from,
-    search_or_fail,
     search_record,
     verdicts,
 )
-from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
-from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
 
 __all__ = ["FLARE", "masked"]
 
@@ -54,49 +50,27 @@ def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
 
 
 @checked
-class FLARE(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class FLARE(ChainBaseline):
     """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
 
     A tentative sentence with a token less likely than θ becomes a query, and what is found replaces what was found
     before (section 3.2). Jiang et al. work on tokens; here the words that hold them are left out of the query whole,
-    as search engines know words. The answer is the one that the last sentence states.
+    as search engines know words. The answer is the one that the last sentence states. The thresholds are the paper's
+    for questions of several hops.
+
+    Attributes:
+        lms: An argument only; the task role has to give token probabilities.
+        theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing is retrieved.
+        beta: β, the probability of a token under which its word is left out of the query.
+        top_k: Passages to search for.
     """
 
     method: ClassVar[str] = "flare"
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        theta: Probability = 0.8,
-        beta: Probability = 0.4,
-        top_k: TopK = 3,
-        max_steps: Steps = 8,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up; the thresholds are the paper's for questions of several hops.
-
-        Args:
-            retriever: Where the passages come from.
-            theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing is retrieved.
-            beta: β, the probability of a token under which its word is left out of the query.
-            top_k: Passages to search for.
-            max_steps: Sentences at most.
-            lms: Of which the task role reasons; it has to give token probabilities. ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
-        self.theta, self.beta, self.top_k, self.max_steps = theta, beta, top_k, max_steps
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
+    theta: Probability = 0.8
+    beta: Probability = 0.4
+    top_k: TopK = 3
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
@@ -123,7 +97,7 @@ class FLARE(Program):
             await answer_from(session, self.answer, asked, found.hits, story)
         else:
             story.answer, story.passages = answer, verdicts(found.hits)
-        story.answer_source = "passages" if found.hits else "closed_book"
+            story.answer_source = "passages" if found.hits else "closed_book"
 
     async def _next(
         self, session: Session, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected
@@ -134,9 +108,9 @@ class FLARE(Program):
             return sentence
         number = len(story.quizzes) + 1
         query = masked(sentence, probabilities, self.beta) or asked.question
-        hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
+        hits = await self.search(session, query, number)
         found.add(hits)
-        again = await self._from_passages(session, asked, thoughts, hits, number) if hits else ""
+        again = await self.thought(session, asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, again or None))
         return again or sentence
 
@@ -149,16 +123,3 @@ class FLARE(Program):
         (tokens,) = tokens_of(prediction, 1, model, "FLARE", "another method, such as IRCoT")
         sentence = first_sentence(text_of(prediction.thought))
         return sentence, word_probabilities(sentence, output_tokens(tokens, "thought"))
-
-    async def _from_passages(
-        self, session: Session, asked: Question, thoughts: list[str], hits: Sequence[Hit], number: int
-    ) -> str:
-        """The next sentence from passages.
-
-        Raises:
-            CallError: There is none.
-        """
-        prediction = await reason_from(
-            session, self.extend, hits, number, **asked_inputs(asked), thoughts=list(thoughts)
-        )
-        return first_sentence(text_of(prediction.thought))

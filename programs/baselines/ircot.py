@@ -2,75 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, Steps, TopK, Workers, checked
+from keqa.programs.arguments import Count, TopK, checked
+from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import (
     Collected,
     answer_from,
-    asked_inputs,
     concluded,
-    first_sentence,
-    reason_from,
-    search_or_fail,
     search_record,
 )
-from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Retriever
-from keqa.signatures import ExtendReasoning, ReasonWithKnowledge
+from keqa.programs.runtime.session import Session
 
 __all__ = ["IRCoT"]
 
 
 @checked
-class IRCoT(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class IRCoT(ChainBaseline):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
     Trivedi et al. show the LM a few annotated chains of thought (section 3.1); here an instruction asks for the next
     sentence, and an optimizer may add demonstrations. The chain guides the searches only: as in the paper, a reader
-    with a chain of thought of its own answers from the collected passages (section 3.2).
+    with a chain of thought of its own answers from the collected passages (section 3.2). The limits are the paper's
+    (section 4).
+
+    Attributes:
+        top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.
+        max_passages: Passages to collect at most.
     """
 
     method: ClassVar[str] = "ircot"
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 4,
-        max_steps: Steps = 8,
-        max_passages: Count = 15,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up; the limits are the paper's (section 4).
-
-        Args:
-            retriever: Where the passages come from.
-            top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.
-            max_steps: Sentences at most.
-            max_passages: Passages to collect at most.
-            lms: Of which the task role reasons and answers; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
-        self.top_k, self.max_steps, self.max_passages = top_k, max_steps, max_passages
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
+    top_k: TopK = 4
+    max_passages: Count = 15
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
@@ -78,7 +47,7 @@ class IRCoT(Program):
         thoughts: list[str] = []
         query = asked.question
         for number in range(1, self.max_steps + 1):
-            hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
+            hits = await self.search(session, query, number)
             collected.add(hits)
             thought = await self._extend(session, asked, collected, thoughts, number)
             story.quizzes.append(search_record(number, query, hits, thought or None))
@@ -88,7 +57,6 @@ class IRCoT(Program):
             thoughts.append(thought)
             query = thought
         await answer_from(session, self.answer, asked, collected.hits, story)
-        story.answer_source = "passages" if collected.hits else "closed_book"
 
     async def _extend(
         self, session: Session, asked: Question, collected: Collected, thoughts: list[str], number: int
@@ -99,12 +67,9 @@ class IRCoT(Program):
             UnansweredError: There is none, and no passage to answer from either.
         """
         try:
-            prediction = await reason_from(
-                session, self.extend, collected.hits, number, **asked_inputs(asked), thoughts=list(thoughts)
-            )
+            return await self.thought(session, asked, thoughts, collected.hits, number)
         except CallError as error:
             if not collected.hits:
                 raise UnansweredError.at("reason", error) from error
             session.note("reason", error.cause, error.message, "answered from the passages found so far", number)
             return ""
-        return first_sentence(text_of(prediction.thought))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Count, TopK, Word, Workers, checked
-from keqa.programs.baselines.reading import search_or_fail, verdicts
-from keqa.programs.baselines.replies import examined
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.runtime.concurrency import NoCopy
-from keqa.programs.runtime.errors import CallError
+from keqa.programs.arguments import Count, Word, checked
+from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.baselines.reading import examined, unanswered, verdicts
+from keqa.programs.program import RecordBuilder
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.selection import Selection
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 
 __all__ = ["KSLLM", "Form"]
 
@@ -25,61 +23,46 @@ Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
 
 
 @checked
-class KSLLM(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class KSLLM(SearchingBaseline):
     """Constructs triples, selects the sentences closest to them, and answers from triples and sentences.
 
     "KS-LLM: Knowledge Selection of Large Language Models with Evidence Document for Question Answering", section 3. The
     evidence document is what is found for the question. The paper's three parts are KEQA's own stages: its prompts, of
     which the first asks for the triples of the question rather than of its subject entity. Where no sentence can be
-    selected, the whole passages are answered from.
+    selected, the whole passages are answered from. The defaults are the paper's.
+
+    Attributes:
+        retriever: The first argument: where the passages come from; with None nothing is found.
+        evidence_sentences: How many sentences to select from all of them, the paper's k.
+        similarity: Name of the embedder by whose vectors they are compared, as in the paper's equations 2 and 3, such
+            as ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`); by words where None.
+        form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and constructs no triples; ``KS-S`` answers from
+            the sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
     """
 
     method: ClassVar[str] = "ks-llm"
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER] | None,
-        *,
-        top_k: TopK = 10,
-        evidence_sentences: Count = 2,
-        similarity: Word | None = None,
-        form: Form = "KS-LLM",
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up; the defaults are the paper's.
+    evidence_sentences: Count = 2
+    similarity: Word | None = None
+    form: Form = "KS-LLM"
 
-        Args:
-            retriever: Where the passages come from; with None nothing is found.
-            top_k: Passages to search for.
-            evidence_sentences: How many sentences to select from all of them, the paper's k.
-            similarity: Name of the embedder by whose vectors they are compared, as in the paper's equations 2 and 3,
-                such as ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`); by words where None.
-            form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and constructs no triples; ``KS-S`` answers
-                from the sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
-            lms: Of which the task role is asked; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
+    def set_up(self) -> None:
+        """See `Baseline.set_up`.
 
         Raises:
-            ConfigurationError: Settings that cannot work.
+            ConfigurationError: There is no such embedder.
             MissingExtraError: A package is missing that the embedder needs.
         """
-        super().__init__(lms, workers, max_question_chars)
-        self.selection = Selection(evidence_sentences, similarity, self.bound)
+        self.selection = Selection(self.evidence_sentences, self.similarity, self.bound)
         self.answering = Answering(self.bound)
-        self.top_k, self.evidence_sentences, self.similarity = top_k, evidence_sentences, similarity
-        self.form: Form = form
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Search, select and answer; see `Program.solve`."""
         hits = await self._found(session, asked.question)
         passages = [hit.passage.rendered for hit in hits]
         triples, evidence = await self._selected(session, asked.question, passages)
-        try:
+        with unanswered("answer"):
             answer = await self.answering.acall(
                 asked.question,
                 [] if evidence else passages,
@@ -89,8 +72,6 @@ class KSLLM(Program):
                 triples=[] if self.form == "KS-S" else triples,
                 session=session,
             )
-        except CallError as error:
-            raise UnansweredError.at("answer", error) from error
         story.answer, story.answer_source = str(answer), "passages" if hits else "closed_book"
         story.quizzes = [
             examined(
@@ -105,17 +86,14 @@ class KSLLM(Program):
         ]
 
     async def _found(self, session: Session, question: str) -> list[Hit]:
-        retriever = self._retriever.value
-        if retriever is None or self.form == "KS-T":
+        if self._retriever.value is None or self.form == "KS-T":
             return []
-        return await search_or_fail(session, retriever, question, self.top_k, 1)
+        return await self.search(session, question, 1)
 
     async def _selected(self, session: Session, question: str, passages: Sequence[str]) -> tuple[list[str], list[str]]:
         """Triples and sentences."""
         if self.form == "KS-Q":
             return [], await self.selection.evidence(session, [question], passages)
-        try:
+        with unanswered("select"):
             triples, evidence = await self.selection.acall(question, passages, session=session)
-        except CallError as error:
-            raise UnansweredError.at("select", error) from error
         return triples, evidence

@@ -5,23 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.baselines.reading import Collected, asked_inputs, conclude, search_record, verdicts
+from keqa.programs.arguments import Steps, TopK, checked
+from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.baselines.reading import (
+    Collected,
+    Reply,
+    asked_inputs,
+    conclude,
+    search_record,
+    unanswered,
+    verdicts,
+)
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.runtime.attempts import attempted, has_answer, searched
-from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.choose_action import Turn, written_trajectory
 
@@ -53,44 +60,27 @@ class _Trail:
 
 
 @checked
-class ReAct(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ReAct(SearchingBaseline):
     """Chooses at each turn a search or to finish, then answers from the whole trajectory.
 
     Yao et al. prompt with a few written trajectories (section 3.2); like DSPy's, this one works without, and an
     optimizer may add demonstrations to both prompts.
+
+    Attributes:
+        top_k: Passages that a search shows.
+        max_steps: Turns at most; 7 in the paper for questions of several hops (section 3.2).
     """
 
     method: ClassVar[str] = "react"
     roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 3,
-        max_steps: Steps = 7,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up.
+    top_k: TopK = 3
+    max_steps: Steps = 7
 
-        Args:
-            retriever: What the tool `search` searches.
-            top_k: Passages that a search shows.
-            max_steps: Turns at most; 7 in the paper for questions of several hops (section 3.2).
-            lms: Of which the task role acts and answers; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
         self.act, self.answer = Predictor(ChooseAction), Predictor(AnswerFromTrajectory)
-        self.top_k, self.max_steps = top_k, max_steps
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Act until finished or out of steps, then answer; see `Program.solve`."""
@@ -127,11 +117,9 @@ class ReAct(Program):
         async def ask(attempt: int) -> dspy.Prediction:
             return await self._ask(session, self.answer, asked, trail, attempt, has_answer)
 
-        try:
+        with unanswered("answer"):
             prediction = await predict_with_retry(session, ask)
-        except CallError as error:
-            raise UnansweredError.at("answer", error) from error
-        conclude(story, prediction, "passages" if trail.found.hits else "closed_book")
+        conclude(story, Reply.of(prediction), "passages" if trail.found.hits else "closed_book")
 
     async def _ask(
         self,

@@ -1,9 +1,11 @@
-"""What methods that search more than once have in common: passages that add up, sentences, and an answer in the end."""
+"""What the methods have in common: searches that add up, an answer from memory or passages, and how it is recorded."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
@@ -11,26 +13,30 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.runtime.attempts import attempted, has_answer, searched
+from keqa.programs.runtime.attempts import attempted, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.answering import fewer_passages
+from keqa.programs.stages.answering import FromPassages
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.selection import sentences
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 
 __all__ = [
     "Collected",
+    "Reply",
     "answer_from",
     "asked_inputs",
     "conclude",
     "concluded",
+    "examined",
     "first_sentence",
-    "predict_from",
+    "from_memory",
+    "from_passages",
     "reason_from",
-    "search_or_fail",
     "search_record",
+    "unanswered",
+    "unread",
     "verdicts",
 ]
 
@@ -65,78 +71,46 @@ class Collected:
                 self.hits.append(hit)
 
 
+@dataclass(frozen=True)
+class Reply:
+    """An answer and how it came about.
+
+    Attributes:
+        answer: Never empty where a call was refused without one.
+        reasoning: Empty where none was asked for.
+        read: How many of the passages were read; the others did not fit the context window.
+    """
+
+    answer: str
+    reasoning: str = ""
+    read: int = 0
+
+    @classmethod
+    def of(cls, prediction: dspy.Prediction, read: int = 0) -> Reply:
+        """What a prediction says."""
+        return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
+
+
 def asked_inputs(asked: Question) -> dict[str, Any]:
     """The question as prompts take it."""
     return {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
 
 
-async def search_or_fail(session: Session, retriever: Retriever, query: str, k: int, number: int) -> list[Hit]:
-    """Search; a search that fails has not found nothing, and nothing stands in for its passages.
-
-    Args:
-        session: The calls of the question.
-        retriever: Where to search.
-        query: What for.
-        k: How many passages to find.
-        number: The number of the search, for degradations.
+@contextmanager
+def unanswered(stage: str) -> Iterator[None]:
+    """Within it a call that fails leaves the question without an answer: nothing stands in for it.
 
     Raises:
-        UnansweredError: It failed.
+        UnansweredError: A call failed.
     """
     try:
-        return await searched(session, retriever, query, k, number)
+        yield
     except CallError as error:
-        raise UnansweredError.at("retrieve", error) from error
-
-
-async def predict_from(
-    session: Session,
-    predictor: dspy.Predict,
-    hits: Sequence[Hit],
-    *,
-    config: dict[str, Any] | None = None,
-    attempt: int = 0,
-    usable: Callable[[dspy.Prediction], object] | None = None,
-    **inputs: Any,
-) -> tuple[dspy.Prediction, int]:
-    """Ask once with passages, as many of the first as fit the context window.
-
-    Args:
-        session: The calls of the question.
-        predictor: Which to call; it has an input `passages`.
-        hits: The passages.
-        config: Settings of this call.
-        attempt: Which attempt at this call it is; see `Session.predict`.
-        usable: See there.
-        **inputs: The other inputs.
-
-    Returns:
-        The prediction, and how many passages it was made from.
-
-    Raises:
-        CallError: There is none.
-    """
-    count = len(hits)
-    while True:
-        passages = [hit.passage.rendered for hit in hits[:count]]
-        try:
-            said = await session.predict(
-                predictor, "task", config=config, attempt=attempt, usable=usable, passages=passages, **inputs
-            )
-        except CallError as error:
-            count = fewer_passages(session, count, error, None)
-        else:
-            return said, count
+        raise UnansweredError.at(stage, error) from error
 
 
 async def reason_from(
-    session: Session,
-    predictor: dspy.Predict,
-    hits: Sequence[Hit],
-    number: int | None = None,
-    *,
-    config: dict[str, Any] | None = None,
-    **inputs: Any,
+    session: Session, predictor: dspy.Predict, hits: Sequence[Hit], number: int | None = None, **arguments: Any
 ) -> dspy.Prediction:
     """Ask for a step of reasoning with passages, and again where it fails; see `keqa.programs.runtime.attempts`.
 
@@ -145,31 +119,60 @@ async def reason_from(
         predictor: Which to call; it has an input `passages`.
         hits: The passages.
         number: The number of the step, for degradations.
-        config: Settings of this call.
-        **inputs: The other inputs.
+        **arguments: As for `Session.predict`.
 
     Raises:
         CallError: No attempt succeeded.
     """
-    count = len(hits)
-
-    async def call(attempt: int) -> dspy.Prediction:
-        nonlocal count
-        said, count = await predict_from(session, predictor, hits[:count], config=config, attempt=attempt, **inputs)
-        return said
-
+    call = FromPassages(session, predictor, _rendered(hits), **arguments)
     return await attempted(session, call, "reason", number)
 
 
+async def from_memory(
+    session: Session, predictor: dspy.Predict, asked: Question, *, question: str | None = None, role: str = "task"
+) -> Reply:
+    """Answer closed-book, in one call, and again where that fails; see `keqa.programs.runtime.attempts`.
+
+    Args:
+        session: The calls of the question.
+        predictor: Asks for an answer, or for reasoning and an answer.
+        asked: What kind of answer is wanted.
+        question: In the place of the question as asked.
+        role: To whom the call is charged.
+
+    Raises:
+        CallError: There is no answer.
+    """
+    inputs = asked_inputs(asked if question is None else replace(asked, question=question))
+
+    async def ask(attempt: int) -> dspy.Prediction:
+        return await session.predict(predictor, role, attempt=attempt, usable=has_answer, **inputs)
+
+    return Reply.of(await predict_with_retry(session, ask))
+
+
+async def from_passages(session: Session, predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
+    """Answer from as many of the best passages as fit the context window, and again where that fails.
+
+    Args:
+        session: The calls of the question.
+        predictor: Asks for an answer, or for reasoning and an answer.
+        asked: The question.
+        hits: The passages, best first.
+
+    Raises:
+        CallError: There is no answer.
+    """
+    inputs = asked_inputs(asked)
+    inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
+    call = FromPassages(session, predictor, _rendered(hits), usable=has_answer, **inputs)
+    return Reply.of(await predict_with_retry(session, call), call.count)
+
+
 async def answer_from(
-    session: Session,
-    predictor: dspy.Predict,
-    asked: Question,
-    hits: Sequence[Hit],
-    story: RecordBuilder,
-    **further: Any,
+    session: Session, predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder
 ) -> None:
-    """Write the answer to the whole question, and the passages that it was drawn from, into the story.
+    """Write the answer to the whole question, and the passages that it was drawn from, into its record.
 
     Args:
         session: The calls of the question.
@@ -177,38 +180,25 @@ async def answer_from(
         asked: The question.
         hits: The passages.
         story: Is written to.
-        **further: More inputs of the predictor.
 
     Raises:
         UnansweredError: There is no answer.
     """
-    count = len(hits)
-
-    async def ask(attempt: int) -> dspy.Prediction:
-        nonlocal count
-        inputs = asked_inputs(asked) | further
-        said, count = await predict_from(session, predictor, hits[:count], attempt=attempt, usable=has_answer, **inputs)
-        return said
-
-    try:
-        prediction = await predict_with_retry(session, ask)
-    except CallError as error:
-        raise UnansweredError.at("answer", error) from error
-    story.passages = verdicts(hits, count)
-    conclude(story, prediction, "passages")
+    with unanswered("answer"):
+        reply = await from_passages(session, predictor, asked, hits)
+    story.passages = verdicts(hits, reply.read)
+    conclude(story, reply, "passages" if hits else "closed_book")
 
 
-def conclude(story: RecordBuilder, prediction: dspy.Prediction, source: AnswerSource) -> None:
-    """Write a prediction's answer into the story, with its reasoning where there is some.
+def conclude(story: RecordBuilder, reply: Reply, source: AnswerSource) -> None:
+    """Write an answer into the record, with its reasoning where there is some.
 
     Raises:
         UnansweredError: The answer is empty.
     """
-    story.answer = text_of(prediction.answer)
-    if not story.answer:
+    if not reply.answer:
         raise UnansweredError("answer", "EmptyAnswerError", "the answer was empty")
-    story.explanation = text_of(prediction.get("reasoning"))
-    story.answer_source = source
+    story.answer, story.explanation, story.answer_source = reply.answer, reply.reasoning, source
 
 
 def verdicts(hits: Sequence[Hit], count: int | None = None) -> list[PassageVerdict]:
@@ -219,6 +209,16 @@ def verdicts(hits: Sequence[Hit], count: int | None = None) -> list[PassageVerdi
         else verdict.model_copy(update={"kept": False, "why": "did not fit"})
         for position, verdict in enumerate(unjudged(hits, "every passage found is kept"))
     ]
+
+
+def unread(hits: Sequence[Hit]) -> list[PassageVerdict]:
+    """Passages that were found and that gave no answer."""
+    return [verdict.model_copy(update={"kept": False}) for verdict in unjudged(hits, "gave no answer")]
+
+
+def examined(asked: Question, **fields: Any) -> QuizRecord:
+    """The record of a question of which a method decides as a whole whether it is known: it is its own one quiz."""
+    return QuizRecord(index=1, text=asked.question, resolved=asked.question, **fields)
 
 
 def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | None) -> QuizRecord:
@@ -249,3 +249,7 @@ def concluded(thought: str) -> str | None:
     """What a thought such as ``So the answer is Oslo.`` says that the answer is; None where it is another thought."""
     match = _CONCLUSION.search(thought)
     return None if match is None else match["answer"].strip().removesuffix(".").strip()
+
+
+def _rendered(hits: Sequence[Hit]) -> list[str]:
+    return [hit.passage.rendered for hit in hits]

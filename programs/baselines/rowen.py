@@ -3,51 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import dspy
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.arguments import (
-    LMS,
-    RETRIEVER,
-    Characters,
-    Seed,
-    Steps,
-    Temperature,
-    Threshold,
-    TopK,
-    Word,
-    Workers,
-    checked,
+from keqa.metrics.answers import is_abstention
+from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, checked, fraction_text
+from keqa.programs.baselines.base import ExaminingBaseline
+from keqa.programs.baselines.reading import (
+    Reply,
+    from_memory,
+    unread,
+    verdicts,
 )
-from keqa.programs.baselines.reading import search_or_fail, verdicts
-from keqa.programs.baselines.rephrasing import Rephrasing
-from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
-from keqa.programs.gates.votes import as_fraction
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.records import AnswerSource
+from keqa.programs.runtime.attempts import DRAW, ask, attempted
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.programs.runtime.session import Session, runs_in_process, text_of
+from keqa.programs.stages.examination import draw_identity, means_the_same
+from keqa.programs.stages.stage import Stage
+from keqa.retrievers.base import Hit
 from keqa.signatures import (
     AnswerQuestion,
-    AnswerWithKnowledge,
     JudgeConsistency,
     ReasonFromMemory,
-    ReasonWithKnowledge,
+    RephraseQuestion,
     TranslateQuestion,
 )
 
-__all__ = ["Rowen"]
+__all__ = ["Rephrasing", "Rowen"]
+
+
+class Rephrasing(Stage):
+    """Draws other wordings of a question, all side by side."""
+
+    roles: ClassVar[Mapping[str, str]] = {"rephrase": "task"}
+
+    def __init__(self, tries: int, temperature: float = 1.0, seed: int = 0, bound: CallLimiter | None = None) -> None:
+        """Set up.
+
+        Args:
+            tries: How often to rephrase.
+            temperature: Of the draws.
+            seed: Another seed draws other wordings.
+            bound: How many calls may be in flight.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(bound)
+        if tries < 1 or temperature <= 0:
+            raise ConfigurationError("a question must be rephrased at least once, at a temperature above 0")
+        self.rephrase = Predictor(RephraseQuestion)
+        self.tries, self.temperature, self.seed = tries, temperature, seed
+
+    async def run(self, session: Session, asked: Question) -> list[str]:
+        """Rephrase a question.
+
+        Args:
+            session: The calls of the question.
+            asked: The question.
+
+        Returns:
+            The different wordings other than its own; a degradation reports each sample that failed.
+        """
+        drawn = await session.gather([self._draw(session, asked, position) for position in range(self.tries)])
+        return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
+
+    async def _draw(self, session: Session, asked: Question, position: int) -> str | None:
+        identity = draw_identity(self.seed, asked.question, asked.answer_type, asked.choices, f"rephrase {position}")
+        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        if runs_in_process(self.rephrase.lm or dspy.settings.lm):
+            config["seed"] = identity & 0x7FFFFFFF
+        try:
+            said = await attempted(
+                session,
+                lambda attempt: session.predict(self.rephrase, "task", config=config, question=asked.question),
+                "rephrase",
+                draws=DRAW,
+            )
+        except CallError as error:
+            session.note("rephrase", error.cause, error.message, "left the rephrasing out")
+            return None
+        return text_of(said.rephrased)
 
 
 @checked
-class Rowen(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Rowen(ExaminingBaseline):
     """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
 
     "Retrieve Only When It Needs: Adaptive Retrieval Augmentation for Hallucination Mitigation in Large Language Models"
@@ -60,6 +110,18 @@ class Rowen(Program):
     The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
     the question itself, where the paper has the LM write queries; the passages are read by the prompt that all methods
     share, which does not show the first answer.
+
+    Number of rephrasings, their temperature and the least consistency are those of the authors' code.
+
+    Attributes:
+        language: The language of the cross-language check, other than that of the questions; None leaves it out.
+        cross_model: Whether a verifier, the LM of role ``consistency``, answers too.
+        cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
+            cross-language score (the paper's α); the score is their weighted mean.
+        rephrasings: k, how often to rephrase. Equal ones count once.
+        min_consistency: A lower consistency score leads to retrieval.
+        temperature: Of the rephrasings; answers have the LM's own.
+        seed: Another seed draws other rephrasings.
     """
 
     method: ClassVar[str] = "rowen"
@@ -71,60 +133,23 @@ class Rowen(Program):
         "read": "task",
     }
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        language: Word | None = "Chinese",
-        cross_model: bool = False,
-        cross_model_weight: Annotated[Fraction | float | str, Threshold] = 1,
-        rephrasings: Steps = 6,
-        min_consistency: Annotated[Fraction | float | str, Threshold] = "0.5",
-        temperature: Temperature = 1.0,
-        top_k: TopK = 10,
-        reason: bool = False,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-        seed: Seed = 0,
-    ) -> None:
-        """Set up; number of rephrasings, their temperature and the least consistency are those of the authors' code.
+    language: Word | None = "Chinese"
+    cross_model: bool = False
+    cross_model_weight: Annotated[Fraction, Threshold] = Fraction(1)
+    rephrasings: Steps = 6
+    min_consistency: Annotated[Fraction, Threshold] = Fraction(1, 2)
+    temperature: Temperature = 1.0
+    seed: Seed = 0
 
-        Args:
-            retriever: Where the passages come from.
-            language: The language of the cross-language check, other than that of the questions; None leaves it out.
-            cross_model: Whether a verifier, the LM of role ``consistency``, answers too.
-            cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
-                cross-language score (the paper's α); the score is their weighted mean.
-            rephrasings: k, how often to rephrase. Equal ones count once.
-            min_consistency: A lower consistency score leads to retrieval.
-            temperature: Of the rephrasings; answers have the LM's own.
-            top_k: Passages to search for.
-            reason: Whether to reason step by step before answering.
-            lms: A language model for each role; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-            seed: Another seed draws other rephrasings.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
-        if language is not None and not language.strip():
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        if self.language is not None and not self.language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
-        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
-        self.verify = Predictor(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
-        self.rephrasing = Rephrasing(rephrasings, temperature, seed, self.bound)
+        super().set_up()
+        self.verify = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
+        self.rephrasing = Rephrasing(self.rephrasings, self.temperature, self.seed, self.bound)
         self.translate = Predictor(TranslateQuestion)
         self.same = Predictor(JudgeConsistency)
-        self.language, self.cross_model, self.reason = language, cross_model, reason
-        self.cross_model_weight = as_fraction(cross_model_weight)
-        self.min_consistency = as_fraction(min_consistency)
-        self.rephrasings, self.temperature, self.seed = rephrasings, temperature, seed
-        self.top_k = top_k
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Answer, check and repair; see `Program.solve`."""
@@ -136,28 +161,25 @@ class Rowen(Program):
         known = score >= self.min_consistency
         hits: list[Hit] = []
         if not known:
-            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 1)
-        repaired = await self._repaired(session, asked, hits) if hits else None
+            hits = await self.search(session, asked.question, 1)
+        # The first answer, which was not consistent, does not stand in for that from passages (section 3, repair).
+        repaired = await self.answered(session, asked, hits) if hits else None
         reply = repaired or first
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
-        story.answer, story.explanation = reply.answer, reply.reasoning
-        story.answer_source = "passages" if repaired else "memory" if known else "closed_book"
-        story.quizzes = [
-            examined(
-                asked,
-                consistency=float(score),
-                consistency_exact=f"{score.numerator}/{score.denominator}",
-                threshold=float(self.min_consistency),
-                threshold_exact=f"{self.min_consistency.numerator}/{self.min_consistency.denominator}",
-                gate=self.method,
-                known=known,
-                retrieved=not known,
-                passages=verdicts(hits, repaired.read) if repaired else unread(hits),
-                answer=reply.answer,
-                source=story.answer_source,
-            )
-        ]
+        source: AnswerSource = "passages" if repaired else "memory" if known else "closed_book"
+        self.conclude(
+            story,
+            asked,
+            reply,
+            source,
+            known=known,
+            passages=verdicts(hits, repaired.read) if repaired else unread(hits),
+            consistency=float(score),
+            consistency_exact=fraction_text(score),
+            threshold=float(self.min_consistency),
+            threshold_exact=fraction_text(self.min_consistency),
+        )
 
     async def _first(self, session: Session, asked: Question) -> Reply | None:
         try:
@@ -165,17 +187,6 @@ class Rowen(Program):
         except CallError as error:
             session.note("answer", error.cause, error.message, "went on to retrieve")
             return None
-
-    async def _repaired(self, session: Session, asked: Question, hits: list[Hit]) -> Reply:
-        """The answer from passages (section 3, repair).
-
-        Raises:
-            UnansweredError: There is none; the first answer, which was not consistent, does not stand in for it.
-        """
-        try:
-            return await from_passages(session, self.read, asked, hits)
-        except CallError as error:
-            raise UnansweredError.at("answer", error) from error
 
     async def _consistency(self, session: Session, asked: Question, first: Reply) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""
@@ -210,15 +221,5 @@ class Rowen(Program):
         """Whether two answers mean the same: equal after normalisation, or judged so."""
         if is_abstention(one, asked.choices) or is_abstention(other, asked.choices):
             return False
-        if same_answer(one, other, asked.answer_type, asked.choices):
-            return True
-        judged = await ask(
-            session,
-            self.same,
-            "consistency",
-            "judge_consistency",
-            quiz=asked.question,
-            first_answer=one,
-            second_answer=other,
-        )
-        return bool(judged.same)
+        kind = (asked.answer_type, asked.choices)
+        return await means_the_same(session, self.same, asked.question, one, other, *kind)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from keqa.data.question import Question
-from keqa.metrics.answers import is_abstention, normalize, same_answer
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.baselines.reading import Collected, answer_from, search_or_fail, search_record
+from keqa.metrics.answers import is_abstention, normalize
+from keqa.programs.arguments import Steps, TopK, checked
+from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.baselines.reading import Collected, answer_from, search_record, unanswered
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.program import RecordBuilder
 from keqa.programs.records import QuizRecord
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
-from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.stages.examination import means_the_same
 from keqa.programs.stages.summarizing import Summarizing
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
-from keqa.signatures.plan_query_chain import UNSOLVED
+from keqa.signatures.chains import UNSOLVED
 
 __all__ = ["SearChain"]
 
@@ -43,7 +43,8 @@ class _Chain:
 
 
 @checked
-class SearChain(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SearChain(SearchingBaseline):
     """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
 
     A round plans what is left of the chain (section 3.1, Chain-of-Query) and goes through it node by node: an unsolved
@@ -53,44 +54,26 @@ class SearChain(Program):
 
     Xu et al. read with a trained extractive reader and trust it where its score exceeds a threshold. Here the task LM
     reads, and answers from memory where the passages say nothing, and a judge compares the two answers.
+
+    Attributes:
+        lms: An argument only: of which the task role plans, reads and answers, and the consistency role compares.
+        top_k: Passages to search for with each query.
+        max_rounds: r, plans at most.
+        max_queries: Queries of one plan that are gone through at most.
     """
 
     method: ClassVar[str] = "searchain"
     roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 3,
-        max_rounds: Steps = 5,
-        max_queries: Steps = 8,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up.
+    top_k: TopK = 3
+    max_rounds: Steps = 5
+    max_queries: Steps = 8
 
-        Args:
-            retriever: Where answers are verified.
-            top_k: Passages to search for with each query.
-            max_rounds: r, plans at most.
-            max_queries: Queries of one plan that are gone through at most.
-            lms: Of which the task role plans, reads and answers, and the consistency role compares;
-                ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
         self.plan, self.same = Predictor(PlanQueryChain), Predictor(JudgeConsistency)
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = Predictor(ReasonWithKnowledge)
-        self.top_k, self.max_rounds, self.max_queries = top_k, max_rounds, max_queries
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
@@ -106,29 +89,22 @@ class SearChain(Program):
                 break
         if not chain.verified:
             session.note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
+            hits = await self.search(session, asked.question, 0)
             found = Collected()
-            found.add(await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 0))
+            found.add(hits)
             await answer_from(session, self.answer, asked, found.hits, story)
             story.answer_source = "fallback"
             return
-        try:
+        with unanswered("summarize"):
             story.explanation, story.answer = await self.summarizing.acall(
                 asked.question, chain.verified, asked.answer_type, asked.choices, session=session
             )
-        except CallError as error:
-            raise UnansweredError.at("summarize", error) from error
         story.answer_source = "summary"
 
     async def _plan(self, session: Session, asked: Question, chain: _Chain) -> list[tuple[str, str | None]]:
         """The further queries that were not tried before, with the answers that the LM gives itself."""
-        prediction = await ask(
-            session,
-            self.plan,
-            "task",
-            "plan",
-            question=asked.question,
-            verified=[f"{query} {answer}" for query, answer in chain.verified],
-        )
+        verified = [f"{query} {answer}" for query, answer in chain.verified]
+        prediction = await ask(session, self.plan, "task", "plan", question=asked.question, verified=verified)
         queries = [str(query).strip() for query in prediction.queries or []]
         answers: list[str | None] = [str(answer).strip() for answer in prediction.answers or []]
         answers += [None] * (len(queries) - len(answers))
@@ -145,7 +121,7 @@ class SearChain(Program):
         for query, own in planned:
             number = len(chain.records) + 1
             chain.tried.add(normalize(query))
-            hits = await search_or_fail(session, self._retriever.value, query, self.top_k, number)
+            hits = await self.search(session, query, number)
             read = await self._read(session, query, hits, number)
             confirmed = own is not None and (read is None or await self._agree(session, query, own, read, number))
             answer = own if confirmed else read
@@ -168,33 +144,18 @@ class SearChain(Program):
         """
         if not hits:
             return None
-        try:
-            answer = await self.answering.acall(
-                query, [hit.passage.rendered for hit in hits], number=number, session=session
-            )
-        except CallError as error:
-            raise UnansweredError.at("verify", error) from error
+        passages = [hit.passage.rendered for hit in hits]
+        with unanswered("verify"):
+            answer = await self.answering.acall(query, passages, number=number, session=session)
         return None if is_abstention(answer) else str(answer)
 
     async def _agree(self, session: Session, query: str, own: str, read: str, number: int) -> bool:
         """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""
-        if same_answer(own, read):
-            return True
         try:
-            judged = await ask(
-                session,
-                self.same,
-                "consistency",
-                "judge_consistency",
-                number,
-                quiz=query,
-                first_answer=own,
-                second_answer=read,
-            )
+            return await means_the_same(session, self.same, query, own, read, number=number)
         except CallError as error:
             session.note("judge_consistency", error.cause, error.message, "taken for different answers", number)
             return False
-        return bool(judged.same)
 
 
 def _solved(answer: str | None) -> bool:

@@ -2,36 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, TopK, Weight, Workers, checked
-from keqa.programs.baselines.reading import search_or_fail
-from keqa.programs.baselines.reflection import Critique, Reflection
-from keqa.programs.baselines.replies import Reply, examined, from_memory, from_passages, unread
+from keqa.programs.arguments import TopK, Weight, checked
+from keqa.programs.baselines.base import ExaminingBaseline
+from keqa.programs.baselines.reading import (
+    Reply,
+    from_passages,
+    unread,
+)
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.records import PassageVerdict
-from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.records import AnswerSource, PassageVerdict
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.retrieval_decision import wants_retrieval
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.programs.stages.gate_question import wants_retrieval
+from keqa.programs.stages.stage import Stage
+from keqa.retrievers.base import Hit
 from keqa.signatures import (
-    AnswerQuestion,
-    AnswerWithKnowledge,
     DecideRetrieval,
-    ReasonFromMemory,
-    ReasonWithKnowledge,
+    JudgeRelevance,
+    JudgeSupport,
+    RateUsefulness,
 )
 
-__all__ = ["SelfRAG"]
+__all__ = ["Critique", "Reflection", "SelfRAG"]
+
+
+_SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
+"""What the probability of each support token counts (appendix A.3)."""
+
+
+@dataclass(frozen=True)
+class Critique:
+    """What the LM said of an answer and its passage, as the numbers that section 3.3 adds up.
+
+    Attributes:
+        relevance: ISREL: 1 or 0.
+        support: ISSUP: 1, 0.5 or 0.
+        usefulness: ISUSE: from -1 to 1.
+        score: Their weighted sum, S(Critique).
+    """
+
+    relevance: float
+    support: float
+    usefulness: float
+    score: float
+
+
+class Reflection(Stage):
+    """Asks for the tokens ISREL, ISSUP and ISUSE, each a prompt of its own, all side by side."""
+
+    roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("relevance", "support", "usefulness"), "task")
+
+    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter | None = None) -> None:
+        """Set up.
+
+        Args:
+            weights: Of ISREL, ISSUP and ISUSE in the score.
+            bound: How many calls may be in flight.
+        """
+        super().__init__(bound)
+        self.relevance = Predictor(JudgeRelevance)
+        self.support = Predictor(JudgeSupport)
+        self.usefulness = Predictor(RateUsefulness)
+        self.weights = weights
+
+    async def run(self, session: Session, question: str, answered: Sequence[tuple[str, str]]) -> list[Critique]:
+        """Criticise answers.
+
+        Args:
+            session: The calls of the question.
+            question: Its text.
+            answered: Passages, each with the answer that was written from it.
+
+        Returns:
+            A critique for each, in their order. A token that cannot be had counts 0, and a degradation says why.
+        """
+        count, answers = len(answered), list(dict.fromkeys(answer for _, answer in answered))
+        pairs = [{"passage": passage, "question": question, "answer": answer} for passage, answer in answered]
+        alone = [{"passage": passage, "question": question} for passage, _ in answered]
+        rated = [{"question": question, "answer": answer} for answer in answers]
+        scores = await session.gather(
+            [
+                *(self._scored(session, self.relevance, _relevance, inputs) for inputs in alone),
+                *(self._scored(session, self.support, _support, inputs) for inputs in pairs),
+                *(self._scored(session, self.usefulness, _usefulness, inputs) for inputs in rated),
+            ]
+        )
+        useful = dict(zip(answers, scores[2 * count :], strict=True))
+        critiques = []
+        for i, (_, answer) in enumerate(answered):
+            parts = (scores[i], scores[count + i], useful[answer])
+            critiques.append(Critique(*parts, sum(w * part for w, part in zip(self.weights, parts, strict=True))))
+        return critiques
+
+    @staticmethod
+    async def _scored(
+        session: Session, predictor: dspy.Predict, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, Any]
+    ) -> float:
+        try:
+            return score(await ask(session, predictor, "task", "criticise", **inputs))
+        except CallError as error:
+            session.note("criticise", error.cause, error.message, "counted 0")
+            return 0.0
+
+
+def _relevance(said: dspy.Prediction) -> float:
+    return float(bool(said.relevant))
+
+
+def _support(said: dspy.Prediction) -> float:
+    return _SUPPORT[said.support]
+
+
+def _usefulness(said: dspy.Prediction) -> float:
+    """Weights -1, -0.5, 0, 0.5 and 1 for the ratings 1 to 5 (appendix A.3)."""
+    return (int(said.usefulness) - 3) / 2
 
 
 @checked
-class SelfRAG(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SelfRAG(ExaminingBaseline):
     """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
     Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
@@ -39,59 +138,37 @@ class SelfRAG(Program):
     1). Here prompting stands in for the trained model: each token is a question of its own to the same LM. A prompt
     gives a verdict and no probabilities, so a token counts 1 where it was said; the probability of the answer is left
     out of the score, and retrieval has no threshold. A short answer is one segment, so there is no beam over segments.
-    An answer from memory has no rivals and is not criticised.
+    An answer from memory has no rivals and is not criticised. The defaults are the paper's (section 4.3).
+
+    Attributes:
+        top_k: Passages to search for; each takes up to four calls.
+        relevance_weight: w of ISREL in the score of section 3.3.
+        support_weight: w of ISSUP.
+        usefulness_weight: w of ISUSE.
     """
 
     method: ClassVar[str] = "self-rag"
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("retrieve", "recall", "read"), "task")
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 5,
-        reason: bool = False,
-        relevance_weight: Weight = 1.0,
-        support_weight: Weight = 1.0,
-        usefulness_weight: Weight = 0.5,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up; the defaults are the paper's (section 4.3).
+    top_k: TopK = 5
+    relevance_weight: Weight = 1.0
+    support_weight: Weight = 1.0
+    usefulness_weight: Weight = 0.5
 
-        Args:
-            retriever: Where the passages come from.
-            top_k: Passages to search for; each takes up to four calls.
-            reason: Whether to reason step by step before answering.
-            relevance_weight: w of ISREL in the score of section 3.3.
-            support_weight: w of ISSUP.
-            usefulness_weight: w of ISUSE.
-            lms: Of which the task role does everything; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
-        weights = (relevance_weight, support_weight, usefulness_weight)
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        super().set_up()
         self.retrieve = Predictor(DecideRetrieval)
-        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
+        weights = (self.relevance_weight, self.support_weight, self.usefulness_weight)
         self.reflection = Reflection(weights, self.bound)
-        self.relevance_weight, self.support_weight, self.usefulness_weight = weights
-        self.top_k, self.reason = top_k, reason
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 1; see `Program.solve`."""
         wanted = await wants_retrieval(session, self.retrieve, asked.question)
         hits: list[Hit] = []
         if wanted:
-            hits = await search_or_fail(session, self._retriever.value, asked.question, self.top_k, 1)
-        replies = await session.gather([self._answered(session, asked, hit) for hit in hits])
+            hits = await self.search(session, asked.question, 1)
+        replies = await session.gather([self._from_passage(session, asked, hit) for hit in hits])
         answered = {i: (hits[i].passage.rendered, reply.answer) for i, reply in enumerate(replies) if reply is not None}
         judged = await self.reflection.acall(asked.question, list(answered.values()), session=session)
         critiques = dict(zip(answered, judged, strict=True))
@@ -100,26 +177,12 @@ class SelfRAG(Program):
         reply = None if best is None else replies[best]
         if reply is None and hits:
             raise UnansweredError("answer", "NoAnswerError", "no passage that was found could be answered from")
-        story.answer_source = "closed_book" if reply is None else "passages"
-        if reply is None:
-            try:
-                reply = await from_memory(session, self.recall, asked)
-            except CallError as error:
-                raise UnansweredError.at("answer", error) from error
-        story.answer, story.explanation = reply.answer, reply.reasoning
-        story.quizzes = [
-            examined(
-                asked,
-                gate=self.method,
-                known=not wanted,
-                retrieved=wanted,
-                passages=_verdicts(hits, replies, critiques, best),
-                answer=reply.answer,
-                source=story.answer_source,
-            )
-        ]
+        source: AnswerSource = "passages" if reply is not None else "closed_book"
+        reply = reply or await self.answered(session, asked, [])
+        passages = _verdicts(hits, replies, critiques, best)
+        self.conclude(story, asked, reply, source, known=not wanted, passages=passages)
 
-    async def _answered(self, session: Session, asked: Question, hit: Hit) -> Reply | None:
+    async def _from_passage(self, session: Session, asked: Question, hit: Hit) -> Reply | None:
         """The answer from one passage."""
         try:
             return await from_passages(session, self.read, asked, [hit])

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Annotated, ClassVar
+from typing import Any, ClassVar
 
 from keqa.data.question import Question, clean
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, checked
-from keqa.programs.baselines.reading import Collected, search_or_fail, verdicts
-from keqa.programs.baselines.replies import examined, from_memory, from_passages, unread
+from keqa.programs.arguments import Steps, checked
+from keqa.programs.baselines.base import ExaminingBaseline
+from keqa.programs.baselines.reading import (
+    Collected,
+    from_memory,
+    unread,
+    verdicts,
+)
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.records import PassageVerdict
+from keqa.programs.program import RecordBuilder
+from keqa.programs.records import AnswerSource, PassageVerdict
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 from keqa.signatures import (
-    AnswerQuestion,
-    AnswerWithKnowledge,
     JudgeHeuristicAnswer,
     ReasonFromMemory,
-    ReasonWithKnowledge,
     RewriteQueries,
 )
 
@@ -32,91 +33,50 @@ __all__ = ["SlimPLM"]
 
 
 @checked
-class SlimPLM(Program):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SlimPLM(ExaminingBaseline):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
     "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (ACL 2024,
     section 3): heuristic answer, retrieval necessity judgement, query rewriting with a filter on claims, and the
     answer, from memory or from passages. The proxy is the language model of role ``consistency``. The paper fine-tunes
     two further models for the judgement and for the rewriting; here prompts to the proxy stand in for both. A query is
-    judged by the heuristic answer as the question is, and those whose answer is known are left out.
+    judged by the heuristic answer as the question is, and those whose answer is known are left out. The proxy always
+    reasons step by step.
+
+    Attributes:
+        top_k: Passages to search for with each query, and to answer from in all.
+        max_queries: Further queries are left out.
     """
 
     method: ClassVar[str] = "slimplm"
-    roles: ClassVar[Mapping[str, str]] = {
-        "propose": "consistency",
-        "judge": "consistency",
-        "rewrite": "consistency",
-        "recall": "task",
-        "read": "task",
-    }
+    roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("propose", "judge", "rewrite"), "consistency") | dict.fromkeys(
+        ("recall", "read"), "task"
+    )
 
-    def __init__(
-        self,
-        retriever: Annotated[Retriever, RETRIEVER],
-        *,
-        top_k: TopK = 10,
-        max_queries: Steps = 5,
-        reason: bool = False,
-        lms: Annotated[RoleLMs, LMS] | None = None,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-    ) -> None:
-        """Set up.
+    max_queries: Steps = 5
 
-        Args:
-            retriever: Where the passages come from.
-            top_k: Passages to search for with each query, and to answer from in all.
-            max_queries: Further queries are left out.
-            reason: Whether to reason step by step before answering; the proxy always does.
-            lms: A language model for each role; ``dspy.settings.lm`` where None.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls may be in flight, over all questions.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
-        super().__init__(lms, workers, max_question_chars)
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        super().set_up()
         self.propose = Predictor(ReasonFromMemory)
         self.judge = Predictor(JudgeHeuristicAnswer)
         self.rewrite = Predictor(RewriteQueries)
-        self.recall = Predictor(ReasonFromMemory if reason else AnswerQuestion)
-        self.read = Predictor(ReasonWithKnowledge if reason else AnswerWithKnowledge)
-        self.top_k, self.max_queries, self.reason = top_k, max_queries, reason
-        self._retriever = NoCopy(retriever)
-        self.bind_lms(lms)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Judge, then answer from memory or from passages; see `Program.solve`."""
         heuristic = await self._proposed(session, asked)
         known = heuristic is not None and await self._known(session, asked.question, heuristic)
         queries = [] if known else await self._queries(session, asked, heuristic)
-        found = await session.gather(
-            [search_or_fail(session, self._retriever.value, query, self.top_k, 1) for query in queries]
-        )
+        found = await session.gather([self.search(session, query, 1) for query in queries])
         collected = Collected(self.top_k)
         # The best of each query come first: what is cut off is the rest of each, not the last query.
         collected.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
         hits = collected.hits
-        story.answer_source = "passages" if hits else "memory" if known else "closed_book"
-        try:
-            reply = await (
-                from_passages(session, self.read, asked, hits) if hits else from_memory(session, self.recall, asked)
-            )
-        except CallError as error:
-            raise UnansweredError.at("answer", error) from error
-        story.answer, story.explanation = reply.answer, reply.reasoning
-        story.quizzes = [
-            examined(
-                asked,
-                gate=self.method,
-                known=known,
-                retrieved=not known,
-                passages=_verdicts(hits, reply.read, queries, found) if reply.read else unread(hits),
-                answer=reply.answer,
-                source=story.answer_source,
-            )
-        ]
+        reply = await self.answered(session, asked, hits)
+        source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
+        passages = _verdicts(hits, reply.read, queries, found) if reply.read else unread(hits)
+        self.conclude(story, asked, reply, source, known=known, passages=passages)
 
     async def _proposed(self, session: Session, asked: Question) -> str | None:
         """The heuristic answer: claims, and what follows from them."""
@@ -129,14 +89,8 @@ class SlimPLM(Program):
 
     async def _known(self, session: Session, question: str, heuristic: str) -> bool:
         try:
-            said = await ask(
-                session,
-                self.judge,
-                "consistency",
-                "judge_heuristic",
-                question=question,
-                heuristic_answer=heuristic,
-            )
+            inputs: dict[str, Any] = {"question": question, "heuristic_answer": heuristic}
+            said = await ask(session, self.judge, "consistency", "judge_heuristic", **inputs)
         except CallError as error:
             session.note("judge_heuristic", error.cause, error.message, "took it for unknown")
             return False

@@ -3,7 +3,7 @@
 KEQA's own is `VoteGate`. `keqa.programs.gates.registry` lists all of them, and docs/extending.md shows how to add one.
 """
 
-from keqa.programs.gates.base import NamedGate, asks, question_of
+from keqa.programs.gates.base import AllSamplesGate, LeaderGate, NamedGate, asks, question_of
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
 from keqa.programs.gates.consistency import VoteGate
 from keqa.programs.gates.random import MatchedRandomGate, RandomGate
@@ -21,16 +21,17 @@ from keqa.programs.gates.votes import (
     leader,
     leader_is_fixed,
     reaches,
-    score_of,
     smallest_wave,
 )
 
 __all__ = [
+    "AllSamplesGate",
     "AlwaysRetrieveGate",
     "CertaintyGate",
     "ConfidenceGate",
     "Gate",
     "Golds",
+    "LeaderGate",
     "LexicalSimilarityGate",
     "MatchedRandomGate",
     "NamedGate",
@@ -47,6 +48,5 @@ __all__ = [
     "leader_is_fixed",
     "question_of",
     "reaches",
-    "score_of",
     "smallest_wave",
 ]

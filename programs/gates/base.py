@@ -1,13 +1,14 @@
-"""What a gate class says of itself: lists of methods, tables, options and saved programs read it."""
+"""What a gate class says of itself, read by lists, tables, options and saved programs; two ways to decide."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from keqa.errors import ConfigurationError
+from keqa.programs.gates.votes import Votes, leader_is_fixed, reaches, smallest_wave
 from keqa.programs.stages.gate_question import GateQuestion
 
-__all__ = ["Asks", "NamedGate", "Needs", "asks", "question_of"]
+__all__ = ["AllSamplesGate", "Asks", "LeaderGate", "NamedGate", "Needs", "asks", "question_of"]
 
 Asks: TypeAlias = type[GateQuestion] | Literal["probabilities"] | None
 """What a gate wants beyond the samples' texts: a question to the LM, the samples' token probabilities, or nothing."""
@@ -35,6 +36,70 @@ class NamedGate:
     asks: ClassVar[Asks] = None
     needs: ClassVar[Needs | None] = None
     savable: ClassVar[bool] = True
+
+
+class LeaderGate(NamedGate):
+    """A gate that decides about the leading answer, as soon as no further sample can change which one leads."""
+
+    def retrieves(self, votes: Votes) -> bool:
+        """Whether passages are wanted whatever the samples say; then none is drawn. Usually not."""
+        return False
+
+    def knows(self, votes: Votes) -> bool:
+        """Whether the leading answer, which is fixed, is known; every one where a gate does not say."""
+        return True
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Unknown where it retrieves, else its verdict on the answer, once that is fixed."""
+        if self.retrieves(votes):
+            return False
+        return self.knows(votes) if leader_is_fixed(votes) else None
+
+    def wave(self, votes: Votes) -> int:
+        """None where it retrieves, else the smallest number that can fix the largest cluster."""
+        return 0 if self.retrieves(votes) else smallest_wave(votes, leader_is_fixed)
+
+    def measure(self, votes: Votes) -> float | None:
+        """None: it ranks nothing, unless it says otherwise."""
+        return None
+
+
+class AllSamplesGate(NamedGate):
+    """A gate whose measure takes all samples of a quiz, and that is compared with a threshold."""
+
+    name: Any
+    threshold: Any
+
+    def measure(self, votes: Votes) -> float:
+        """What is compared with the threshold; it begins with `require_all`.
+
+        Raises:
+            ConfigurationError: The set was stopped early.
+        """
+        raise NotImplementedError
+
+    def decide(self, votes: Votes) -> bool | None:
+        """Known or not, from all samples.
+
+        Raises:
+            ConfigurationError: The set was stopped early.
+        """
+        return reaches(self.measure(votes), self.threshold)
+
+    def wave(self, votes: Votes) -> int:
+        """All that are left."""
+        return votes.left
+
+    def require_all(self, votes: Votes) -> None:
+        """Refuse a set that was stopped early.
+
+        Raises:
+            ConfigurationError: It was.
+        """
+        if votes.left:
+            raise ConfigurationError(
+                f"the gate '{self.name}' needs all {votes.tries} draws; this set was stopped after {votes.drawn}"
+            )
 
 
 def asks(gate: Any) -> Asks:

@@ -12,8 +12,8 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.programs.arguments import CORRECTNESS, GOLDS, Share, Word, checked
-from keqa.programs.gates.base import NamedGate
-from keqa.programs.gates.votes import Votes, leader_is_fixed, reaches, smallest_wave
+from keqa.programs.gates.base import LeaderGate
+from keqa.programs.gates.votes import Votes, reaches
 
 __all__ = ["AlwaysRetrieveGate", "Golds", "NeverRetrieveGate", "OracleGate"]
 
@@ -23,7 +23,7 @@ Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 
 @checked
 @dataclass(frozen=True)
-class AlwaysRetrieveGate(NamedGate):
+class AlwaysRetrieveGate(LeaderGate):
     """Takes nothing for known; it needs no draws, which are made only where an answer falls back to them."""
 
     method = "gate-always"
@@ -34,22 +34,14 @@ class AlwaysRetrieveGate(NamedGate):
     needs_all_draws: bool = False
     threshold: None = None
 
-    def decide(self, votes: Votes) -> bool:
-        """Unknown."""
-        return False
-
-    def wave(self, votes: Votes) -> int:
-        """None."""
-        return 0
-
-    def measure(self, votes: Votes) -> None:
-        """It measures nothing."""
-        return None
+    def retrieves(self, votes: Votes) -> bool:
+        """Always."""
+        return True
 
 
 @checked
 @dataclass(frozen=True)
-class NeverRetrieveGate(NamedGate):
+class NeverRetrieveGate(LeaderGate):
     """Takes everything for known: the largest cluster answers, however small."""
 
     method = "gate-never"
@@ -60,22 +52,10 @@ class NeverRetrieveGate(NamedGate):
     needs_all_draws: bool = False
     threshold: None = None
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Known, once it is fixed with which answer."""
-        return True if leader_is_fixed(votes) else None
-
-    def wave(self, votes: Votes) -> int:
-        """The smallest number that can fix the largest cluster."""
-        return smallest_wave(votes, leader_is_fixed)
-
-    def measure(self, votes: Votes) -> None:
-        """It measures nothing."""
-        return None
-
 
 @checked
 @dataclass(frozen=True)
-class OracleGate(NamedGate):
+class OracleGate(LeaderGate):
     """Known where the answer from memory is right: the ideal gate, which bounds what any gate can reach.
 
     Attributes:
@@ -100,17 +80,13 @@ class OracleGate(NamedGate):
         if isinstance(self.golds, Mapping):
             object.__setattr__(self, "golds", {plain(quiz): answers for quiz, answers in self.golds.items()})
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Known where the leading answer is right, once it is fixed which one leads.
+    def knows(self, votes: Votes) -> bool:
+        """Whether the leading answer is right.
 
         Raises:
             ConfigurationError: There is no gold answer for the quiz.
         """
-        return reaches(self.measure(votes), self.threshold) if leader_is_fixed(votes) else None
-
-    def wave(self, votes: Votes) -> int:
-        """The smallest number that can fix the largest cluster."""
-        return smallest_wave(votes, leader_is_fixed)
+        return reaches(self.measure(votes), self.threshold)
 
     def measure(self, votes: Votes) -> float:
         """How right the leading answer is; 0 where there is none.

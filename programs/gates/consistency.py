@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Annotated
 
 from keqa.programs.arguments import Threshold, Word, checked
-from keqa.programs.gates.base import NamedGate
+from keqa.programs.gates.base import LeaderGate
 from keqa.programs.gates.votes import Votes, leader_is_fixed, smallest_wave
 
 __all__ = ["VoteGate"]
@@ -15,7 +15,7 @@ __all__ = ["VoteGate"]
 
 @checked
 @dataclass(frozen=True)
-class VoteGate(NamedGate):
+class VoteGate(LeaderGate):
     """KEQA's gate: known where T_c reaches α (section 3.3).
 
     Attributes:
@@ -40,7 +40,3 @@ class VoteGate(NamedGate):
     def wave(self, votes: Votes) -> int:
         """At first the smallest number of votes that reaches α."""
         return smallest_wave(votes, lambda then: self.decide(then) is not None)
-
-    def measure(self, votes: Votes) -> None:
-        """Its measure is T_c."""
-        return None

@@ -11,15 +11,15 @@ from typing import Annotated
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Probability, Seed, Share, checked
-from keqa.programs.gates.base import NamedGate
-from keqa.programs.gates.votes import Votes, leader_is_fixed, smallest_wave
+from keqa.programs.gates.base import LeaderGate
+from keqa.programs.gates.votes import Votes
 
 __all__ = ["MatchedRandomGate", "RandomGate"]
 
 
 @checked
 @dataclass(frozen=True)
-class RandomGate(NamedGate):
+class RandomGate(LeaderGate):
     """Retrieves for a share of the quizzes, whatever the draws say.
 
     Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
@@ -45,19 +45,15 @@ class RandomGate(NamedGate):
         """For records."""
         return f"random, retrieving {float(self.threshold):.3g}"
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Unknown for that share, else known once it is fixed with which answer."""
-        return _decided(votes, self.measure(votes) < self.threshold)
-
-    def wave(self, votes: Votes) -> int:
-        """None where it retrieves, else the smallest number that can fix the largest cluster."""
-        return _wave(votes, self.measure(votes) < self.threshold)
+    def retrieves(self, votes: Votes) -> bool:
+        """For that share of quizzes."""
+        return self.measure(votes) < self.threshold
 
     def measure(self, votes: Votes) -> float:
         """The quiz's number, evenly distributed from 0 to 1.
 
         Raises:
-            ConfigurationError: The votes do not tell which quiz they are for.
+            ConfigurationError: The votes do not say which quiz they are for.
         """
         if not votes.quiz:
             raise ConfigurationError("the random gate needs the text of the quiz")
@@ -66,7 +62,7 @@ class RandomGate(NamedGate):
 
 @checked
 @dataclass(frozen=True)
-class MatchedRandomGate(NamedGate):
+class MatchedRandomGate(LeaderGate):
     """Retrieves for as many quizzes as another method did, drawn by chance: KBM's Random (section 3.2).
 
     A method that retrieves as often and answers no better has not found out what the LM knows. The quizzes of the other
@@ -74,7 +70,7 @@ class MatchedRandomGate(NamedGate):
     for. Places stay the same whatever is answered to earlier quizzes, where resolved texts do not.
 
     Attributes:
-        threshold: The share of quizzes that the other method held for unknown.
+        threshold: The share of quizzes that the other method classified as unknown.
         cut: Quizzes with a lower number are retrieved for.
         seed: Another seed retrieves for others.
     """
@@ -94,7 +90,8 @@ class MatchedRandomGate(NamedGate):
         together; where that leaves no exact cut, the nearest is taken.
 
         Args:
-            verdicts: Of each quiz of the other run its place, as in `Votes.place`, and whether it was held for known.
+            verdicts: Of each quiz of the other run its place, as in `Votes.place`, and whether it was classified as
+                known.
             seed: Another seed retrieves for others.
 
         Raises:
@@ -115,19 +112,15 @@ class MatchedRandomGate(NamedGate):
         """For records."""
         return f"random, matching {float(self.threshold):.3g}"
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Unknown below the cut, else known once it is fixed with which answer."""
-        return _decided(votes, self.measure(votes) < self.cut)
-
-    def wave(self, votes: Votes) -> int:
-        """None where it retrieves, else the smallest number that can fix the largest cluster."""
-        return _wave(votes, self.measure(votes) < self.cut)
+    def retrieves(self, votes: Votes) -> bool:
+        """Below the cut."""
+        return self.measure(votes) < self.cut
 
     def measure(self, votes: Votes) -> float:
         """The number of the quiz's place, evenly distributed from 0 to 1.
 
         Raises:
-            ConfigurationError: The votes do not tell it.
+            ConfigurationError: The votes do not say it.
         """
         if not votes.place:
             raise ConfigurationError("a random gate that matches a run decides on quizzes of questions only")
@@ -137,13 +130,3 @@ class MatchedRandomGate(NamedGate):
 def _number(seed: int, text: str) -> float:
     digest = hashlib.blake2b(f"{seed}|{text}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53
-
-
-def _decided(votes: Votes, retrieves: bool) -> bool | None:
-    if retrieves:
-        return False
-    return True if leader_is_fixed(votes) else None
-
-
-def _wave(votes: Votes, retrieves: bool) -> int:
-    return 0 if retrieves else smallest_wave(votes, leader_is_fixed)

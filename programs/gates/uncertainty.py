@@ -7,33 +7,19 @@ from fractions import Fraction
 from typing import Annotated, Literal
 
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import normalize
-from keqa.metrics.certainty import CERTAINTIES, CertaintyForm
+from keqa.metrics.certainty import CERTAINTIES, CertaintyForm, answer_type_sizes
 from keqa.metrics.similarity import SimilarityForm, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
-from keqa.programs.gates.base import NamedGate
-from keqa.programs.gates.votes import Gate, Votes, leader_is_fixed, reaches, smallest_wave
-from keqa.programs.stages.confidence import StatedConfidence
-from keqa.programs.stages.retrieval_decision import RetrievalDecision
+from keqa.programs.gates.base import AllSamplesGate, LeaderGate
+from keqa.programs.gates.votes import Votes, reaches
+from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 
 __all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
 
 
-def _complete(gate: Gate, votes: Votes) -> None:
-    """Refuse a set that was stopped early.
-
-    Raises:
-        ConfigurationError: It was.
-    """
-    if votes.left:
-        raise ConfigurationError(
-            f"the gate '{gate.name}' needs all {votes.tries} draws; this set was stopped after {votes.drawn}"
-        )
-
-
 @checked
 @dataclass(frozen=True)
-class CertaintyGate(NamedGate):
+class CertaintyGate(AllSamplesGate):
     """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
 
     An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is unknown.
@@ -67,28 +53,24 @@ class CertaintyGate(NamedGate):
         certainty = self.measure(votes)
         return bool(votes.sizes) and certainty >= float(self.threshold)
 
-    def wave(self, votes: Votes) -> int:
-        """All that are left."""
-        return votes.left
-
     def measure(self, votes: Votes) -> float:
         """The certainty.
 
         Raises:
             ConfigurationError: The set was stopped early.
         """
-        _complete(self, votes)
+        self.require_all(votes)
         sizes = list(votes.sizes)
         if self.over == "types":
-            types = [normalize(one, votes.answer_type, votes.choices) for one in votes.answers if one is not None]
-            sizes = [types.count(kind) for kind in dict.fromkeys(types)]
+            said = [answer for answer in votes.answers if answer is not None]
+            sizes = answer_type_sizes(said, votes.answer_type, votes.choices)
         alone = votes.drawn - sum(sizes)
         return CERTAINTIES[self.form](sizes + [1] * alone)
 
 
 @checked
 @dataclass(frozen=True)
-class LexicalSimilarityGate(NamedGate):
+class LexicalSimilarityGate(AllSamplesGate):
     """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
 
     `keqa.metrics.similarity` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
@@ -112,31 +94,19 @@ class LexicalSimilarityGate(NamedGate):
         """For records."""
         return f"lexical similarity {self.form}"
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Known or not, from all draws.
-
-        Raises:
-            ConfigurationError: The set was stopped early.
-        """
-        return reaches(self.measure(votes), self.threshold)
-
-    def wave(self, votes: Votes) -> int:
-        """All that are left."""
-        return votes.left
-
     def measure(self, votes: Votes) -> float:
         """The mean similarity over pairs.
 
         Raises:
             ConfigurationError: The set was stopped early.
         """
-        _complete(self, votes)
+        self.require_all(votes)
         return lexical_similarity(votes.answers, self.form, votes.answer_type, votes.choices)
 
 
 @checked
 @dataclass(frozen=True)
-class ConfidenceGate(NamedGate):
+class ConfidenceGate(LeaderGate):
     """Known where the LM states a high confidence in the leading answer.
 
     Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
@@ -155,19 +125,13 @@ class ConfidenceGate(NamedGate):
     name: Word = "verbalised confidence"
     needs_all_draws: bool = False
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Known or not, once it is fixed which answer leads; without an answer unknown.
+    def knows(self, votes: Votes) -> bool:
+        """Whether the confidence in it reaches the threshold; without an answer not.
 
         Raises:
             ConfigurationError: The LM was not asked.
         """
-        if not leader_is_fixed(votes):
-            return None
         return bool(votes.sizes) and reaches(self.measure(votes), self.threshold)
-
-    def wave(self, votes: Votes) -> int:
-        """The smallest number that can fix the largest cluster."""
-        return smallest_wave(votes, leader_is_fixed)
 
     def measure(self, votes: Votes) -> float:
         """The stated confidence; 0 where there is no answer.
@@ -184,7 +148,7 @@ class ConfidenceGate(NamedGate):
 
 @checked
 @dataclass(frozen=True)
-class ProbabilityGate(NamedGate):
+class ProbabilityGate(AllSamplesGate):
     """Known where the LM gives the answers it draws a high probability.
 
     The mean over the draws of each answer's probability, normalised by its length (the geometric mean over its tokens):
@@ -203,25 +167,13 @@ class ProbabilityGate(NamedGate):
     name: Word = "token probability"
     needs_all_draws: bool = True
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Known or not, from all draws.
-
-        Raises:
-            ConfigurationError: The set was stopped early, or drawn without probabilities.
-        """
-        return reaches(self.measure(votes), self.threshold)
-
-    def wave(self, votes: Votes) -> int:
-        """All that are left."""
-        return votes.left
-
     def measure(self, votes: Votes) -> float:
         """The mean probability.
 
         Raises:
             ConfigurationError: The set was stopped early, or drawn without probabilities.
         """
-        _complete(self, votes)
+        self.require_all(votes)
         if not any(answer is not None for answer in votes.answers):
             return 0.0
         if len(votes.probabilities) != len(votes.answers):
@@ -235,7 +187,7 @@ class ProbabilityGate(NamedGate):
 
 @checked
 @dataclass(frozen=True)
-class PromptGate(NamedGate):
+class PromptGate(LeaderGate):
     """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
     It is asked once a quiz, before any draw; a known quiz is answered by the largest cluster, however small. KBM asks
@@ -252,29 +204,12 @@ class PromptGate(NamedGate):
     needs_all_draws: bool = False
     threshold: None = None
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Unknown where passages are wanted, else known once it is fixed with which answer.
+    def retrieves(self, votes: Votes) -> bool:
+        """Where the LM says that it needs passages.
 
         Raises:
             ConfigurationError: The LM was not asked.
         """
-        if self._retrieves(votes):
-            return False
-        return True if leader_is_fixed(votes) else None
-
-    def wave(self, votes: Votes) -> int:
-        """None where passages are wanted, else the smallest number that can fix the largest cluster.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
-        return 0 if self._retrieves(votes) else smallest_wave(votes, leader_is_fixed)
-
-    def measure(self, votes: Votes) -> None:
-        """It measures nothing."""
-        return None
-
-    def _retrieves(self, votes: Votes) -> bool:
         if votes.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
         return bool(votes.reply)

@@ -17,7 +17,6 @@ __all__ = [
     "leader",
     "leader_is_fixed",
     "reaches",
-    "score_of",
     "smallest_wave",
 ]
 
@@ -99,12 +98,6 @@ class Gate(Protocol):
     def measure(self, votes: Votes) -> float | None:
         """The gate's own measure for the records, where it is not T_c."""
         ...
-
-
-def score_of(gate: Gate, votes: Votes) -> float | None:
-    """The number by which a gate ranks quizzes, higher for better known: its measure or T_c; None where it has none."""
-    measure = gate.measure(votes)
-    return float(votes.consistency) if measure is None and gate.threshold is not None else measure
 
 
 def as_fraction(value: Fraction | float | int | str) -> Fraction:

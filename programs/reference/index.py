@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from keqa.errors import ConfigurationError
+from keqa.programs.arguments import check
 from keqa.programs.reference.embedding import Embedder, Vectors
 
 __all__ = ["Demonstration", "Entry", "ReferenceIndex", "Scored", "entry_from", "joined"]
@@ -51,13 +52,10 @@ def entry_from(value: Any, where: str) -> Entry:
     Raises:
         ConfigurationError: It is none.
     """
-    kinds = {"root": str, "quiz": str, "passage": str, "helpful": bool}
-    if not isinstance(value, dict) or set(value) != set(kinds):
-        raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(kinds)} only")
-    wrong = [name for name, kind in kinds.items() if type(value[name]) is not kind]
-    if wrong:
-        raise ConfigurationError(f"{where}: {wrong[0]} is no {'truth value' if wrong[0] == 'helpful' else 'text'}")
-    return Entry(**value)
+    names = Entry.__match_args__
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(names)} only")
+    return Entry(**check(Entry, value, where))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict
-from typing import Any, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal
 
 import dspy
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
+from keqa.programs.arguments import EMBEDDER, check, checked, whole
 from keqa.programs.reference.embedding import (
     HASHING,
     Embedder,
@@ -25,11 +26,9 @@ from keqa.programs.reference.embedding import (
 )
 from keqa.programs.reference.index import Entry, ReferenceIndex, entry_from, joined
 
-__all__ = ["Entry", "EntryLike", "UtilityReference", "Variant", "leaving_out"]
+__all__ = ["Entry", "UtilityReference", "Variant", "leaving_out"]
 
 Variant = Literal["similar", "random", "none"]
-
-_MOST_SHOWN = 1_000
 
 _left_out: ContextVar[frozenset[str]] = ContextVar("keqa_left_out", default=frozenset())
 
@@ -51,26 +50,7 @@ def leaving_out(*roots: str) -> Iterator[None]:
         _left_out.reset(token)
 
 
-class EntryLike(Protocol):
-    """What a reference is fitted to; see `Entry`."""
-
-    @property
-    def root(self) -> str:
-        """Id of the training question."""
-
-    @property
-    def quiz(self) -> str:
-        """The question, or a quiz of it."""
-
-    @property
-    def passage(self) -> str:
-        """As the judge reads it."""
-
-    @property
-    def helpful(self) -> bool:
-        """Whether its utility is 1 rather than -1."""
-
-
+@checked
 class UtilityReference(Parameter):
     """Finds demonstrations for judging a passage: R_u of Algorithm 2, line 11.
 
@@ -85,7 +65,12 @@ class UtilityReference(Parameter):
     """
 
     def __init__(
-        self, embedder: Embedder | str = HASHING, *, k: int = 8, least: int = 2, variant: Variant = "similar"
+        self,
+        embedder: Annotated[Embedder | str, EMBEDDER] = HASHING,
+        *,
+        k: Annotated[int, whole(1, 1_000)] = 8,
+        least: Annotated[int, whole(0, 1_000)] = 2,
+        variant: Variant = "similar",
     ) -> None:
         """Set up an empty reference.
 
@@ -99,7 +84,7 @@ class UtilityReference(Parameter):
             ConfigurationError: Settings that cannot work.
             MissingExtraError: A package is missing that the embedder needs.
         """
-        self._set(k, least, variant)
+        self.k, self.least, self.variant = k, least, variant
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
         self._index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
@@ -115,11 +100,11 @@ class UtilityReference(Parameter):
         """What it was fitted to."""
         return self._index.entries
 
-    def fit(self, entries: Iterable[EntryLike], vectors: Vectors | None = None) -> UtilityReference:
+    def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
         """Take entries in the place of all that were there.
 
         Args:
-            entries: From training questions only.
+            entries: From training questions only; each has what an `Entry` has.
             vectors: What `vectors` gave for the same entries and embedder, so that they need not be embedded again.
 
         Raises:
@@ -201,9 +186,10 @@ class UtilityReference(Parameter):
             raise ConfigurationError(
                 f"this is not the state of a utility reference, which has {', '.join(parts)} and nothing else"
             )
-        name, k, least, variant, found = (state[part] for part in parts)
+        name, found = state["embedder"], state["entries"]
+        settings = check(type(self), {part: state[part] for part in ("k", "least", "variant")}, "a utility reference")
         entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(found, start=1)]
-        self._set(k, least, variant)
+        self.k, self.least, self.variant = settings["k"], settings["least"], settings["variant"]
         if name != self._embedder.name:
             self._embedder = Remembering(_named(name))
         return self.fit(entries)
@@ -213,15 +199,6 @@ class UtilityReference(Parameter):
         memo[id(self)] = new
         new.__dict__.update(self.__dict__)
         return new
-
-    def _set(self, k: int, least: int, variant: Variant) -> None:
-        if type(k) is not int or type(least) is not int or not (1 <= k <= _MOST_SHOWN and 0 <= least <= _MOST_SHOWN):
-            raise ConfigurationError(
-                f"k must be a whole number from 1 to {_MOST_SHOWN:,}, least one from 0, not {k!r:.40} and {least!r:.40}"
-            )
-        if variant not in get_args(Variant):
-            raise ConfigurationError(f"a reference is one of {', '.join(get_args(Variant))}, not {variant!r:.40}")
-        self.k, self.least, self.variant = k, least, variant
 
 
 def _named(name: Any) -> Embedder:

@@ -10,12 +10,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keqa.errors import ConfigurationError, InputError
+from keqa.programs.arguments import shown
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.index import Entry, entry_from
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -29,6 +31,7 @@ __all__ = [
     "as_json",
     "check_readable",
     "finite",
+    "folder_of",
     "must_be_named",
     "place_of",
     "read",
@@ -61,9 +64,24 @@ _SHIPPED = "testbed"
 _KEQA = "keqa"
 
 
+def folder_of(folder: str | Path) -> Path:
+    """A folder as it was given.
+
+    Raises:
+        InputError: What is given names no folder.
+    """
+    if not isinstance(folder, str | PathLike):
+        raise InputError(f"a program is a folder: give its path, not {shown(folder)}")
+    return Path(folder)
+
+
 def place_of(folder: str | Path) -> Path:
-    """The folder that is named; ``testbed`` is the program that ships, unless there is another one of that name."""
-    named = Path(folder)
+    """The folder that is named; ``testbed`` is the program that ships, unless there is another one of that name.
+
+    Raises:
+        InputError: What is given names no folder.
+    """
+    named = folder_of(folder)
     if str(named) == _SHIPPED and not (named / PROGRAM).exists():
         return Path(str(files("keqa.testbed"))) / "program"
     return named

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import dspy
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
@@ -36,6 +37,7 @@ from keqa.programs.saving.files import (
     as_json,
     check_readable,
     finite,
+    folder_of,
     place_of,
     read,
     reference_in,
@@ -82,6 +84,7 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         InputError: The folder holds something else.
         ConfigurationError: The program has parts that a saved one cannot have.
     """
+    place = folder_of(folder)
     name, reference, prompts = _savable(program)
     files = written(reference)
     state = {
@@ -104,7 +107,7 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
     readable = check_readable(files)
     for part, predictor in program.named_predictors():
         checked_state(readable["predictors"][part], predictor.signature, part)
-    publish(Path(folder), files, owned=OWNED)
+    publish(place, files, owned=OWNED)
 
 
 def check_savable(program: Program) -> None:
@@ -227,6 +230,8 @@ def load(
         ConfigurationError: It is damaged, was written by a newer version, or its prompts have changed since.
         MissingExtraError: A package is missing that its reference needs.
     """
+    if embedder is not None:
+        check(UtilityReference, {"embedder": embedder}, "keqa.load")
     folder = place_of(folder)
     state = read(folder)
     name = state["method"]

@@ -58,12 +58,7 @@ def name_of(program: Program) -> str:
 
 def set_up(program: Program) -> dict[str, Any]:
     """What a program was set up with, as JSON values; no place on this machine is in it."""
-    if isinstance(program, KEQA):
-        found = settings_of(program)
-    else:
-        from keqa.programs.baselines.settings import settings_of as settings_of_baseline
-
-        found = settings_of_baseline(program)
+    found = settings_of(program)
     if isinstance(found.get(_SIMILARITY), str):
         found[_SIMILARITY] = portable(found[_SIMILARITY])
     return found
@@ -88,16 +83,14 @@ def arguments_from(
     given = _with_similarity(saved, given, embedder)
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(f"unknown method {name!a:.80}: it is one of another version of KEQA")
-    if name == _NAME:
-        return arguments(saved, given)
-    known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms"}
+    known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms", "reference"}
     unknown = sorted(set(saved) - known)
     if unknown:
         raise ConfigurationError(f"unknown settings {unknown!a:.200}: they are those of another version of KEQA")
     strange = sorted(set(given) - known)
     if strange:
         raise ConfigurationError(f"{name} has no {strange[0]}; it has {', '.join(sorted(known))}")
-    return {**saved, **given}
+    return arguments(saved, given) if name == _NAME else {**saved, **given}
 
 
 def made(

@@ -3,50 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import has_answer
-from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerWithKnowledge
 
-__all__ = ["Answering", "fewer_passages"]
+__all__ = ["Answering", "FromPassages"]
 
 
-def fewer_passages(session: Session, count: int, error: CallError, number: int | None) -> int:
-    """Halve the passages after an overflow, and record it; the window is the language model's, and no call failed.
+class FromPassages:
+    """Calls a predictor with passages; where they exceed the context window, with the better half of them.
 
-    Raises:
-        CallError: It was no overflow, or nothing is left to leave out.
+    Attributes:
+        count: How many passages the last call was made with; further attempts take no more.
     """
-    if not error.overflow or count < 2:
-        raise error
-    fewer = count // 2
-    action = f"tried the best {fewer} of {count} passages"
-    session.note("answer", error.cause, error.message, action, number, harmless=True)
-    return fewer
+
+    def __init__(
+        self,
+        session: Session,
+        predictor: dspy.Predict,
+        passages: Sequence[str],
+        number: int | None = None,
+        **arguments: Any,
+    ) -> None:
+        """Set up the call.
+
+        Args:
+            session: The calls of the question.
+            predictor: Which to call; it has an input `passages`.
+            passages: As the language model reads them, best first.
+            number: The quiz's number, for degradations.
+            **arguments: As for `Session.predict`.
+        """
+        self._session, self._predictor, self._arguments = session, predictor, arguments
+        self._passages, self._number = passages, number
+        self.count = len(passages)
+
+    async def __call__(self, attempt: int) -> dspy.Prediction:
+        """Make an attempt, which gets its number; see `keqa.programs.runtime.attempts.attempted`.
+
+        Raises:
+            CallError: It failed, by an overflow only where no passage is left to leave out.
+        """
+        while True:
+            try:
+                passages = list(self._passages[: self.count])
+                return await self._session.predict(
+                    self._predictor, "task", attempt=attempt, passages=passages, **self._arguments
+                )
+            except CallError as error:
+                if not error.overflow or self.count < 2:
+                    raise
+                # The window is the language model's, and no call failed.
+                action = f"tried the best {self.count // 2} of {self.count} passages"
+                self._session.note("answer", error.cause, error.message, action, self._number, harmless=True)
+                self.count //= 2
 
 
 class Answering(Stage):
     """Answers a quiz or question from passages; where they exceed the context window, from the better half of them."""
 
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"answer": AnswerWithKnowledge}
 
-    def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
-        super().__init__(bound)
-        self.answer = Predictor(AnswerWithKnowledge)
+    answer: dspy.Predict
 
     async def run(
         self,
@@ -75,25 +102,7 @@ class Answering(Stage):
         Raises:
             CallError: There is no answer.
         """
-        count = len(passages)
-
-        async def ask(attempt: int) -> dspy.Prediction:
-            nonlocal count
-            while True:
-                try:
-                    return await session.predict(
-                        self.answer,
-                        "task",
-                        attempt=attempt,
-                        usable=has_answer,
-                        passages=list(passages[:count]),
-                        evidence=list(evidence),
-                        triples=list(triples),
-                        question=question,
-                        answer_type=answer_type,
-                        choices=list(choices),
-                    )
-                except CallError as error:
-                    count = fewer_passages(session, count, error, number)
-
-        return text_of((await predict_with_retry(session, ask, number)).answer)
+        inputs = {"question": question, "answer_type": answer_type, "choices": list(choices)}
+        knowledge = {"evidence": list(evidence), "triples": list(triples)}
+        call = FromPassages(session, self.answer, passages, number, usable=has_answer, **knowledge, **inputs)
+        return text_of((await predict_with_retry(session, call, number)).answer)

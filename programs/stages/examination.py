@@ -23,9 +23,40 @@ from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
-__all__ = ["Assessment", "Draw", "Examination", "draw_identity"]
+__all__ = ["Assessment", "Draw", "Examination", "draw_identity", "means_the_same"]
 
 _FAR_FROM_RANDOM = 0.15
+
+
+async def means_the_same(
+    session: Session,
+    judge: dspy.Predict,
+    quiz: str,
+    first: str,
+    second: str,
+    answer_type: str = "short",
+    choices: Sequence[str] = (),
+    number: int | None = None,
+) -> bool:
+    """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same.
+
+    Args:
+        session: The calls of the question.
+        judge: Predicts `JudgeConsistency`.
+        quiz: What they answer.
+        first: An answer.
+        second: Another.
+        answer_type: What kind of answer the quiz wants.
+        choices: The options of a choice.
+        number: The quiz's number, for degradations.
+
+    Raises:
+        CallError: The judge could not be asked.
+    """
+    if same_answer(first, second, answer_type, choices):
+        return True
+    asked = {"quiz": quiz, "first_answer": first, "second_answer": second}
+    return bool((await ask(session, judge, "consistency", "judge_consistency", number, **asked)).same)
 
 
 class Examination(Stage):
@@ -286,25 +317,15 @@ class Examination(Stage):
         found.draws[position].cluster = cluster
 
     async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
-        """Sim of Algorithm 1: equal after normalisation, or judged so; a judge that fails separates."""
-        if same_answer(text, first, found.answer_type, found.choices):
-            return True
+        """Whether a draw joins a cluster, asked once; a judge that fails separates."""
         if (text, first) not in found.judged:
+            kind = (found.answer_type, found.choices, found.number)
             try:
-                judged = await ask(
-                    session,
-                    self.same,
-                    "consistency",
-                    "judge_consistency",
-                    found.number,
-                    quiz=found.quiz,
-                    first_answer=text,
-                    second_answer=first,
-                )
-                found.judged[text, first] = bool(judged.same)
+                same = await means_the_same(session, self.same, found.quiz, text, first, *kind)
             except CallError as error:
                 message = f"{error.message} ({text!r} against {first!r})"
                 action = "taken for different answers"
                 session.note("judge_consistency", error.cause, message, action, found.number)
-                found.judged[text, first] = False
+                same = False
+            found.judged[text, first] = same
         return found.judged[text, first]

@@ -1,20 +1,24 @@
-"""What a gate asks the language model about a quiz, in a call beside the samples."""
+"""What gates ask the language model about a quiz, in a call beside the samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import dspy
 
-from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.data.question import AnswerType
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
+from keqa.signatures import DecideRetrieval, StateConfidence
 
 if TYPE_CHECKING:
     from keqa.programs.gates.votes import Votes
 
-__all__ = ["GateQuestion"]
+__all__ = ["GateQuestion", "RetrievalDecision", "StatedConfidence", "read_confidence", "wants_retrieval"]
 
 
 class GateQuestion(Stage):
@@ -26,24 +30,12 @@ class GateQuestion(Stage):
     Attributes:
         attribute: Under which name an examination holds it, so that ``examination.ATTRIBUTE.PREDICTOR`` names each of
             its predictors in saved programs.
-        signatures: The signature of each predictor, by attribute name; `roles` has their language models.
         before_samples: Whether it is asked before any sample is drawn, and not about the leading answer, as soon as
             that is fixed and where there is one.
     """
 
     attribute: ClassVar[str]
-    signatures: ClassVar[Mapping[str, type[dspy.Signature]]]
     before_samples: ClassVar[bool] = True
-
-    def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
-        super().__init__(bound)
-        for name, signature in self.signatures.items():
-            setattr(self, name, Predictor(signature))
 
     @staticmethod
     def inputs(votes: Votes) -> dict[str, Any]:
@@ -54,3 +46,138 @@ class GateQuestion(Stage):
     def predictors_by_name(cls) -> dict[str, type[dspy.Signature]]:
         """The signatures by the names that its predictors have in a program."""
         return {f"examination.{cls.attribute}.{name}": signature for name, signature in cls.signatures.items()}
+
+
+async def wants_retrieval(session: Session, decide: dspy.Predict, question: str, number: int | None = None) -> bool:
+    """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted.
+
+    Args:
+        session: The calls of the question.
+        decide: Predicts `DecideRetrieval`.
+        question: Or a quiz.
+        number: The quiz's number, for degradations.
+    """
+    try:
+        prediction = await ask(session, decide, "task", "decide_retrieval", number, question=question)
+    except CallError as error:
+        session.note("decide_retrieval", error.cause, error.message, "retrieved", number)
+        return True
+    return bool(prediction.retrieve)
+
+
+class RetrievalDecision(GateQuestion):
+    """Asks whether a quiz calls for retrieval, before anything is drawn."""
+
+    attribute = "decision"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decide": DecideRetrieval}
+    roles: ClassVar[Mapping[str, str]] = {"decide": "task"}
+
+    decide: dspy.Predict
+
+    async def run(self, session: Session, quiz: str, *, number: int | None = None) -> bool:
+        """Ask.
+
+        Args:
+            session: The calls of the question.
+            quiz: Resolved text.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            Whether passages are wanted.
+        """
+        return await wants_retrieval(session, self.decide, quiz, number)
+
+
+_NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
+
+
+def read_confidence(text: str) -> float | None:
+    """The confidence that a text states, from 0 to 1.
+
+    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
+    is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
+
+    Args:
+        text: As the LM wrote it.
+
+    Returns:
+        The confidence; None where there is no number, or one out of bounds.
+    """
+    found = _NUMBER.search(text)
+    if found is None:
+        return None
+    number, unit = float(found[1]), found[2] or ""
+    probability = "." in found[1] and abs(number) <= 1 and not unit
+    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
+    return confidence if 0 <= confidence <= 1 else None
+
+
+class StatedConfidence(GateQuestion):
+    """Asks for the confidence in an answer; one that cannot be had is 0, so that a failure never passes for knowing."""
+
+    attribute = "confidence"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"state": StateConfidence}
+    roles: ClassVar[Mapping[str, str]] = {"state": "task"}
+    before_samples = False
+
+    state: dspy.Predict
+
+    @staticmethod
+    def inputs(votes: Votes) -> dict[str, Any]:
+        """The quiz and its leading answer."""
+        asked = {"answer_type": votes.answer_type, "choices": votes.choices}
+        return {"quiz": votes.quiz, "answer": votes.leading, **asked}
+
+    async def run(
+        self,
+        session: Session,
+        quiz: str,
+        answer: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        *,
+        number: int | None = None,
+    ) -> float:
+        """Ask, at temperature 0 or whatever the LM is set to.
+
+        Args:
+            session: The calls of the question.
+            quiz: Resolved text.
+            answer: Whose confidence is wanted.
+            answer_type: What kind of answer the quiz wants.
+            choices: The options of a choice.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            From 0 to 1.
+        """
+        try:
+            prediction = await ask(
+                session,
+                self.state,
+                "task",
+                "state_confidence",
+                number,
+                usable=_stated,
+                quiz=quiz,
+                answer_type=answer_type,
+                choices=list(choices),
+                proposed_answer=answer,
+            )
+        except CallError as error:
+            session.note("state_confidence", error.cause, error.message, "taken for no confidence", number)
+            return 0.0
+        return _stated(prediction)
+
+
+def _stated(prediction: dspy.Prediction) -> float:
+    """The confidence that a reply states.
+
+    Raises:
+        CallError: It states none.
+    """
+    text = text_of(prediction.confidence)
+    confidence = read_confidence(text)
+    if confidence is None:
+        raise CallError("UnreadableConfidenceError", f"{text!r} states no confidence", unusable=True)
+    return confidence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
+from keqa.programs.arguments import fraction_text
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuizRecord, QuizSource, SampleRecord
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
@@ -73,7 +73,7 @@ class QuizFlow:
             choices: The options of a choice.
         """
         asked = (text, answer_type, list(choices))
-        story: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         found: Assessment | None = None
         answer: str | None = None
         source: QuizSource = "failed"
@@ -85,7 +85,7 @@ class QuizFlow:
                 answer, source = await self._from_memory(found, asked)
                 source = "memory" if source == "largest_cluster" else source
             else:
-                answer, source = await self._from_passages(quiz, asked, found, story)
+                answer, source = await self._from_passages(quiz, asked, found, fields)
         except CallError as error:
             self.session.note("answer", error.cause, error.message, _UNANSWERED, quiz.index)
         return QuizRecord(
@@ -97,11 +97,11 @@ class QuizFlow:
             abstained=answer is not None and is_abstention(answer, choices),
             source=source,
             **({} if found is None else self._examined(found)),
-            **story,
+            **fields,
         )
 
     async def _from_passages(
-        self, quiz: Quiz, asked: tuple[str, AnswerType, list[str]], found: Assessment | None, story: dict[str, Any]
+        self, quiz: Quiz, asked: tuple[str, AnswerType, list[str]], found: Assessment | None, fields: dict[str, Any]
     ) -> tuple[str | None, QuizSource]:
         """Lines 8 to 16."""
         text, answer_type, choices = asked
@@ -117,21 +117,21 @@ class QuizFlow:
             verdicts = await self.picking.acall(text, hits, quiz.index, session=self.session)
         if hits and self.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
-        story |= {"retrieved": self.retriever is not None, "passages": verdicts}
+        fields |= {"retrieved": self.retriever is not None, "passages": verdicts}
         passages = _kept(hits, verdicts)
         if not passages:
             return await self._from_memory(found, asked)
         if self.selection is not None:
             chosen = await self.selection.acall(text, passages, quiz.index, session=self.session)
-            story |= dict(zip(("triples", "evidence"), chosen, strict=True))
-        evidence = story.get("evidence", [])
+            fields |= dict(zip(("triples", "evidence"), chosen, strict=True))
+        evidence = fields.get("evidence", [])
         answer = await self.answering.acall(
             text,
             [] if evidence and self.select == "instead" else passages,
             answer_type,
             choices,
             evidence=evidence,
-            triples=story.get("triples", []),
+            triples=fields.get("triples", []),
             number=quiz.index,
             session=self.session,
         )
@@ -168,9 +168,9 @@ class QuizFlow:
             "tries": found.tries,
             "complete": votes.left == 0,
             "consistency": float(votes.consistency),
-            "consistency_exact": _written(votes.consistency),
+            "consistency_exact": fraction_text(votes.consistency),
             "threshold": None if threshold is None else float(threshold),
-            "threshold_exact": None if threshold is None else _written(threshold),
+            "threshold_exact": None if threshold is None else fraction_text(threshold),
             "gate": self.examination.gate.name,
             "certainty": found.certainty,
             "known": found.known,
@@ -179,7 +179,3 @@ class QuizFlow:
 
 def _kept(hits: Sequence[Hit], verdicts: Sequence[PassageVerdict]) -> list[str]:
     return [hit.passage.rendered for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
-
-
-def _written(fraction: Fraction) -> str:
-    return f"{fraction.numerator}/{fraction.denominator}"

@@ -8,17 +8,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+from keqa.errors import ConfigurationError
 from keqa.metrics.answers import tokens
 from keqa.programs.predictor_state import Predictor
+from keqa.programs.reference.embedding import Remembering, open_embedder
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import ConstructTriples
 
-__all__ = ["Selection", "Similarity", "closest", "lexical_similarity", "sentences", "similarity_of"]
+__all__ = [
+    "EmbeddingSimilarity",
+    "Selection",
+    "Similarity",
+    "closest",
+    "lexical_similarity",
+    "sentences",
+    "similarity_of",
+]
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""
@@ -50,6 +59,40 @@ def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> lis
         dot = sum(count * wanted[word] * weight[word] ** 2 for word, count in bag.items())
         scores.append(dot / (norm(bag) * norm(wanted)) if dot else 0.0)
     return scores
+
+
+class EmbeddingSimilarity:
+    """Compares triples, or a quiz, with sentences by the inner product of their embeddings.
+
+    The paper takes the sentences at the smallest Euclidean distance from the triples, which are embedded together as
+    one text (q = Bert(T)). Embedders give rows of length 1, for which ‖k_i − q‖² = 2 − 2 k_i·q: the smallest distance
+    is the greatest inner product, which is the cosine. Safe to call from many threads at once.
+
+    Attributes:
+        name: Of the embedder; see `keqa.programs.reference.embedding.open_embedder`.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Open the embedder.
+
+        Args:
+            name: Such as ``local/minilm`` or ``hashing``.
+
+        Raises:
+            ConfigurationError: There is no such model.
+            MissingExtraError: A package is missing that the model needs.
+        """
+        self.name = name
+        try:
+            # Quizzes of one question find the same passages, so their sentences come again.
+            self._embedder = Remembering(open_embedder(name))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"similarity={name}: {error}") from error
+
+    def __call__(self, triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """One score a sentence, all embedded in one batch; higher is closer."""
+        wanted, *rows = self._embedder.embed([", ".join(triples), *candidates])
+        return [float(row @ wanted) for row in rows]
 
 
 def similarity_of(given: Similarity | str | None) -> Similarity:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import dspy
 
-from keqa.programs.predictor_state import checked_states, shown
+from keqa.programs.predictor_state import Predictor, checked_states, shown
 from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.session import Session
 
@@ -36,14 +36,23 @@ class Stage(dspy.Module):
 
     Attributes:
         roles: The role of each predictor, by attribute name.
+        signatures: The signature of each predictor that it has whatever its settings, by attribute name.
         bound: How many calls may be in flight; shared with the program that the stage is a part of.
     """
 
     roles: ClassVar[Mapping[str, str]] = {}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
+        """Set up.
+
+        Args:
+            bound: How many calls may be in flight.
+        """
         super().__init__()
         self.bound = bound or CallLimiter(16)
+        for name, signature in self.signatures.items():
+            setattr(self, name, Predictor(signature))
 
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:

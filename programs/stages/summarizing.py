@@ -8,9 +8,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import has_answer
-from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.retry import predict_with_retry as with_answer
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
@@ -23,15 +21,9 @@ class Summarizing(Stage):
     """Concludes from quizzes and their answers."""
 
     roles: ClassVar[Mapping[str, str]] = {"summarize": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"summarize": Summarize}
 
-    def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
-        super().__init__(bound)
-        self.summarize = Predictor(Summarize)
+    summarize: dspy.Predict
 
     async def run(
         self,

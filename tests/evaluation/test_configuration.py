@@ -17,7 +17,7 @@ from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.stages import sentence_embeddings
+from keqa.programs.stages import selection
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
 from keqa.retrievers.dense.encoding import EncoderSettings
 
@@ -46,7 +46,7 @@ def test_that_demonstrations_are_cut_is_described_where_they_are():
 
 @pytest.mark.parametrize("method", [KEQA, KSLLM])
 def test_what_compares_sentences_is_described_by_name(method, monkeypatch):
-    monkeypatch.setattr(sentence_embeddings, "open_embedder", lambda name: HashingEmbedder())
+    monkeypatch.setattr(selection, "open_embedder", lambda name: HashingEmbedder())
     programs = [method(None, similarity=name) for name in (None, "hashing", "/a/b/mini")]
     assert [describe(program)["settings"]["similarity"] for program in programs] == [None, "hashing", "mini"]
 

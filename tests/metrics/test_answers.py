@@ -101,9 +101,8 @@ def test_yes_and_no_have_several_spellings(text, polar):
     assert normalize(text, "yes/no") == polar
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+EXPLAINED = {
+    "yes": [
         "Yes, both are rivers.",
         "yes they do",
         "Yes – because they meet",
@@ -114,15 +113,7 @@ def test_yes_and_no_have_several_spellings(text, polar):
         "Correct. He did.",
         "是的，他们都是。",
     ],
-)
-def test_a_verdict_that_is_explained_is_yes(text):
-    assert exact_match(text, ["yes"], "yes/no")
-    assert not exact_match(text, ["no"], "yes/no")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    "no": [
         "No. They were born in different cities",
         "No, it is not",
         "No — because he died before",
@@ -139,10 +130,13 @@ def test_a_verdict_that_is_explained_is_yes(text):
         "Incorrect: he was born later",
         "不，他不是",
     ],
-)
-def test_a_verdict_that_is_explained_is_no(text):
-    assert exact_match(text, ["no"], "yes/no")
-    assert not exact_match(text, ["yes"], "yes/no")
+}
+
+
+@pytest.mark.parametrize(("verdict", "text"), [(verdict, text) for verdict in EXPLAINED for text in EXPLAINED[verdict]])
+def test_a_verdict_that_is_explained_is_one(verdict, text):
+    assert exact_match(text, [verdict], "yes/no")
+    assert not exact_match(text, [{"yes": "no", "no": "yes"}[verdict]], "yes/no")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from keqa.programs.fingerprint import (
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.stages.extraction import KeySentences
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.selection import EmbeddingSimilarity
 from keqa.retrievers import (
     CachingRetriever,
     DenseManifest,

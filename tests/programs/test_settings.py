@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate, baselines
+from keqa.programs.arguments import Characters, TopK, Workers, checked
+from keqa.programs.baselines import ClosedBook, Rowen
 from keqa.programs.gates import (
     ConfidenceGate,
     LexicalSimilarityGate,
@@ -17,8 +19,10 @@ from keqa.programs.gates import (
     PromptGate,
     RandomGate,
 )
+from keqa.programs.program import Program
+from keqa.programs.saving.methods import arguments_from
 from keqa.programs.settings import OWN, arguments, settings_of
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages.selection import EmbeddingSimilarity
 
 EVERY = {
     "tries": 7,
@@ -156,4 +160,39 @@ def test_a_gate_that_is_no_dataclass_is_own_code_too():
 )
 def test_settings_of_another_version_are_refused(wrong):
     with pytest.raises(ConfigurationError):
-        arguments(settings_of(KEQA(None)) | wrong, {})
+        arguments_from("keqa", settings_of(KEQA(None)) | wrong, {})
+
+
+# Those of the methods that KEQA is compared with.
+
+
+@pytest.mark.parametrize("name", [name for name in baselines.__all__ if name != "ClosedBook"])
+def test_a_method_made_from_its_settings_has_the_same(name):
+    cls = getattr(baselines, name)
+    settings = settings_of(cls(None, workers=3, max_question_chars=90, top_k=2))
+    assert set(settings) == set(inspect.signature(cls.__init__).parameters) - {"self", "retriever", "lms"}
+    assert (settings["workers"], settings["max_question_chars"], settings["top_k"]) == (3, 90, 2)
+    assert settings_of(cls(None, **json.loads(json.dumps(settings)))) == settings
+
+
+def test_closed_book_searches_nowhere():
+    assert settings_of(ClosedBook(reason=True)) == {"reason": True, "max_question_chars": 8000, "workers": 16}
+
+
+def test_shares_stay_exact():
+    settings = settings_of(Rowen(None, min_consistency="1/3", cross_model_weight="0.25"))
+    assert (settings["min_consistency"], settings["cross_model_weight"]) == ("1/3", "1/4")
+
+
+def test_a_method_may_have_a_constructor_of_its_own():
+    @checked
+    class Own(Program):
+        method = "own"
+
+        def __init__(self, *, top_k: TopK = 10, lms=None, max_question_chars: Characters = 90, workers: Workers = 2):
+            super().__init__(lms, workers, max_question_chars)
+            self.top_k = top_k
+
+    assert settings_of(Own(top_k=3)) == {"top_k": 3, "max_question_chars": 90, "workers": 2}
+    with pytest.raises(ConfigurationError, match="Own: top_k must be a whole number from 1 to 1,000, not 0"):
+        Own(top_k=0)

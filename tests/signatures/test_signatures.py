@@ -1,4 +1,4 @@
-"""The prompts: one a file, told apart by their instructions, short, with defaults where an input may be absent."""
+"""The prompts: told apart by their instructions, short, with defaults where an input may be absent."""
 
 from __future__ import annotations
 

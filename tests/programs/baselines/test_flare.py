@@ -130,17 +130,3 @@ def test_an_lm_without_token_probabilities_is_refused(scripted, retriever):
     program.set_lm(lm)
     with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities, which FLARE needs"):
         program(QUESTION)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"theta": 1.2}, "theta must be a number from 0 to 1, not 1.2"),
-        ({"beta": -0.1}, "beta must be a number from 0 to 1, not -0.1"),
-        ({"top_k": 0}, "top_k must be a whole number from 1 to 1,000, not 0"),
-        ({"max_steps": 0}, "max_steps must be a whole number from 1 to 100, not 0"),
-    ],
-)
-def test_settings_that_cannot_work(retriever, settings, message):
-    with pytest.raises(ConfigurationError, match=message):
-        FLARE(retriever("text"), **settings)

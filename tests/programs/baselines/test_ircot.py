@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from dspy.lm15 import ContextLengthError, ServerError
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import IRCoT
 
@@ -99,9 +98,3 @@ def test_a_search_that_failed_has_not_found_nothing(scripted, retriever):
     with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
         program(QUESTION)
     assert engine.calls == []
-
-
-@pytest.mark.parametrize("name", ["top_k", "max_steps", "max_passages"])
-def test_settings_that_cannot_work(retriever, name):
-    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number from 1 to .*, not 0"):
-        IRCoT(retriever("text"), **{name: 0})

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines.ks_llm import KSLLM
 
@@ -129,9 +128,3 @@ def test_choices_reach_the_answer(scripted, retriever):
     program.set_lm(lm)
     program(QUESTION, answer_type="choice", choices=["Ann Berg", "Bo Lind"])
     assert "Bo Lind" in engine.asked("AnswerWithKnowledge")[0]["choices"]
-
-
-@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"evidence_sentences": 0}, {"form": "KS-X"}])
-def test_settings_that_cannot_work(retriever, wrong):
-    with pytest.raises(ConfigurationError):
-        KSLLM(retriever("x"), **wrong)

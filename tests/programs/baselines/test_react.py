@@ -6,7 +6,6 @@ import dspy
 import pytest
 from dspy.lm15 import ContextLengthError, ServerError
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import ReAct
 
@@ -166,9 +165,3 @@ def test_no_answer_is_a_typed_failure_with_its_record(scripted, retriever):
         program(QUESTION)
     assert failure.value.stage == "answer"
     assert [quiz.text for quiz in failure.value.record.quizzes] == ["Who wrote It?"]
-
-
-@pytest.mark.parametrize("name", ["top_k", "max_steps"])
-def test_settings_that_cannot_work(retriever, name):
-    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number from 1 to .*, not 0"):
-        ReAct(retriever("text"), **{name: 0})

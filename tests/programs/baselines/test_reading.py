@@ -1,15 +1,31 @@
-"""Sentences, conclusions and passages that add up."""
+"""Sentences, conclusions, passages that add up, and answers from memory and passages."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
+import dspy
 import pytest
+from dspy.lm15 import ContextLengthError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.programs.baselines.reading import Collected, concluded, first_sentence, search_record
+from keqa.data.question import Question
+from keqa.programs.baselines.reading import (
+    Collected,
+    Reply,
+    concluded,
+    first_sentence,
+    from_memory,
+    from_passages,
+    search_record,
+)
+from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
 from keqa.retrievers.base import Hit, Passage
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 
 
 def hits(*names):
@@ -84,3 +100,25 @@ def test_many_abbreviations_in_a_row_are_read_once():
     assert first_sentence(text) == text
     # What takes the square of the length takes minutes.
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("signature", [AnswerWithKnowledge, ReasonWithKnowledge])
+async def test_passages_that_overflow_are_read_by_half(scripted, retriever, signature):
+    def small(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+        if "three" in inputs["passages"]:
+            raise ContextLengthError("too long")
+        return {"reasoning": "so", "answer": "Ann"}
+
+    predictor = dspy.Predict(signature)
+    predictor.set_lm(scripted(small)[0])
+    session = Session(CallLimiter(2), blocking=False)
+    hits = retriever("one", "two", "three", "four").search("Who?", 4)
+    found = await from_passages(session, predictor, Question("Who?", "short", []), hits)
+    assert found == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
+
+
+async def test_an_empty_answer_is_a_failure(scripted):
+    predictor = dspy.Predict(AnswerQuestion)
+    predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
+    with pytest.raises(CallError, match="the answer was empty"):
+        await from_memory(Session(CallLimiter(1), blocking=False), predictor, Question("Who?", "short", []))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import dspy
 import pytest
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines.rowen import Rowen
 from keqa.programs.records import QuestionRecord
@@ -143,30 +141,3 @@ def test_failures_lead_to_retrieval_and_not_back(scripted, retriever):
 
     with pytest.raises(UnansweredError, match="answer failed"):
         asked(scripted, Rowen(retriever("text"), language=None), unreadable)
-
-
-@pytest.mark.parametrize("texts", [(), ("text",)])
-def test_it_fails_with_a_type(scripted, retriever, texts):
-    lm, _ = scripted(lambda name, inputs, config: "garbage")
-    program = Rowen(retriever(*texts))
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError) as caught:
-        program(question="Who?")
-    assert caught.value.record.failure.stage == "answer"
-
-
-def test_state_loads_into_another(retriever, tmp_path):
-    program, other = Rowen(retriever("text")), Rowen(retriever("text"), language="German", cross_model=True)
-    program.rephrasing.rephrase.demos = [dspy.Example(question="q", rephrased="r")]
-    program.save(tmp_path / "program.json")
-    other.load(tmp_path / "program.json")
-    assert dict(other.rephrasing.rephrase.demos[0]) == {"question": "q", "rephrased": "r"}
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"top_k": 0}, {"rephrasings": 0}, {"temperature": 0}, {"language": " "}, {"min_consistency": 0}],
-)
-def test_settings_that_cannot_work_are_refused(retriever, wrong):
-    with pytest.raises(ConfigurationError):
-        Rowen(retriever("text"), **wrong)

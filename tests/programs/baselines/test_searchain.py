@@ -7,7 +7,6 @@ import json
 import pytest
 from dspy.lm15 import ServerError
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import SearChain
 
@@ -150,9 +149,3 @@ def test_no_conclusion_is_a_typed_failure(scripted, retriever):
     with pytest.raises(UnansweredError) as failure:
         program(QUESTION)
     assert (failure.value.stage, len(failure.value.record.quizzes)) == ("summarize", 1)
-
-
-@pytest.mark.parametrize("name", ["top_k", "max_rounds", "max_queries"])
-def test_settings_that_cannot_work(retriever, name):
-    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number from 1 to .*, not 0"):
-        SearChain(retriever("text"), **{name: 0})

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import dspy
 import pytest
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines.self_rag import SelfRAG
 
@@ -108,43 +106,6 @@ def test_verdicts_that_cannot_be_had_count_nothing_and_ask_for_retrieval(scripte
     ]
 
 
-def test_it_fails_with_a_type(scripted, retriever):
-    lm, _ = scripted(lambda name, inputs, config: "garbage")
-    program = SelfRAG(retriever("text"))
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError) as caught:
-        program(question="Who?")
-    assert (caught.value.stage, caught.value.record.failure.cause) == ("answer", "NoAnswerError")
-
-
 def test_reasoning_is_the_explanation(scripted, retriever):
     record, _ = asked(scripted, SelfRAG(retriever("it says Ann"), reason=True), Model())
     assert record.explanation == "It says Ann."
-
-
-def test_a_state_for_other_prompts_is_refused(retriever, tmp_path):
-    SelfRAG(retriever("text")).save(tmp_path / "program.json")
-    with pytest.raises(ConfigurationError, match=r"recall has 4 fields, not 5"):
-        SelfRAG(retriever("text"), reason=True).load(tmp_path / "program.json")
-
-
-def test_state_loads_into_another(retriever, tmp_path):
-    program, other = SelfRAG(retriever("text")), SelfRAG(retriever("text"), top_k=3)
-    program.reflection.support.demos = [dspy.Example(question="q", support="no")]
-    program.save(tmp_path / "program.json")
-    other.load(tmp_path / "program.json")
-    assert dict(other.reflection.support.demos[0]) == {"question": "q", "support": "no"}
-    assert {name for name, _ in program.named_predictors()} == {
-        "retrieve",
-        "recall",
-        "read",
-        "reflection.relevance",
-        "reflection.support",
-        "reflection.usefulness",
-    }
-
-
-@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"support_weight": -1}])
-def test_settings_that_cannot_work_are_refused(retriever, wrong):
-    with pytest.raises(ConfigurationError, match=r"must be a (whole )?number from"):
-        SelfRAG(retriever("text"), **wrong)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import dspy
 import pytest
 
-from keqa.errors import ConfigurationError
 from keqa.programs import UnansweredError
 from keqa.programs.baselines.slimplm import SlimPLM
 
@@ -106,32 +104,3 @@ def test_passages_that_cannot_be_read_fail_the_question(scripted, retriever):
 
     with pytest.raises(UnansweredError, match="answer failed"):
         asked(scripted, SlimPLM(retriever("text")), illiterate)
-
-
-def test_it_fails_with_a_type(scripted, retriever):
-    lm, _ = scripted(lambda name, inputs, config: "garbage")
-    program = SlimPLM(retriever("text"))
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError) as caught:
-        program(question="Where?")
-    assert (caught.value.stage, caught.value.record.failure.cause) == ("answer", "AdapterParseError")
-
-
-def test_a_state_for_other_prompts_is_refused(retriever, tmp_path):
-    SlimPLM(retriever("text")).save(tmp_path / "program.json")
-    with pytest.raises(ConfigurationError, match=r"recall has 4 fields, not 5"):
-        SlimPLM(retriever("text"), reason=True).load(tmp_path / "program.json")
-
-
-def test_state_loads_into_another(retriever, tmp_path):
-    program, other = SlimPLM(retriever("text")), SlimPLM(retriever("text"), top_k=3)
-    program.judge.demos = [dspy.Example(question="q", known=True)]
-    program.save(tmp_path / "program.json")
-    other.load(tmp_path / "program.json")
-    assert dict(other.judge.demos[0]) == {"question": "q", "known": True}
-
-
-@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"max_queries": 0}])
-def test_settings_that_cannot_work_are_refused(retriever, wrong):
-    with pytest.raises(ConfigurationError, match=r"must be a (whole )?number from"):
-        SlimPLM(retriever("text"), **wrong)

@@ -17,10 +17,8 @@ from keqa.programs.gates import (
     VoteGate,
     Votes,
     asks,
-    score_of,
 )
-from keqa.programs.stages.confidence import StatedConfidence
-from keqa.programs.stages.retrieval_decision import RetrievalDecision
+from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 
 
 def drawn(*answers, **more):
@@ -117,7 +115,8 @@ def test_what_gates_ask_for_and_score():
         RetrievalDecision,
     ]
     votes = drawn("Oslo", "Oslo", "Bergen", None, reply=0.3, probabilities=(1.0, 1.0, 0.4, 0.1))
-    assert [score_of(gate, votes) for gate in gates] == pytest.approx([0.5, 1 / 6, 0.3, 0.6])
+    assert VoteGate().measure(votes) is None
+    assert [gate.measure(votes) for gate in gates[1:]] == pytest.approx([1 / 6, 0.3, 0.6])
 
 
 def test_the_prompt_gate_draws_only_where_no_passage_is_wanted():
@@ -129,7 +128,7 @@ def test_the_prompt_gate_draws_only_where_no_passage_is_wanted():
     assert gate.decide(Votes((2, 1, 1, 1), 5, 5, reply=False)) is True
     # It answers from memory whatever is there, and ranks nothing.
     assert gate.decide(Votes((), 5, 5, reply=False)) is True
-    assert score_of(gate, wanted) is None
+    assert gate.measure(wanted) is None
 
 
 @pytest.mark.parametrize("ask", [PromptGate().decide, PromptGate().wave])

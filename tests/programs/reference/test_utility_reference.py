@@ -242,7 +242,7 @@ def test_copies_share_the_index_and_not_the_settings(ten):
 def test_settings_that_cannot_work():
     with pytest.raises(ConfigurationError):
         UtilityReference(k=0)
-    with pytest.raises(ConfigurationError, match="similar, random, none"):
+    with pytest.raises(ConfigurationError, match="variant must be 'similar', 'random' or 'none', not 'close'"):
         UtilityReference(variant="close")
 
 

@@ -11,12 +11,13 @@ import pytest
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct, Rowen
 from keqa.programs.registry import METHODS, arguments_of, load_class
 from keqa.programs.saving.folder import about
 from keqa.programs.saving.methods import compilable, name_of
+from keqa.programs.stages.answering import Answering
 from keqa.retrievers import Passage, build_index, open_index
 
 pytestmark = pytest.mark.process
@@ -187,3 +188,35 @@ def test_a_class_of_ones_own_cannot_be_saved(tmp_path):
     with pytest.raises(ConfigurationError, match=r"only a KEQA can be saved, or one of keqa\.programs\.baselines"):
         keqa.save(Own(None), tmp_path / "program")
     assert not (tmp_path / "program").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"folder": None}, "a program is a folder: give its path, not None"),
+        ({"embedder": 5}, "keqa.load: embedder must be an embedder, or the name of one, not 5"),
+        ({"reference": None}, "keqa has no reference; it has decompose,"),
+        ({"colour": "red"}, "keqa has no colour; it has decompose,"),
+    ],
+)
+def test_arguments_of_loading_that_are_none_are_refused_in_one_line(tmp_path, wrong, message):
+    keqa.save(KEQA(None), tmp_path / "program")
+    with pytest.raises(KeqaError, match=message) as refused:
+        keqa.load(**{"folder": tmp_path / "program", "retriever": None, **wrong})
+    assert "\n" not in str(refused.value)
+    with pytest.raises(InputError, match="a program is a folder"):
+        keqa.save(KEQA(None), None)
+
+
+@pytest.mark.parametrize("state", [[], None, 5, "state", {1: {}}])
+def test_a_state_that_is_none_is_refused(state):
+    with pytest.raises(ConfigurationError, match="the state of KEQA is not described by named values"):
+        KEQA(None).load_state(state)
+    with pytest.raises(ConfigurationError, match="the state of Answering is not described by named values"):
+        Answering().load_state(state)
+
+
+@pytest.mark.parametrize("lm", [5, None, ["openai/gpt-4o-mini"]])
+def test_roles_are_built_from_language_models_only(lm):
+    with pytest.raises(ConfigurationError, match=r"is no language model\. Give a dspy\.LM, or one of: openai/"):
+        keqa.build_roles(lm)

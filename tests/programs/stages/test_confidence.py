@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from keqa.programs import KEQA
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.confidence import StatedConfidence, read_confidence
+from keqa.programs.stages.gate_question import StatedConfidence, read_confidence
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from keqa.programs import KEQA
 from keqa.programs.gates import NeverRetrieveGate, PromptGate
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.shared_samples import SharedDraws
-from keqa.programs.stages.retrieval_decision import RetrievalDecision
+from keqa.programs.stages.gate_question import RetrievalDecision
 
 QUIZ = "Capital of Norway?"
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.programs.reference import embedding
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.stages import sentence_embeddings
-from keqa.programs.stages.selection import closest, lexical_similarity, similarity_of
-from keqa.programs.stages.sentence_embeddings import EmbeddingSimilarity
+from keqa.programs.stages import selection
+from keqa.programs.stages.selection import EmbeddingSimilarity, closest, lexical_similarity, similarity_of
 
 
 class Recording(HashingEmbedder):
@@ -28,7 +27,7 @@ class Recording(HashingEmbedder):
 @pytest.fixture
 def recording(monkeypatch):
     embedder = Recording()
-    monkeypatch.setattr(sentence_embeddings, "open_embedder", lambda name: embedder)
+    monkeypatch.setattr(selection, "open_embedder", lambda name: embedder)
     return embedder
 
 
@@ -56,6 +55,7 @@ WORDS = st.lists(st.sampled_from(["ann", "berg", "mayor", "harbour", "old", "fis
 TEXTS = st.lists(WORDS.map(" ".join), min_size=1, max_size=8, unique=True)
 
 
+@settings(deadline=None)
 @given(WORDS.map(" ".join), TEXTS)
 def test_the_order_is_that_of_the_euclidean_distance(wanted, candidates):
     scores = EmbeddingSimilarity("hashing")([wanted], candidates)

@@ -1,0 +1,181 @@
+"""What the methods that KEQA is compared with are made of; their settings are the fields of a dataclass."""
+
+# Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from keqa.data.question import Question
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers
+from keqa.programs.baselines.reading import (
+    Reply,
+    asked_inputs,
+    conclude,
+    examined,
+    first_sentence,
+    from_memory,
+    from_passages,
+    reason_from,
+    unanswered,
+)
+from keqa.programs.predictor_state import Predictor
+from keqa.programs.program import Program, RecordBuilder
+from keqa.programs.records import AnswerSource, PassageVerdict
+from keqa.programs.runtime.attempts import searched
+from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.stage import RoleLMs
+from keqa.retrievers.base import Hit, Retriever
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
+
+__all__ = ["Baseline", "ChainBaseline", "ExaminingBaseline", "SearchingBaseline"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Baseline(Program):
+    """A method that KEQA is compared with; the fields that it adds are its settings, and `set_up` makes its parts.
+
+    Attributes:
+        lms: An argument only: a language model for each role; ``dspy.settings.lm`` where None.
+        max_question_chars: Longer questions are refused.
+        workers: An argument only: how many calls may be in flight, over all questions.
+    """
+
+    lms: InitVar[Annotated[RoleLMs, LMS] | None] = None
+    max_question_chars: Characters = 8000
+    workers: InitVar[Workers] = 16
+
+    def __post_init__(self, lms: Any, workers: int, *retriever: Any) -> None:
+        """Set up.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        super().__init__(lms, workers, self.max_question_chars)
+        if retriever:
+            self._retriever = NoCopy(*retriever)
+        self.set_up()
+        self.bind_lms(lms)
+
+    def set_up(self) -> None:
+        """Make the predictors and stages that the settings ask for.
+
+        Raises:
+            ConfigurationError: Settings that cannot work.
+        """
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SearchingBaseline(Baseline):
+    """A method that searches.
+
+    Attributes:
+        retriever: The first argument: where the passages come from; with None nothing can be asked.
+        top_k: Passages to search for.
+    """
+
+    retriever: InitVar[Annotated[Retriever | None, RETRIEVER]] = field(kw_only=False)
+    top_k: TopK = 10
+
+    async def search(self, session: Session, query: str, number: int) -> list[Hit]:
+        """Search; a search that fails has not found nothing, and nothing stands in for its passages.
+
+        Args:
+            session: The calls of the question.
+            query: What for.
+            number: The number of the search, for degradations.
+
+        Raises:
+            UnansweredError: It failed.
+        """
+        with unanswered("retrieve"):
+            return await searched(session, self._retriever.value, query, self.top_k, number)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ChainBaseline(SearchingBaseline):
+    """A method that reasons sentence by sentence, and has a reader with a chain of thought of its own.
+
+    Attributes:
+        max_steps: Sentences at most.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
+
+    max_steps: Steps = 8
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
+
+    async def thought(
+        self, session: Session, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int
+    ) -> str:
+        """The next sentence, from passages.
+
+        Args:
+            session: The calls of the question.
+            asked: The question.
+            thoughts: The sentences so far.
+            hits: The passages.
+            number: The number of the step, for degradations.
+
+        Raises:
+            CallError: There is none.
+        """
+        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
+        return first_sentence(text_of((await reason_from(session, self.extend, hits, number, **inputs)).thought))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExaminingBaseline(SearchingBaseline):
+    """A method that decides of the whole question whether it is known, and answers from memory or from passages.
+
+    Attributes:
+        reason: Whether to reason step by step before answering.
+    """
+
+    reason: bool = False
+
+    def set_up(self) -> None:
+        """Make the predictors that answer; see `Baseline.set_up`."""
+        self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
+        self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
+
+    async def answered(self, session: Session, asked: Question, hits: Sequence[Hit]) -> Reply:
+        """The answer from passages, or from memory where there are none.
+
+        Raises:
+            UnansweredError: There is no answer.
+        """
+        with unanswered("answer"):
+            if hits:
+                return await from_passages(session, self.read, asked, hits)
+            return await from_memory(session, self.recall, asked)
+
+    def conclude(
+        self,
+        story: RecordBuilder,
+        asked: Question,
+        reply: Reply,
+        source: AnswerSource,
+        *,
+        known: bool,
+        passages: list[PassageVerdict],
+        **measures: Any,
+    ) -> None:
+        """Write the answer into the record, and how it came about: the question is its own one quiz.
+
+        Args:
+            story: Is written to.
+            asked: The question.
+            reply: Its answer.
+            source: Where that came from.
+            known: Whether the method took it for known; it retrieves where not.
+            passages: What became of those that were found.
+            **measures: What decided, by the names of `QuizRecord`.
+        """
+        conclude(story, reply, source)
+        found = {"known": known, "retrieved": not known, "passages": passages, **measures}
+        story.quizzes = [examined(asked, gate=self.method, answer=reply.answer, source=source, **found)]

@@ -1,0 +1,181 @@
+"""What holds for every method: it answers in an event loop, is copied, compiled, saved, and fails with a type."""
+
+from __future__ import annotations
+
+import json
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import pytest
+
+from keqa.errors import ConfigurationError
+from keqa.programs import UnansweredError
+from keqa.programs.baselines import FLARE, KSLLM, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
+
+PREDICTORS = {
+    ReAct: {"act", "answer"},
+    IRCoT: {"extend", "answer"},
+    FLARE: {"extend", "answer"},
+    SearChain: {"plan", "same", "answer", "answering.answer", "summarizing.summarize"},
+    SelfRAG: {"retrieve", "recall", "read", "reflection.relevance", "reflection.support", "reflection.usefulness"},
+}
+METHODS = (SelfRAG, Rowen, SlimPLM)
+
+
+@pytest.mark.parametrize("method", PREDICTORS)
+def test_predictors_are_named_bound_and_copied(method, scripted, retriever):
+    lm, _ = scripted(lambda name, inputs, config: {})
+    program = method(retriever("text"))
+    program.set_lm(lm)
+    for copied in (program, program.deepcopy(), program.reset_copy()):
+        assert {name for name, _ in copied.named_predictors()} == PREDICTORS[method]
+        assert {predictor.lm for predictor in copied.predictors()} == {lm}
+
+
+@pytest.mark.parametrize("method", PREDICTORS)
+def test_what_was_compiled_is_saved_and_loaded(method, retriever, tmp_path):
+    program = method(retriever("text"))
+    for name, predictor in program.named_predictors():
+        predictor.signature = predictor.signature.with_instructions(f"Do {name}.")
+        predictor.demos = [dspy.Example(**{next(iter(predictor.signature.input_fields)): name})]
+    program.save(tmp_path / "program.json")
+    state = json.loads((tmp_path / "program.json").read_text())
+    assert {part["lm"] for name, part in state.items() if name != "metadata"} == {None}
+    other = method(retriever("text"))
+    other.load(tmp_path / "program.json")
+    for name, predictor in other.named_predictors():
+        assert predictor.signature.instructions == f"Do {name}."
+        assert dict(predictor.demos[0]) == {next(iter(predictor.signature.input_fields)): name}
+
+
+def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    return {
+        "DecideRetrieval": {"retrieve": True},
+        "JudgeRelevance": {"relevant": True},
+        "JudgeSupport": {"support": "fully"},
+        "RateUsefulness": {"usefulness": 5},
+        "TranslateQuestion": {"translated": f"{inputs.get('question')} In Chinese?"},
+        "RephraseQuestion": {"rephrased": f"Who, put {config.seed}?"},
+        "JudgeConsistency": {"same": False},
+        "JudgeHeuristicAnswer": {"known": False},
+        "RewriteQueries": {"queries": '["Who?"]'},
+        "ReasonFromMemory": {"reasoning": "because", "answer": "Bo"},
+        "AnswerQuestion": {"answer": "Cy" if "Chinese" in inputs.get("question", "") else "Bo"},
+        "AnswerWithKnowledge": {"answer": "Ann"},
+    }[name]
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_they_answer_within_an_event_loop(scripted, retriever, method):
+    program = method(retriever("one", "two"))
+    program.set_lm(scripted(reply)[0])
+    record = (await program.acall(question="Who?")).record
+    assert (record.answer, record.answer_source, record.method) == ("Ann", "passages", program.method)
+    assert [quiz.answer for quiz in record.quizzes] == ["Ann"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_copies_share_language_models_and_retriever(scripted, retriever, method):
+    made = {role: scripted(reply)[0] for role in ("task", "consistency", "utility")}
+    program = method(retriever("one"), lms=SimpleNamespace(**made))
+    for copied in (program.deepcopy(), program.reset_copy()):
+        assert all(predictor.lm in made.values() for predictor in copied.predictors())
+        assert copied(question="Who?").answer == "Ann"
+
+
+def thinking(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    if name == "ReasonWithKnowledge":
+        return {"reasoning": "because", "answer": "Ann"}
+    return {"thought": "Ann wrote It." if inputs["thoughts"] == "[]" else "So the answer is Ann."}
+
+
+@pytest.mark.parametrize(
+    ("method", "replies", "counts"),
+    [(IRCoT, thinking, {"extend": 2, "answer": 2}), *((method, reply, {"read": 2}) for method in METHODS)],
+)
+def test_bootstrapping_finds_demonstrations_for_their_predictors(
+    bootstrapped, scripted, retriever, method, replies, counts
+):
+    program = method(retriever("one"))
+    program.set_lm(scripted(replies)[0])
+    compiled = bootstrapped(program, [f"Who? {i}" for i in range(2)])
+    assert {name: len(attrgetter(name)(compiled).demos) for name in counts} == counts
+    assert compiled(question="Who?").answer == "Ann"
+
+
+@pytest.mark.parametrize(
+    ("method", "texts", "cause"),
+    [
+        (AlwaysRetrieve, ("one",), "AdapterParseError"),
+        (SelfRAG, ("text",), "NoAnswerError"),
+        (SlimPLM, ("text",), "AdapterParseError"),
+        (Rowen, (), "NoAnswer"),
+        (Rowen, ("text",), "AdapterParseError"),
+    ],
+)
+def test_it_fails_with_a_type(scripted, retriever, method, texts, cause):
+    lm, _ = scripted(lambda name, inputs, config: "garbage")
+    program = method(retriever(*texts))
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError) as caught:
+        program(question="Who?")
+    assert (caught.value.stage, caught.value.record.failure.stage) == ("answer", "answer")
+    assert caught.value.record.failure.cause == cause
+
+
+@pytest.mark.parametrize("method", [SelfRAG, SlimPLM])
+def test_a_state_for_other_prompts_is_refused(retriever, tmp_path, method):
+    method(retriever("text")).save(tmp_path / "program.json")
+    with pytest.raises(ConfigurationError, match=r"recall has 4 fields, not 5"):
+        method(retriever("text"), reason=True).load(tmp_path / "program.json")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "name", "demo"),
+    [
+        (SelfRAG, {"top_k": 3}, "reflection.support", {"question": "q", "support": "no"}),
+        (SlimPLM, {"top_k": 3}, "judge", {"question": "q", "known": True}),
+        (
+            Rowen,
+            {"language": "German", "cross_model": True},
+            "rephrasing.rephrase",
+            {"question": "q", "rephrased": "r"},
+        ),
+    ],
+)
+def test_state_loads_into_another(retriever, tmp_path, method, settings, name, demo):
+    program, other = method(retriever("text")), method(retriever("text"), **settings)
+    attrgetter(name)(program).demos = [dspy.Example(**demo)]
+    program.save(tmp_path / "program.json")
+    other.load(tmp_path / "program.json")
+    assert dict(attrgetter(name)(other).demos[0]) == demo
+
+
+WHOLE = "must be a whole number from 1 to 1(,0)?00(,000)?, not 0"
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "message"),
+    [
+        *((method, {"top_k": 0}, WHOLE) for method in (FLARE, IRCoT, KSLLM, ReAct, Rowen, SearChain, SelfRAG, SlimPLM)),
+        *((method, {"max_steps": 0}, WHOLE) for method in (FLARE, IRCoT, ReAct)),
+        (IRCoT, {"max_passages": 0}, WHOLE),
+        (SearChain, {"max_rounds": 0}, WHOLE),
+        (SearChain, {"max_queries": 0}, WHOLE),
+        (SlimPLM, {"max_queries": 0}, WHOLE),
+        (Rowen, {"rephrasings": 0}, WHOLE),
+        (Rowen, {"temperature": 0}, "must be a number above 0 and at most 10, not 0"),
+        (Rowen, {"language": " "}, "must name a language, such as 'Chinese'"),
+        (Rowen, {"min_consistency": 0}, "must be a number above 0 and at most 1, such as 0.8 or '4/5', not 0"),
+        (FLARE, {"theta": 1.2}, "must be a number from 0 to 1, not 1.2"),
+        (FLARE, {"beta": -0.1}, "must be a number from 0 to 1, not -0.1"),
+        (SelfRAG, {"support_weight": -1}, "must be a number from 0 to 1,000, not -1"),
+        (KSLLM, {"evidence_sentences": 0}, WHOLE),
+        (KSLLM, {"form": "KS-X"}, "must be 'KS-LLM', 'KS-Q', 'KS-T' or 'KS-S', not 'KS-X'"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(retriever, method, wrong, message):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(wrong))} {message}"):
+        method(retriever("text"), **wrong)
