@@ -1,32 +1,27 @@
-"""Every prompt of the program: DSPy signatures, each named for what it asks."""
+"""Every prompt of the program, one DSPy signature a file, named for what it asks."""
 
-from keqa.signatures.answers import (
-    AnswerQuestion,
-    AnswerQuiz,
-    AnswerWithKnowledge,
-    ReasonFromMemory,
-    ReasonWithKnowledge,
-    Summarize,
-)
-from keqa.signatures.chains import ExtendReasoning, PlanQueryChain
+from keqa.signatures.answer_question import AnswerQuestion
+from keqa.signatures.answer_quiz import AnswerQuiz
+from keqa.signatures.answer_with_knowledge import AnswerWithKnowledge
 from keqa.signatures.choose_action import AnswerFromTrajectory, ChooseAction
-from keqa.signatures.judgements import (
-    DecideRetrieval,
-    JudgeConsistency,
-    JudgeHeuristicAnswer,
-    JudgeRelevance,
-    JudgeSupport,
-    JudgeUtility,
-    RateUsefulness,
-    StateConfidence,
-)
-from keqa.signatures.questions import (
-    ConstructTriples,
-    DecomposeQuestion,
-    RephraseQuestion,
-    RewriteQueries,
-    TranslateQuestion,
-)
+from keqa.signatures.construct_triples import ConstructTriples
+from keqa.signatures.decide_retrieval import DecideRetrieval
+from keqa.signatures.decompose_question import DecomposeQuestion
+from keqa.signatures.extend_reasoning import ExtendReasoning
+from keqa.signatures.judge_consistency import JudgeConsistency
+from keqa.signatures.judge_heuristic_answer import JudgeHeuristicAnswer
+from keqa.signatures.judge_relevance import JudgeRelevance
+from keqa.signatures.judge_support import JudgeSupport
+from keqa.signatures.judge_utility import JudgeUtility
+from keqa.signatures.plan_query_chain import PlanQueryChain
+from keqa.signatures.rate_usefulness import RateUsefulness
+from keqa.signatures.reason_from_memory import ReasonFromMemory
+from keqa.signatures.reason_with_knowledge import ReasonWithKnowledge
+from keqa.signatures.rephrase_question import RephraseQuestion
+from keqa.signatures.rewrite_queries import RewriteQueries
+from keqa.signatures.state_confidence import StateConfidence
+from keqa.signatures.summarize import Summarize
+from keqa.signatures.translate_question import TranslateQuestion
 
 __all__ = [
     "AnswerFromTrajectory",
