@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import dspy
 
 from keqa.errors import ConfigurationError
+from keqa.lms.outside import Guarded
+from keqa.lms.served import ServedLM
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
@@ -36,7 +38,7 @@ class Session:
 
         Args:
             bound: How many calls may be in flight.
-            blocking: Whether predictors are called in threads or awaited.
+            blocking: Whether predictors are called in threads; those of a served language model are awaited anyway.
         """
         self.bound = bound
         self.blocking = blocking
@@ -116,21 +118,23 @@ class Session:
         def found() -> dict[str, Any]:
             return arguments if demos is None else {**arguments, "demos": list(demos())}
 
-        async def awaited() -> dspy.Prediction:
-            async with self.bound.semaphore():
-                full = found() if demos is None else await self.bound.in_thread(found)
-                with event, listened(meter, listener), _guarded():
-                    return await predictor.acall(**full)
-
         def called() -> dspy.Prediction:
             full = found()
             with event, listened(meter, listener), _guarded():
                 return predictor(**full)
 
+        async def made() -> dspy.Prediction:
+            async with self.bound.semaphore():
+                if self.blocking and not isinstance(lm, ServedLM):
+                    return await self.bound.in_thread(called)
+                full = found() if demos is None else await self.bound.in_thread(found)
+                with event, listened(meter, listener), _guarded():
+                    return await predictor.acall(**full)
+
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
             with keeping(lm) as kept:
-                prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
+                prediction: dspy.Prediction = await made()
                 listener.refuse_truncated()
                 _refuse_bare(predictor, prediction)
                 if usable is not None:
@@ -175,12 +179,9 @@ class Session:
             event.saved = found.seconds if isinstance(found, Kept) else None
             return found
 
-        async def awaited() -> list[Hit]:
+        try:
             async with self.bound.semaphore():
                 return await self.bound.in_thread(called)
-
-        try:
-            return await (self.bound.in_thread(called) if self.blocking else awaited())
         except Exception as error:
             event.failed = True
             known = typed_error(error)
@@ -197,8 +198,6 @@ class Session:
 
 def _guarded() -> AbstractContextManager[None]:
     """While it is entered, the adapter in use writes no text from outside that could pass for structure."""
-    from keqa.lms.outside import Guarded
-
     context: AbstractContextManager[None] = dspy.context(adapter=Guarded(dspy.settings.adapter or dspy.ChatAdapter()))
     return context
 
