@@ -110,7 +110,9 @@ async def complete(request: Mapping[str, Any]) -> Any:
     except (aiohttp.ClientError, OSError) as error:
         raise LMTransportError(f"{type(error).__name__}: {error}", model=model, provider=provider) from error
     if status != 200:
-        raise _refused(status, sent, response.headers, provider, body["model"])
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        refused = _refused(status, sent, headers, provider)
+        raise _of_litellm(refused, provider, body["model"]) from refused
     reply = _read(sent)
     if not isinstance(reply, dict):
         text = "the server answered with what is no reply"
@@ -126,23 +128,26 @@ def _read(sent: bytes) -> Any:
         return None
 
 
-def _refused(status: int, sent: bytes, headers: Mapping[str, str], provider: str, name: str) -> Exception:
-    """LiteLLM's error of what a server refused."""
-    import httpx
-    import litellm
+def _refused(status: int, sent: bytes, headers: Mapping[str, str], provider: str) -> Exception:
+    """What a server refused, as the client of LiteLLM would raise it."""
     from litellm.llms.openai.common_utils import OpenAIError
 
     body = _read(sent)
-    error = OpenAIError(
+    return OpenAIError(
         status_code=status,
         message=f"Error code: {status} - {sent.decode(errors='replace') if body is None else body}",
-        headers=httpx.Headers(dict(headers)),
+        headers=dict(headers),
         body=body.get("error", body) if isinstance(body, dict) else body,
     )
+
+
+def _of_litellm(error: Exception, provider: str, name: str) -> Exception:
+    """What LiteLLM makes of a client's error; it chooses the class by status, code and words."""
+    import litellm
+
     try:
         litellm.exception_type(model=name, original_exception=error, custom_llm_provider=provider)
     except Exception as raised:
-        # It raises what it makes of the error, whose class it chooses.
         return raised
     return error
 

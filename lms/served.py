@@ -141,7 +141,13 @@ class ServedLM(dspy.LM):
             with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
                 reply = await complete(call.legacy)
             self._check_truncation(reply)
-            result = CallResult.legacy(self, reply, kwargs=call.legacy)
+            try:
+                result = CallResult.legacy(self, reply, kwargs=call.legacy)
+            except LMError:
+                # It was sent and paid for, whatever is in it.
+                if (tracker := dspy.settings.usage_tracker) is not None:
+                    tracker.add_usage(self.model, dict(getattr(reply, "usage", None) or {}))
+                raise
             if call.cache:
                 await asyncio.to_thread(execution._store, self, call, result, True)
         return execution.finalize(self, call, result)

@@ -72,7 +72,7 @@ def test_calls_that_time_out_leave_no_threads_behind() -> None:
                 ask(lm)
         after = [thread.name for thread in threading.enumerate() if thread.name not in before]
     # The server's own threads are of this process too.
-    assert [name for name in after if "process_request_thread" not in name and "keqa-request_" not in name] == []
+    assert [name for name in after if "process_request_thread" not in name and "keqa-requests" not in name] == []
 
 
 @pytest.mark.parametrize("kind", ["429", "503"])
