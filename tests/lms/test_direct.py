@@ -72,9 +72,7 @@ class Seen:
     error: tuple[str, float | None] | None = None
 
 
-def asked(
-    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, model: str, *, direct: bool, **config: object
-) -> Seen:
+def asked(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, model: str, *, direct: bool, **config: object) -> Seen:
     """Ask one way or the other."""
     with monkeypatch.context() as patch:
         if not direct:
