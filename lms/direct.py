@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["complete", "is_direct"]
 
 _SENT = frozenset(
-    ("messages", "temperature", "max_tokens", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs")
-    + ("presence_penalty", "frequency_penalty")
+    (
+        *("messages", "temperature", "max_tokens", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs"),
+        *("presence_penalty", "frequency_penalty"),
+    )
 )
 """What is sent as it is given."""
 _KEPT = frozenset(

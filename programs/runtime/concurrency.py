@@ -2,7 +2,7 @@
 
 Stages are written once, as coroutines. Blocking callers have them run in one event loop for all questions
 (`keqa.lms.background.questions`), others in their own. Leaf calls are awaited under a semaphore, or run in threads
-under the same one. Only leaf calls occupy the bound, so a question with any number of quizzes finishes with a bound of 1.
+under the same one. Only leaf calls occupy the bound, so that any number of quizzes finishes with a bound of 1.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dspy
@@ -114,27 +115,10 @@ class Session:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
         arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
-
-        def found() -> dict[str, Any]:
-            return arguments if demos is None else {**arguments, "demos": list(demos())}
-
-        def called() -> dspy.Prediction:
-            full = found()
-            with event, listened(meter, listener), _guarded():
-                return predictor(**full)
-
-        async def made() -> dspy.Prediction:
-            async with self.bound.semaphore():
-                if self.blocking and not isinstance(lm, ServedLM):
-                    return await self.bound.in_thread(called)
-                full = found() if demos is None else await self.bound.in_thread(found)
-                with event, listened(meter, listener), _guarded():
-                    return await predictor.acall(**full)
-
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
             with keeping(lm) as kept:
-                prediction: dspy.Prediction = await made()
+                prediction = await self._called(predictor, lm, arguments, demos, _Recorded(event, meter, listener))
                 listener.refuse_truncated()
                 _refuse_bare(predictor, prediction)
                 if usable is not None:
@@ -160,6 +144,31 @@ class Session:
             event.samples = meter.samples
             self._passed(event)
         return prediction
+
+    async def _called(
+        self,
+        predictor: dspy.Predict,
+        lm: Any,
+        arguments: dict[str, Any],
+        demos: Callable[[], Sequence[Any]] | None,
+        recorded: _Recorded,
+    ) -> dspy.Prediction:
+        """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
+
+        def found() -> dict[str, Any]:
+            return arguments if demos is None else {**arguments, "demos": list(demos())}
+
+        def called() -> dspy.Prediction:
+            full = found()
+            with recorded.entered():
+                return predictor(**full)
+
+        async with self.bound.semaphore():
+            if self.blocking and not isinstance(lm, ServedLM):
+                return await self.bound.in_thread(called)
+            full = found() if demos is None else await self.bound.in_thread(found)
+            with recorded.entered():
+                return await predictor.acall(**full)
 
     async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
         """Search once.
@@ -196,10 +205,20 @@ class Session:
         reached.set(frozenset({event.number}))
 
 
-def _guarded() -> AbstractContextManager[None]:
-    """While it is entered, the adapter in use writes no text from outside that could pass for structure."""
-    context: AbstractContextManager[None] = dspy.context(adapter=Guarded(dspy.settings.adapter or dspy.ChatAdapter()))
-    return context
+@dataclass(frozen=True)
+class _Recorded:
+    """What hears of a call while it is made."""
+
+    event: Event
+    meter: Meter
+    listener: Listener
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Meanwhile the adapter in use writes no text from outside that could pass for structure."""
+        adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
+        with self.event, listened(self.meter, self.listener), dspy.context(adapter=adapter):
+            yield
 
 
 def text_of(value: object) -> str:
