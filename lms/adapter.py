@@ -9,7 +9,7 @@ is named twice the last value counts: what a reply quotes is not what it says (s
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -109,7 +109,7 @@ def adapter() -> PatientChatAdapter:
 
 
 @lru_cache(maxsize=256)
-def _system_message(signature: type[dspy.Signature], instructions: str) -> str:
+def _system_message(signature: Hashable, instructions: str) -> str:
     """The system message of a signature, whose instructions can be changed in place."""
     return str(dspy.ChatAdapter().format_system_message(signature))
 

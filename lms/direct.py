@@ -135,12 +135,13 @@ def _refused(status: int, sent: bytes, headers: Mapping[str, str], provider: str
     from litellm.llms.openai.common_utils import OpenAIError
 
     body = _read(sent)
-    return OpenAIError(
+    error: Exception = OpenAIError(
         status_code=status,
         message=f"Error code: {status} - {sent.decode(errors='replace') if body is None else body}",
         headers=dict(headers),
         body=body.get("error", body) if isinstance(body, dict) else body,
     )
+    return error
 
 
 def _of_litellm(error: Exception, provider: str, name: str) -> Exception:

@@ -132,7 +132,7 @@ class ServedLM(dspy.LM):
                 raise
             raise raised from error
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     async def _directly(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """As `dspy.LM.acall`, with its cache and its history, where the request is sent as it is."""
         call = execution.prepare(self, prompt, messages, kwargs, asynchronous=True)
