@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
@@ -45,7 +45,7 @@ class PatientChatAdapter(dspy.ChatAdapter):
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """What does not depend on a call, written once for each signature."""
-        return _system_message(signature, signature.instructions)
+        return _system_message(cast(Hashable, signature), signature.instructions)
 
     async def acall(
         self,

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -157,7 +158,7 @@ def _of_litellm(error: Exception, provider: str, name: str) -> Exception:
 
 @asynccontextmanager
 async def _client() -> AsyncIterator[aiohttp.ClientSession]:
-    """The connections of the running event loop; in a loop that does not stay, some that end with the call."""
+    """The connections of the running event loop; in one that is run for a single call, some that end with it."""
     loop = asyncio.get_running_loop()
     if loop in _clients:
         yield _clients[loop]
@@ -182,6 +183,7 @@ def _opened() -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
         headers={"User-Agent": f"DSPy/{dspy.__version__}"},
+        json_serialize=partial(json.dumps, ensure_ascii=False),
         trust_env=True,
     )
 

@@ -89,8 +89,9 @@ class ServedLM(dspy.LM):
         """
         if dspy.settings.send_stream is not None:
             return await super().acall(prompt, messages=messages, **kwargs)
-        if self._is_direct(prompt, messages, kwargs):
+        if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
             return await self._ask(prompt, messages, kwargs)
+        # A loop that may end soon has no connections of its own.
         return await background.requests.awaited(lambda: self._ask(prompt, messages, kwargs))
 
     def _is_direct(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> bool:
