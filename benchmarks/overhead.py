@@ -3,9 +3,10 @@
     python benchmarks/overhead.py [--calls 300] [--questions 24] [--rounds 3]
 
 A chat server of its own process answers at once, so what is measured is the client: the openai library, LiteLLM, a bare
-DSPy predictor on a `dspy.LM` with DSPy's own client, the closed book and KEQA, the last two over many questions at once
-as `answer_many` asks them. CPU seconds of this process divided by requests, the median of several rounds that take
-turns, since the machine is never quiet. What counts are the ratios over bare DSPy (target: at most 1.5).
+DSPy predictor with DSPy's own client and with LiteLLM, the closed book and KEQA, the last two over many questions at
+once as `answer_many` asks them. CPU seconds of this process divided by requests, the median of several rounds that take
+turns, since the machine is never quiet. What counts are the ratios over bare DSPy with its own client (target: at most
+1.5). KEQA asks this server without LiteLLM; "closed book, LiteLLM" is what a model costs that has to go through it.
 """
 
 from __future__ import annotations
@@ -56,13 +57,18 @@ class Client:
         self.lm = build_lm("openai/scripted", api_base=api_base, api_key="any", cache=False, num_retries=0)
         self.openai = openai.OpenAI(base_url=api_base, api_key="any", max_retries=0)
         self.litellm = quiet_litellm()
-        self.predict = dspy.Predict(AnswerQuiz)
-        self.predict.lm = dspy.LM(
-            "openai/scripted", api_base=api_base, api_key="any", cache=False, num_retries=0, temperature=0.0
-        )
+        self.predict, self.predict_litellm = dspy.Predict(AnswerQuiz), dspy.Predict(AnswerQuiz)
+        for predict, engine in ((self.predict, "lm15"), (self.predict_litellm, "litellm")):
+            settings = {"api_base": api_base, "api_key": "any", "cache": False, "num_retries": 0, "temperature": 0.0}
+            predict.lm = dspy.LM("openai/scripted", engine=engine, **settings)
         self.messages = adapter().format(AnswerQuiz, [], self._inputs(0))
         self.closed_book = ClosedBook()
         self.closed_book.set_lm(self.lm)
+        # LiteLLM knows its price.
+        self.closed_book_litellm = ClosedBook()
+        self.closed_book_litellm.set_lm(
+            build_lm("openai/gpt-4o-mini", api_base=api_base, api_key="any", cache=False, num_retries=0)
+        )
         self.keqa = KEQA(Passages(PASSAGES))
         self.keqa.set_lm(self.lm)
 
@@ -75,8 +81,10 @@ class Client:
         return {
             "openai client": self._openai,
             "LiteLLM": self._litellm,
-            "DSPy": self._dspy,
+            "DSPy": lambda: self._dspy(self.predict),
+            "DSPy, LiteLLM": lambda: self._dspy(self.predict_litellm),
             "closed book": lambda: self._program(self.closed_book, self.calls),
+            "closed book, LiteLLM": lambda: self._program(self.closed_book_litellm, self.calls),
             "KEQA": lambda: self._program(self.keqa, self.questions),
         }
 
@@ -90,10 +98,10 @@ class Client:
                 "openai/scripted", messages=self.messages, api_base=self.api_base, api_key="any", temperature=0.0
             )
 
-    def _dspy(self) -> None:
+    def _dspy(self, predict: dspy.Predict) -> None:
         with dspy.context(adapter=adapter()):
             for number in range(self.calls):
-                self.predict(**self._inputs(number))
+                predict(**self._inputs(number))
 
     def _program(self, program: Any, questions: int) -> None:
         asked = [f"Which of the lakes is the deepest, {number}?" for number in range(questions)]
@@ -131,14 +139,13 @@ def main() -> int:
                 rate[name].append(made / clock)
     pipe.send("stop")
     server.join()
-    bare = statistics.median(cpu["DSPy"])
-    over = {name: statistics.median(found) / bare for name, found in cpu.items()}
-    table = Table("way", "CPU ms a call", "over bare DSPy", "calls a second")
-    for name in cpu:
-        milliseconds, calls = 1000 * statistics.median(cpu[name]), statistics.median(rate[name])
-        table.add_row(name, f"{milliseconds:.2f}", f"{over[name]:.2f}", f"{calls:.0f}")
+    middle = {name: statistics.median(found) for name, found in cpu.items()}
+    table = Table("way", "CPU ms a call", "over DSPy", "over DSPy, LiteLLM", "calls a second")
+    for name, seconds in middle.items():
+        over = [f"{seconds / middle[bare]:.2f}" for bare in ("DSPy", "DSPy, LiteLLM")]
+        table.add_row(name, f"{1000 * seconds:.2f}", *over, f"{statistics.median(rate[name]):.0f}")
     Console().print(table)
-    return 0 if max(over["closed book"], over["KEQA"]) <= TARGET else 1
+    return 0 if max(middle["closed book"], middle["KEQA"]) <= TARGET * middle["DSPy"] else 1
 
 
 if __name__ == "__main__":

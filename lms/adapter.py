@@ -9,10 +9,13 @@ is named twice the last value counts: what a reply quotes is not what it says (s
 
 import json
 import re
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, cast, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
+from dspy.clients._deprecation import adapter_message_call
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import TypeAdapter
 
@@ -39,6 +42,26 @@ class PatientChatAdapter(dspy.ChatAdapter):
     def __init__(self) -> None:
         """Without DSPy's fallback to JSON."""
         super().__init__(use_json_adapter_fallback=False)
+
+    def format_system_message(self, signature: type[dspy.Signature]) -> str:
+        """What does not depend on a call, written once for each signature."""
+        return _system_message(cast(Hashable, signature), signature.instructions)
+
+    async def acall(
+        self,
+        lm: Any,
+        lm_kwargs: dict[str, Any],
+        signature: type[dspy.Signature],
+        demos: Sequence[Any],
+        inputs: Mapping[str, Any],
+    ) -> list[dict[str, Any]]:
+        """As `dspy.Adapter.acall`, which would look up what the language model is capable of in another thread."""
+        shown = self._call_preprocess(lm, lm_kwargs, signature, inputs)
+        messages = self.format(shown, demos, inputs)
+        with adapter_message_call(lm, messages):
+            outputs = await lm.acall(messages=messages, **lm_kwargs)
+        found: list[dict[str, Any]] = self._call_postprocess(shown, signature, outputs, lm, lm_kwargs)
+        return found
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         """Read a reply.
@@ -83,6 +106,12 @@ class PatientChatAdapter(dspy.ChatAdapter):
 def adapter() -> PatientChatAdapter:
     """The adapter that every KEQA program uses."""
     return PatientChatAdapter()
+
+
+@lru_cache(maxsize=256)
+def _system_message(signature: Hashable, instructions: str) -> str:
+    """The system message of a signature, whose instructions can be changed in place."""
+    return str(dspy.ChatAdapter().format_system_message(signature))
 
 
 def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:

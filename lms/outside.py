@@ -51,39 +51,25 @@ class Guarded:
         """
         self.adapter = adapter
 
-    def __call__(
-        self,
-        lm: Any,
-        lm_kwargs: dict[str, Any],
-        signature: type[dspy.Signature],
-        demos: Sequence[Any],
-        inputs: Mapping[str, Any],
-    ) -> list[dict[str, Any]]:
+    def __call__(self, lm: Any, lm_kwargs: dict[str, Any], **asked: Any) -> list[dict[str, Any]]:
         """Write the prompt, ask and read the replies, as the adapter does."""
-        described = self._described(signature, demos, inputs)
-        return _heard(signature, self.adapter(lm, lm_kwargs, signature, *described))
+        described = self._described(**asked)
+        return _heard(described[0], self.adapter(lm, lm_kwargs, *described))
 
-    async def acall(
-        self,
-        lm: Any,
-        lm_kwargs: dict[str, Any],
-        signature: type[dspy.Signature],
-        demos: Sequence[Any],
-        inputs: Mapping[str, Any],
-    ) -> list[dict[str, Any]]:
+    async def acall(self, lm: Any, lm_kwargs: dict[str, Any], **asked: Any) -> list[dict[str, Any]]:
         """As `__call__`, for coroutines."""
-        described = self._described(signature, demos, inputs)
-        return _heard(signature, await self.adapter.acall(lm, lm_kwargs, signature, *described))
+        described = self._described(**asked)
+        return _heard(described[0], await self.adapter.acall(lm, lm_kwargs, *described))
 
     def _described(
         self, signature: type[dspy.Signature], demos: Sequence[Any], inputs: Mapping[str, Any]
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    ) -> tuple[type[dspy.Signature], list[dict[str, Any]], dict[str, Any]]:
         safe = _harmless_in(self.adapter, signature)
 
         def fields(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             return {name: _each(safe[name], value) if name in safe else value for name, value in values}
 
-        return [fields(demo.items()) for demo in demos], fields(inputs.items())
+        return signature, [fields(demo.items()) for demo in demos], fields(inputs.items())
 
 
 def harmless(text: str, signature: type[dspy.Signature], adapter: dspy.Adapter) -> str:

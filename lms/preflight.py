@@ -64,7 +64,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
     async def all_of_them() -> list[str | None]:
         return list(await asyncio.gather(*(_problem(lm) for lm in served.values())))
 
-    problems = [problem for problem in background.run(all_of_them) if problem is not None]
+    problems = [problem for problem in background.requests.run(all_of_them) if problem is not None]
     if problems:
         raise ConfigurationError("\n".join(dict.fromkeys(problems)))
 
@@ -94,7 +94,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
         await asyncio.gather(*(server.connect() for server in servers))
 
     try:
-        background.run(all_of_them)
+        background.requests.run(all_of_them)
     except _UnreachableError as error:
         raise ConfigurationError(str(error)) from error
 

@@ -9,10 +9,16 @@ from urllib.parse import urlsplit
 
 import dspy
 import tenacity
+from dspy.clients import execution
+from dspy.clients.call_result import CallResult
+from dspy.clients.engines.litellm_errors import litellm_errors
+from dspy.clients.errors import error_boundary
+from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
 from keqa.lms import background
+from keqa.lms.direct import complete, is_direct
 from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
 
 __all__ = [
@@ -73,7 +79,7 @@ class ServedLM(dspy.LM):
         if dspy.settings.send_stream is not None:
             # The stream belongs to the caller's own event loop.
             return super().__call__(prompt, messages=messages, **kwargs)
-        return background.run(lambda: self._ask(prompt, messages, kwargs))
+        return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and await the reply; see `dspy.LM`.
@@ -83,7 +89,16 @@ class ServedLM(dspy.LM):
         """
         if dspy.settings.send_stream is not None:
             return await super().acall(prompt, messages=messages, **kwargs)
-        return await background.awaited(lambda: self._ask(prompt, messages, kwargs))
+        if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
+            return await self._ask(prompt, messages, kwargs)
+        # A loop that may end soon has no connections of its own.
+        return await background.requests.awaited(lambda: self._ask(prompt, messages, kwargs))
+
+    def _is_direct(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> bool:
+        """Whether LiteLLM has nothing to do for a call."""
+        texts = [prompt] if not messages else [message.get("content") for message in messages]
+        plain = all(type(text) is str for text in texts) and all(len(message) == 2 for message in messages or ())
+        return self.model_type == "chat" and plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
 
     async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         attempts = tenacity.AsyncRetrying(
@@ -103,6 +118,8 @@ class ServedLM(dspy.LM):
         limit = limit if isinstance(limit, int | float) else None
         try:
             async with asyncio.timeout(limit):
+                if self._is_direct(prompt, messages, kwargs):
+                    return await self._directly(prompt, messages=messages, **kwargs)
                 return await super().acall(prompt, messages=messages, **kwargs)
         except TimeoutError as error:
             _tell_of_failed()
@@ -115,6 +132,26 @@ class ServedLM(dspy.LM):
             if raised is error:
                 raise
             raise raised from error
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    async def _directly(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `dspy.LM.acall`, with its cache and its history, where the request is sent as it is."""
+        call = execution.prepare(self, prompt, messages, kwargs, asynchronous=True)
+        result = await asyncio.to_thread(execution._cached, self, call, True) if call.cache else None
+        if result is None:
+            with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
+                reply = await complete(call.legacy)
+            self._check_truncation(reply)
+            try:
+                result = CallResult.legacy(self, reply, kwargs=call.legacy)
+            except LMError:
+                # It was sent and paid for, whatever is in it.
+                if (tracker := dspy.settings.usage_tracker) is not None:
+                    tracker.add_usage(self.model, dict(getattr(reply, "usage", None) or {}))
+                raise
+            if call.cache:
+                await asyncio.to_thread(execution._store, self, call, result, True)
+        return execution.finalize(self, call, result)
 
     def _process_completion(self, response: Any, merged_kwargs: dict[str, Any]) -> Any:
         """As DSPy, which gives no outputs for a reply without choices and fails on them later."""
@@ -171,12 +208,12 @@ def _refuse_redirects() -> None:
 
     def client_without_redirects(*arguments: Any, **kwargs: Any) -> Any:
         client = client_of_openai(*arguments, **kwargs)
-        if client is not None and background.is_here():
+        if client is not None and background.requests.is_here():
             client.follow_redirects = False
         return client
 
     def set_up_without_redirects(self: Any, *arguments: Any, **kwargs: Any) -> None:
-        set_up(self, *arguments, **(kwargs | {"follow_redirects": False} if background.is_here() else kwargs))
+        set_up(self, *arguments, **(kwargs | {"follow_redirects": False} if background.requests.is_here() else kwargs))
 
     BaseOpenAILLM._get_async_http_client = staticmethod(client_without_redirects)
     AsyncHTTPHandler.__init__ = set_up_without_redirects

@@ -15,7 +15,7 @@ from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
-from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, run_blocking
+from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs, Stage
@@ -137,6 +137,8 @@ class Program(Stage):
         from keqa.lms.adapter import adapter
 
         story, failure = RecordBuilder(), None
+        # What the caller asked before, in the same context, is of another question.
+        reached.set(frozenset())
         session.tell_apart(self.named_predictors())
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:

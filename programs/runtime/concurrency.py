@@ -1,8 +1,8 @@
 """How many calls are in flight, and which of them wait for which.
 
-Stages are written once, as coroutines. Driven by `run_blocking`, their leaf calls run in a bounded pool of threads;
-driven by a caller's own event loop, they are awaited under a semaphore of the same size. Only leaf calls occupy the
-bound, so a question with any number of quizzes finishes with a bound of 1.
+Stages are written once, as coroutines. Blocking callers have them run in one event loop for all questions
+(`keqa.lms.background.questions`), others in their own. Leaf calls are awaited under a semaphore, or run in threads
+under the same one. Only leaf calls occupy the bound, so that any number of quizzes finishes with a bound of 1.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+from keqa.lms.background import questions
 from keqa.programs.arguments import Workers, checked
 
 __all__ = ["Branch", "CallLimiter", "NoCopy", "reached", "run_blocking"]
@@ -105,28 +106,5 @@ class Branch(Generic[T]):
 
 
 def run_blocking(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end from blocking code, in a private event loop.
-
-    Where this thread already runs a loop (a notebook), the private one runs in a thread of its own, in the same
-    context.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _in_private_loop(main)
-    context = contextvars.copy_context()
-    with ThreadPoolExecutor(1, thread_name_prefix="keqa-loop") as own:
-        return own.submit(context.run, _in_private_loop, main).result()
-
-
-def _in_private_loop(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(main())
-    finally:
-        leftovers = asyncio.all_tasks(loop)
-        for task in leftovers:
-            task.cancel()
-        if leftovers:
-            loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
-        loop.close()
+    """Run a coroutine to its end from blocking code, in the event loop of all questions."""
+    return questions.run(main)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dspy
 
 from keqa.errors import ConfigurationError
+from keqa.lms.outside import Guarded
+from keqa.lms.served import ServedLM
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
@@ -36,7 +39,7 @@ class Session:
 
         Args:
             bound: How many calls may be in flight.
-            blocking: Whether predictors are called in threads or awaited.
+            blocking: Whether predictors are called in threads; those of a served language model are awaited anyway.
         """
         self.bound = bound
         self.blocking = blocking
@@ -112,25 +115,10 @@ class Session:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
         arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
-
-        def found() -> dict[str, Any]:
-            return arguments if demos is None else {**arguments, "demos": list(demos())}
-
-        async def awaited() -> dspy.Prediction:
-            async with self.bound.semaphore():
-                full = found() if demos is None else await self.bound.in_thread(found)
-                with event, listened(meter, listener), _guarded():
-                    return await predictor.acall(**full)
-
-        def called() -> dspy.Prediction:
-            full = found()
-            with event, listened(meter, listener), _guarded():
-                return predictor(**full)
-
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
             with keeping(lm) as kept:
-                prediction: dspy.Prediction = await (self.bound.in_thread(called) if self.blocking else awaited())
+                prediction = await self._called(predictor, lm, arguments, demos, _Recorded(event, meter, listener))
                 listener.refuse_truncated()
                 _refuse_bare(predictor, prediction)
                 if usable is not None:
@@ -157,6 +145,31 @@ class Session:
             self._passed(event)
         return prediction
 
+    async def _called(
+        self,
+        predictor: dspy.Predict,
+        lm: Any,
+        arguments: dict[str, Any],
+        demos: Callable[[], Sequence[Any]] | None,
+        recorded: _Recorded,
+    ) -> dspy.Prediction:
+        """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
+
+        def found() -> dict[str, Any]:
+            return arguments if demos is None else {**arguments, "demos": list(demos())}
+
+        def called() -> dspy.Prediction:
+            full = found()
+            with recorded.entered():
+                return predictor(**full)
+
+        async with self.bound.semaphore():
+            if self.blocking and not isinstance(lm, ServedLM):
+                return await self.bound.in_thread(called)
+            full = found() if demos is None else await self.bound.in_thread(found)
+            with recorded.entered():
+                return await predictor.acall(**full)
+
     async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
         """Search once.
 
@@ -175,12 +188,9 @@ class Session:
             event.saved = found.seconds if isinstance(found, Kept) else None
             return found
 
-        async def awaited() -> list[Hit]:
+        try:
             async with self.bound.semaphore():
                 return await self.bound.in_thread(called)
-
-        try:
-            return await (self.bound.in_thread(called) if self.blocking else awaited())
         except Exception as error:
             event.failed = True
             known = typed_error(error)
@@ -195,12 +205,20 @@ class Session:
         reached.set(frozenset({event.number}))
 
 
-def _guarded() -> AbstractContextManager[None]:
-    """While it is entered, the adapter in use writes no text from outside that could pass for structure."""
-    from keqa.lms.outside import Guarded
+@dataclass(frozen=True)
+class _Recorded:
+    """What hears of a call while it is made."""
 
-    context: AbstractContextManager[None] = dspy.context(adapter=Guarded(dspy.settings.adapter or dspy.ChatAdapter()))
-    return context
+    event: Event
+    meter: Meter
+    listener: Listener
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Meanwhile the adapter in use writes no text from outside that could pass for structure."""
+        adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
+        with self.event, listened(self.meter, self.listener), dspy.context(adapter=adapter):
+            yield
 
 
 def text_of(value: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from keqa.programs.predictor_state import Predictor
@@ -113,8 +112,7 @@ class Picking(Stage):
             return
         texts = [hit.passage.rendered for hit in hits]
         try:
-            # Driven blocking, the pool's own size is the bound.
-            async with nullcontext() if session.blocking else session.bound.semaphore():
+            async with session.bound.semaphore():
                 await session.bound.in_thread(lambda: prepare(quiz, texts))
         except Exception as error:
             known = typed_error(error)

@@ -71,6 +71,11 @@ class Stage(dspy.Module):
         """Run the stage; within a program, through the calls of its session."""
         return await self.run(session or Session(self.bound, blocking=False), *args, **kwargs)
 
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """As DSPy's, which looks for parameters in the history of calls as well, for longer with each call."""
+        without_history: list[tuple[str, Any]] = super(Stage, copy.copy(self)).named_parameters()
+        return without_history
+
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The state that DSPy saves, without endpoints and keys."""
         return {name: _detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}

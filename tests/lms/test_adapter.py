@@ -215,3 +215,16 @@ def test_there_is_no_second_attempt() -> None:
     with dspy.context(lm=lm, adapter=adapter()), pytest.raises(AdapterParseError):
         dspy.Predict(Answer)(question="q")
     assert len(lm.history) == 1
+
+
+def test_prompts_follow_instructions_that_are_changed_in_place() -> None:
+    class Asks(dspy.Signature):
+        """Answer."""
+
+        question: str = dspy.InputField()
+        answer: str = dspy.OutputField()
+
+    for instructions in ("Answer.", "Answer in French.", "Answer."):
+        Asks.instructions = instructions
+        asked = (Asks, [{"question": "a", "answer": "b"}], {"question": "Who?"})
+        assert adapter().format(*asked) == dspy.ChatAdapter().format(*asked)

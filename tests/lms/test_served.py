@@ -17,6 +17,9 @@ from keqa.signatures import AnswerQuiz
 
 pytestmark = pytest.mark.server
 
+ROUTES = ("openai/m", "hosted_vllm/m", "openai/gpt-4o-mini")
+"""Models of a server of one's own, and one that LiteLLM knows and is therefore asked through it."""
+
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +52,7 @@ async def aask(lm: dspy.LM) -> dspy.Prediction:
         return await dspy.Predict(AnswerQuiz).acall(quiz="Capital of Norway?")
 
 
-@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize("model", ROUTES)
 @pytest.mark.parametrize("awaited", [False, True])
 def test_a_reply_that_comes_by_drops_ends_at_the_limit(model: str, awaited: bool) -> None:
     with failing("drip", hang_seconds=60) as server:
@@ -72,7 +75,7 @@ def test_calls_that_time_out_leave_no_threads_behind() -> None:
                 ask(lm)
         after = [thread.name for thread in threading.enumerate() if thread.name not in before]
     # The server's own threads are of this process too.
-    assert [name for name in after if "process_request_thread" not in name and "keqa-request_" not in name] == []
+    assert [name for name in after if "process_request_thread" not in name and "keqa-requests" not in name] == []
 
 
 @pytest.mark.parametrize("kind", ["429", "503"])
@@ -85,11 +88,12 @@ def test_the_wait_that_a_server_asks_for_is_kept(kind: str, form: str) -> None:
         assert second.started - (first.finished or 0) >= (2 if form == "seconds" else 1)
 
 
+@pytest.mark.parametrize("model", ROUTES)
 @pytest.mark.parametrize("kind", ["429", "503"])
-def test_a_wait_beyond_the_bound_fails_at_once_and_is_named(kind: str) -> None:
+def test_a_wait_beyond_the_bound_fails_at_once_and_is_named(kind: str, model: str) -> None:
     with failing(kind, retry_after="3600") as server:
         with pytest.raises((dspy.LMRateLimitError, dspy.LMServerError), match="asks to wait 3,600 seconds") as caught:
-            ask(built(server, num_retries=3))
+            ask(built(server, model, num_retries=3))
         assert server.count == 1
     assert f"{LONGEST_WAIT:.0f} seconds" in str(caught.value)
 
@@ -102,7 +106,7 @@ def test_a_wait_that_is_none_is_not_waited(asked: str) -> None:
         assert server.count == 2
 
 
-@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize("model", ROUTES)
 @pytest.mark.parametrize("kind", BODY_FAULTS)
 def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, model: str) -> None:
     with failing(kind, first=1) as server:
@@ -113,9 +117,10 @@ def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, m
     assert "Traceback" not in str(caught.value)
 
 
-def test_an_error_in_the_body_is_reported() -> None:
+@pytest.mark.parametrize("model", ROUTES)
+def test_an_error_in_the_body_is_reported(model: str) -> None:
     with failing("error body") as server, pytest.raises(dspy.LMServerError, match="the backend is away"):
-        ask(built(server, num_retries=0))
+        ask(built(server, model, num_retries=0))
 
 
 def test_what_is_no_reply_is_not_kept(memory_cache: object) -> None:
@@ -126,17 +131,18 @@ def test_what_is_no_reply_is_not_kept(memory_cache: object) -> None:
         assert ask(lm).answer == "Oslo"
 
 
-def test_every_attempt_is_counted_as_sent() -> None:
+@pytest.mark.parametrize("model", ROUTES)
+def test_every_attempt_is_counted_as_sent(model: str) -> None:
     with failing("500", first=2) as server:
         meter = Meter(None)
         with dspy.context(usage_tracker=meter):
-            ask(built(server, num_retries=2))
+            ask(built(server, model, num_retries=2))
         assert meter.calls == server.count == 3
     for kind in ("500", "no choices", "close"):
         with failing(kind) as server:
             meter = Meter(None)
             with dspy.context(usage_tracker=meter), pytest.raises(dspy.LMError):
-                ask(built(server, num_retries=1))
+                ask(built(server, model, num_retries=1))
             assert meter.calls == server.count == 2
 
 
@@ -175,7 +181,8 @@ def test_the_number_of_attempts_is_saved_and_copied() -> None:
     assert lm.copy(temperature=0.3).dump_state()["num_retries"] == 5
 
 
-def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself() -> None:
+@pytest.mark.parametrize("model", ROUTES)
+def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself(model: str) -> None:
     class Asks(dspy.utils.callback.BaseCallback):
         answers: list[str]
 
@@ -185,9 +192,9 @@ def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself() -> N
                 self.answers = [str(ask(inner).answer)]
 
     with OpenAIServer(oslo) as server:
-        callback, inner = Asks(), built(server)
+        callback, inner = Asks(), built(server, model)
         with dspy.context(callbacks=[callback]):
-            assert ask(built(server)).answer == "Oslo"
+            assert ask(built(server, model)).answer == "Oslo"
     assert callback.answers == ["Oslo"]
 
 
@@ -207,7 +214,7 @@ class Redirects(http.server.BaseHTTPRequestHandler):
         """Nothing to report."""
 
 
-@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize("model", ROUTES)
 def test_a_question_is_not_sent_where_a_server_points_to(model: str) -> None:
     with OpenAIServer(oslo) as other, http.server.HTTPServer(("127.0.0.1", 0), Redirects) as first:
         Redirects.to = other.api_base

@@ -1,0 +1,205 @@
+"""Chat requests to a server of one's own that speaks OpenAI's interface, sent without LiteLLM on the way.
+
+LiteLLM takes two thirds of the processor time of a call, for translations that such a request does not need. What it
+would translate, count or log goes through it as before, and it reads every reply and every error, so that both are
+the same either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from dspy.utils.exceptions import LMServerError, LMTransportError
+
+from keqa.lms import background
+from keqa.lms.faults import UNREADABLE
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["complete", "is_direct"]
+
+_SENT = frozenset(
+    (
+        *("messages", "temperature", "max_tokens", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs"),
+        *("presence_penalty", "frequency_penalty"),
+    )
+)
+"""What is sent as it is given."""
+_KEPT = frozenset(
+    ("model", "api_base", "api_key", "timeout", "rollout_id", "litellm_trace_id", "additional_drop_params", "cache")
+)
+"""What is not sent, or says where to."""
+_PROVIDERS = ("openai", "hosted_vllm")
+# Who sets one of these wants LiteLLM to see each call or to change it, or to connect in a way of its own.
+_HOOKS = (
+    *("callbacks", "success_callback", "failure_callback", "input_callback", "headers", "organization", "cache"),
+    *("drop_params", "modify_params", "aclient_session", "ssl_certificate", "ssl_security_level"),
+)
+_VARIABLES = ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "SSL_VERIFY", "SSL_CERTIFICATE")
+_KEPT_OPEN = 4.0
+"""Seconds that an idle connection is kept; the servers of vLLM and others close theirs after five."""
+_clients: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+_inherited: list[Any] = []
+
+
+def is_direct(request: Mapping[str, Any]) -> bool:
+    """Whether a request can be sent as it is.
+
+    Args:
+        request: The settings of a call with ``model``, as LiteLLM would get them; without its messages.
+    """
+    import litellm
+
+    return (
+        request.keys() <= _SENT | _KEPT
+        and _is_own(request["model"], request.get("api_base"))
+        and request.get("additional_drop_params") is None
+        and litellm.ssl_verify is True
+        and not any(getattr(litellm, name, None) for name in _HOOKS)
+        and not any(map(os.environ.get, _VARIABLES))
+    )
+
+
+def _is_own(model: str, api_base: str | None) -> bool:
+    """Whether a model is one of a server of the user's, of which LiteLLM knows nothing: neither prices nor oddities."""
+    import litellm
+
+    provider, _, name = model.partition("/")
+    if provider not in _PROVIDERS or not api_base or name in litellm.model_cost or model in litellm.model_cost:
+        return False
+    parts = urlsplit(api_base)
+    return not (parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions"))
+
+
+async def complete(request: Mapping[str, Any]) -> Any:
+    """Send a request, and read the reply as LiteLLM does.
+
+    Args:
+        request: As LiteLLM would get it; see `is_direct`.
+
+    Raises:
+        LMTransportError: There is no connection, or it was lost.
+        LMServerError: What was sent is no reply.
+        Exception: LiteLLM's own, of what the server refused or of a reply that is none.
+    """
+    import aiohttp
+    import litellm
+    from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import convert_to_model_response_object
+
+    model = request["model"]
+    body = {name: value for name, value in request.items() if name in _SENT and value is not None}
+    provider, _, body["model"] = model.partition("/")
+    key = request.get("api_key") or os.environ.get(f"{provider.upper()}_API_KEY")
+    try:
+        async with (
+            _client() as client,
+            client.post(
+                f"{request['api_base'].rstrip('/')}/chat/completions",
+                json=body,
+                headers={"Authorization": f"Bearer {key}"} if key else None,
+                allow_redirects=False,
+            ) as response,
+        ):
+            sent, status = await response.read(), response.status
+    except (aiohttp.ClientError, OSError) as error:
+        raise LMTransportError(f"{type(error).__name__}: {error}", model=model, provider=provider) from error
+    if status != 200:
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        refused = _refused(status, sent, headers, provider)
+        raise _of_litellm(refused, provider, body["model"]) from refused
+    reply = _read(sent)
+    if not isinstance(reply, dict):
+        text = "the server answered with what is no reply"
+        raise LMServerError(text, model=model, status=200, provider_code=UNREADABLE)
+    return convert_to_model_response_object(response_object=reply, model_response_object=litellm.ModelResponse())
+
+
+def _read(sent: bytes) -> Any:
+    """The JSON that a server sent; None where it is none."""
+    try:
+        return json.loads(sent)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refused(status: int, sent: bytes, headers: Mapping[str, str], provider: str) -> Exception:
+    """What a server refused, as the client of LiteLLM would raise it."""
+    from litellm.llms.openai.common_utils import OpenAIError
+
+    body = _read(sent)
+    error: Exception = OpenAIError(
+        status_code=status,
+        message=f"Error code: {status} - {sent.decode(errors='replace') if body is None else body}",
+        headers=dict(headers),
+        body=body.get("error", body) if isinstance(body, dict) else body,
+    )
+    return error
+
+
+def _of_litellm(error: Exception, provider: str, name: str) -> Exception:
+    """What LiteLLM makes of a client's error; it chooses the class by status, code and words."""
+    import litellm
+
+    try:
+        litellm.exception_type(model=name, original_exception=error, custom_llm_provider=provider)
+    except Exception as raised:
+        return raised
+    return error
+
+
+@asynccontextmanager
+async def _client() -> AsyncIterator[aiohttp.ClientSession]:
+    """The connections of the running event loop; in one that is run for a single call, some that end with it."""
+    loop = asyncio.get_running_loop()
+    if loop in _clients:
+        yield _clients[loop]
+    elif background.questions.is_here() or background.requests.is_here():
+        if not _clients:
+            atexit.register(_close)
+        _clients[loop] = _opened()
+        yield _clients[loop]
+    else:
+        async with _opened() as client:
+            yield client
+
+
+def _opened() -> aiohttp.ClientSession:
+    """Connections that trust whom httpx trusts; the time of a call is limited where it is awaited."""
+    import aiohttp
+    import dspy
+    import httpx
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_OPEN, ssl=httpx.create_ssl_context()),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        headers={"User-Agent": f"DSPy/{dspy.__version__}"},
+        json_serialize=partial(json.dumps, ensure_ascii=False),
+        trust_env=True,
+    )
+
+
+def _close() -> None:
+    """Close all connections, at the end of the process."""
+    for loop, client in _clients.items():
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(client.close(), loop).result(1)
+
+
+def _inherit() -> None:
+    """A forked process has its parent's connections, which are not its to close."""
+    _inherited.extend(_clients.values())
+    _clients.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_inherit)

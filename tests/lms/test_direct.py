@@ -1,0 +1,138 @@
+"""Requests that are sent without LiteLLM: which they are, and that nothing else differs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import dspy
+import litellm
+import pytest
+from openai_server import FaultPlan, OpenAIServer, markers
+
+from keqa.lms import adapter, build_lm, served
+from keqa.lms.direct import is_direct
+from keqa.programs.runtime.failures import is_transient
+from keqa.programs.runtime.listening import Meter
+from keqa.signatures import AnswerQuiz
+
+pytestmark = pytest.mark.server
+
+PLAIN = {"model": "openai/m", "api_base": "http://127.0.0.1:9/v1", "temperature": 0.0, "max_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{}, {"model": "hosted_vllm/m"}, {"n": 5, "logprobs": True, "rollout_id": 3, "seed": 1, "stop": ["x"]}],
+)
+def test_plain_requests_to_a_server_of_ones_own_are_sent_as_they_are(setting: dict[str, Any]) -> None:
+    assert is_direct(PLAIN | setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"api_base": None},
+        {"api_base": "http://127.0.0.1:9/v1/chat/completions"},
+        {"api_base": "http://127.0.0.1:9/v1?version=2"},
+        {"model": "openai/gpt-4o-mini"},
+        {"model": "ollama_chat/m"},
+        {"extra_headers": {"X-Team": "a"}},
+        {"response_format": {"type": "json_object"}},
+        {"top_k": 3},
+        {"additional_drop_params": ["seed"]},
+    ],
+)
+def test_what_litellm_has_something_to_do_for_goes_through_it(setting: dict[str, Any]) -> None:
+    assert not is_direct(PLAIN | setting)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("callbacks", ["log"]), ("success_callback", ["log"]), ("headers", {"a": "b"}), ("ssl_verify", False)],
+)
+def test_who_has_set_up_litellm_gets_it(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
+    monkeypatch.setattr(litellm, name, value)
+    assert not is_direct(PLAIN)
+
+
+def test_who_connects_in_a_way_of_their_own_gets_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_VERIFY", "False")
+    assert not is_direct(PLAIN)
+
+
+@dataclasses.dataclass
+class Seen:
+    """What a call was and what came of it."""
+
+    sent: Any
+    key: str | None
+    answers: Any
+    usage: tuple[int, int, int]
+    error: tuple[str, float | None] | None = None
+
+
+def asked(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, model: str, *, direct: bool, **config: object) -> Seen:
+    """Ask one way or the other."""
+    with monkeypatch.context() as patch:
+        if not direct:
+            patch.setattr(served, "is_direct", lambda request: False)
+        lm = build_lm(model, api_base=server.api_base, api_key="secret", cache=False, num_retries=0)
+        meter, error, answers = Meter(None), None, None
+        with dspy.context(lm=lm, adapter=adapter(), usage_tracker=meter):
+            try:
+                found = dspy.Predict(AnswerQuiz)(quiz="Capital of Norwäy?", config=config)
+                reply = lm.history[-1]["response"]
+                ends = [choice.finish_reason for choice in reply.choices]
+                answers = (found.completions.answer, lm.history[-1]["outputs"], ends, reply.model)
+            except dspy.LMError as raised:
+                error = (type(raised).__name__, raised.retry_after)
+    call = server.calls[-1]
+    return Seen(call.body, call.authorization, answers, (meter.calls, meter.prompt, meter.completion), error)
+
+
+@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        (markers(answer="Oslo"), {}),
+        (markers(answer="Oslo"), {"n": 3, "temperature": 1.0, "top_p": 0.9, "seed": 4, "stop": ["\n\n\n"]}),
+        (markers(answer="Oslo"), {"logprobs": True, "top_logprobs": 2}),
+        (f"<think>Which one?</think>\n{markers(answer='Oslo')}", {}),
+    ],
+)
+def test_requests_and_replies_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, model: str, text: str, config: dict[str, Any]
+) -> None:
+    with OpenAIServer(lambda messages, n, body: [text] * n, probability=lambda text: 0.5) as server:
+        one, other = (asked(server, monkeypatch, model, direct=direct, **config) for direct in (True, False))
+    assert one.answers is not None
+    assert one == other
+
+
+@pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
+@pytest.mark.parametrize("kind", ["429", "500", "503", "error body", "no choices", "html", "list", "nothing"])
+def test_errors_are_the_same(monkeypatch: pytest.MonkeyPatch, model: str, kind: str) -> None:
+    plan = FaultPlan(share=1.0, kinds=(kind,))
+    with OpenAIServer(lambda messages, n, body: [""] * n, faults=plan, retry_after="7") as server:
+        one, other = (asked(server, monkeypatch, model, direct=direct) for direct in (True, False))
+    assert one.error is not None
+    assert (one.error, one.usage, one.sent) == (other.error, other.usage, other.sent)
+
+
+def test_a_lost_connection_is_an_outage_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer(lambda messages, n, body: [""] * n, faults=FaultPlan(share=1.0, kinds=("close",))) as server:
+        one, other = (asked(server, monkeypatch, "openai/m", direct=direct) for direct in (True, False))
+    assert one.error is not None
+    assert other.error is not None
+    assert is_transient(one.error[0])
+    assert is_transient(other.error[0])
+    assert one.usage == other.usage == (1, 0, 0)
+
+
+def test_a_refused_key_is_an_error_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer(lambda messages, n, body: [""] * n, api_key="another") as server:
+        one, other = (asked(server, monkeypatch, "openai/m", direct=direct) for direct in (True, False))
+    assert one.error == other.error
+    assert one.error is not None
+    assert one.error[0] == "LMAuthError"
