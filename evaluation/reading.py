@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
 from keqa.errors import InputError
 from keqa.evaluation.records import READABLE, Run, RunHeader, RunLine
 from keqa.programs.records import QuizRecord
-from keqa.storage.untrusted import MissingFileError, open_regular, parse_json
+from keqa.storage.untrusted import MissingFileError, open_regular, parse_json, reasons
 
 __all__ = ["LONGEST_LINE", "iter_lines", "places", "read_header", "read_run"]
 
 LONGEST_LINE = 64 << 20
 """The most bytes of a line."""
 
-_MOST_REASONS = 3
 # What `keqa.evaluation.configuration.describe` says of a run in parts.
 _PARTS = ("settings", "models", "index", "reference")
 
@@ -53,7 +52,7 @@ def read_header(path: Path | str) -> RunHeader:
     try:
         header = RunHeader.model_validate(written, strict=True)
     except ValidationError as error:
-        raise InputError(f"{path}, line 1: the header is damaged: {_explained(error)}") from error
+        raise InputError(f"{path}, line 1: the header is damaged: {reasons(error)}") from error
     problem = next(_problems_of_header(header), None)
     if problem is not None:
         raise InputError(f"{path}, line 1: the header is damaged: {problem}")
@@ -94,7 +93,7 @@ def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
                 if not asked_again.get(line.id, True):
                     problem = f"id: the question {line.id!r} is there twice"
             except ValidationError as error:
-                problem = _explained(error)
+                problem = reasons(error)
             if problem is not None:
                 raise InputError(
                     f"{path}, line {number}: the line is damaged ({problem}); delete it, and the run asks its question "
@@ -174,9 +173,3 @@ def _problems_of_quiz(quiz: QuizRecord) -> Iterator[str]:
     for cluster in quiz.clusters:
         if cluster.size < 1 or not all(member in samples for member in cluster.members):
             yield "a cluster has members that are not there"
-
-
-def _explained(error: ValidationError) -> str:
-    problems: list[Any] = error.errors(include_url=False, include_input=False)
-    reasons = [f"{'.'.join(map(str, problem['loc'])) or 'line'}: {problem['msg']}" for problem in problems]
-    return "; ".join(reasons[:_MOST_REASONS])

@@ -6,12 +6,14 @@ given; they are made once and kept in a journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
+from pydantic import Field
 
 from keqa.programs.fingerprint import digest
+from keqa.programs.records import Record
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.cost import Event
 from keqa.programs.runtime.errors import CallError
@@ -62,11 +64,11 @@ class SharedSession(Session):
         shown_to = self.root if demos is not None else ""
         called = [self.state, predictor.signature.__name__, inputs, shown_to]
         key = f"call:{digest([*called, attempt] if attempt else called)}"
-        kept = self.journal.get(key)
+        kept = self.journal.get_as(key, _Call.model_validate)
         # Earlier versions kept what could not be used.
-        if kept is not None and not kept.get("unusable"):
+        if kept is not None and not kept.unusable:
             with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
-                return _replayed(kept)
+                return kept.replayed()
         try:
             prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, usable=usable, **inputs)
         except CallError as error:
@@ -78,7 +80,16 @@ class SharedSession(Session):
         return prediction
 
 
-def _replayed(kept: Mapping[str, Any]) -> dspy.Prediction:
-    if "cause" in kept:
-        raise CallError(kept["cause"], kept["message"], overflow=kept["overflow"])
-    return dspy.Prediction(**kept["outputs"])
+class _Call(Record):
+    """What a journal keeps of a call: its outputs, or the error that it failed with."""
+
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    cause: str | None = None
+    message: str = ""
+    overflow: bool = False
+    unusable: bool = False
+
+    def replayed(self) -> dspy.Prediction:
+        if self.cause is not None:
+            raise CallError(self.cause, self.message, overflow=self.overflow)
+        return dspy.Prediction(**self.outputs)

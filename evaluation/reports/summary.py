@@ -20,7 +20,7 @@ from keqa.data.question import AnswerType
 from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import iter_lines, read_header
-from keqa.programs.records import Cost, QuizRecord, RoleCost
+from keqa.programs.records import CallCost, Cost, QuizRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,7 +187,7 @@ def _scores(items: tuple[tuple[str, float], ...]) -> Mapping[str, float]:
 
 
 def _paid(cost: Cost) -> QuestionCost:
-    of_roles = [cost.by_role.get(role, RoleCost()) for role in ROLES]
+    of_roles = [cost.by_role.get(role, CallCost()) for role in ROLES]
     step_seconds, step_samples = _by_step(cost)
     return QuestionCost(
         retrievals=cost.retrievals,

@@ -25,18 +25,14 @@ import dspy
 
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.metrics.utility import Correctness
+from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.demos.from_traces import judges
-from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.dspy_bridge.feedback import feedback_metric
 from keqa.optimize.dspy_bridge.quiet import no_straggler_retries, quiet
 from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
-from keqa.optimize.failures import Failures
-from keqa.optimize.tracing import Progress, silent
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.storage.journal import Journal
 
 __all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
 
@@ -106,16 +102,11 @@ def optimize(
     program: Program,
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
+    asking: Asking,
     *,
-    journal: Journal,
-    metric: Correctness,
     reflection_lm: Any,
     budget: Budget | int = "light",
     seed: int = 0,
-    in_flight: int = 8,
-    progress: Progress = silent,
-    failures: Failures | None = None,
-    origins: DemoProvenance | None = None,
 ) -> Program:
     """Run one of DSPy's optimizers.
 
@@ -124,18 +115,14 @@ def optimize(
         program: It stays as it is.
         trainset: Questions to learn from.
         valset: Questions to choose by.
-        journal: Where answers are kept: a run that was killed goes through its finished questions without a call. What
-            the reflecting language model wrote comes from DSPy's cache, where that is on.
-        metric: Correctness of an answer.
+        asking: How questions are asked: a run that was killed goes through its finished questions without a call. What
+            the reflecting language model wrote comes from DSPy's cache, where that is on. Progress is how many
+            questions were asked, those of earlier runs included; how many there will be is known only where the budget
+            is a number of them.
         reflection_lm: As for `check_optimizer`.
         budget: ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials
             (MIPROv2) or of steps (SIMBA).
         seed: Another seed, another search.
-        in_flight: Questions in work at once.
-        progress: Called with how many questions were asked, those of earlier runs included; how many there will be is
-            known only where the budget is a number of them.
-        failures: Where failed questions are counted.
-        origins: Where it is noted from which questions demonstrations come; none is shown to its own question.
 
     Returns:
         The optimized program, on the same language models by role.
@@ -149,18 +136,17 @@ def optimize(
     """
     reflection_lm = check_optimizer(name, reflection_lm, budget)
     shown = tunable(program, name)
-    watch = (failures or Failures()).watch(name)
-    student = Student(program, journal, shown, _counted(name, budget, progress), watch, origins)
+    student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))
     with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
         job = _Job(
             student,
             as_dspy(trainset),
             as_dspy(valset),
-            feedback_metric(metric),
+            feedback_metric(asking.metric),
             reflecting,
             budget,
             seed,
-            in_flight,
+            asking.in_flight,
         )
         best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)

@@ -5,7 +5,7 @@ import pytest
 from keqa.evaluation.parsing import Parsed, parse_failures
 from keqa.programs import KEQA
 from keqa.programs.program import UnansweredError
-from keqa.programs.records import Cost, Degradation, Failure, QuestionRecord, RoleCost
+from keqa.programs.records import CallCost, Cost, Degradation, Failure, QuestionRecord
 
 
 def note(stage, cause):
@@ -17,7 +17,7 @@ def record(calls, *notes, failure=None):
         question="q",
         degradations=list(notes),
         failure=failure and Failure(stage=failure[0], cause=failure[1], message=""),
-        cost=Cost(by_role={"task": RoleCost(calls=calls - 1, cached=1)}),
+        cost=Cost(by_role={"task": CallCost(calls=calls - 1, cached=1)}),
     )
 
 

@@ -7,10 +7,10 @@ from dspy.lm15 import AuthError, ServerError
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
-from keqa.optimize.tracing import run_traces
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
@@ -23,7 +23,7 @@ def journal(tmp_path):
 
 
 def asked(world, journal, **options):
-    return run_traces(world.program, world.train, journal=journal, metric=f1, **options)
+    return Asking(journal, f1, **options).traces(world.program, world.train)
 
 
 def test_each_question_is_asked_once(setting, journal):
@@ -170,7 +170,7 @@ def test_a_replayed_answer_has_the_trace_of_the_first(setting, journal):
     import dspy
 
     world = setting(train=1)
-    student = Student(world.program, journal, ["answering.answer", "examination.quiz"])
+    student = Student(world.program, Asking(journal, f1), ["answering.answer", "examination.quiz"])
     (one,) = as_dspy(world.train)
     traces = []
     for _ in range(2):

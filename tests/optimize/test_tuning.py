@@ -12,6 +12,7 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
@@ -40,7 +41,7 @@ def journal(tmp_path):
 @pytest.fixture
 def tuned(journal):
     def run(world, **options):
-        return tune(world.program, world.val, journal=journal, metric=f1, in_flight=1, **options)
+        return tune(world.program, world.val, Asking(journal, f1, in_flight=1), **options)
 
     return run
 
@@ -247,7 +248,7 @@ def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_i
     demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
     origins.add(Candidate(demo, "text", one.id) for demo, one in zip(demos, world.train, strict=True))
     world.program.examination.quiz.demos = [dspy.Example(**demo) for demo in demos]
-    tune(world.program, world.train, journal=journal, metric=f1, in_flight=1, grid=NOTHING, origins=origins)
+    tune(world.program, world.train, Asking(journal, f1, in_flight=1, origins=origins), grid=NOTHING)
     judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
     tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
     assert (len(judged), len(tried) > 0) == (4, True)

@@ -7,9 +7,9 @@ import pytest
 from keqa.data.example import Example
 from keqa.errors import RetrievalError
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.from_records import candidates
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
-from keqa.optimize.tracing import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
 from keqa.retrievers import Hit, Passage

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.candidate import Candidate, choose, complete
 from keqa.optimize.demos.from_records import candidates
-from keqa.optimize.tracing import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
 from keqa.signatures import AnswerWithKnowledge, Summarize

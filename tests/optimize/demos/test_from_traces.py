@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keqa.data.example import Example
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.from_traces import demos_from_traces, judges
-from keqa.optimize.tracing import Trace
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 from keqa.programs.records import QuestionRecord, QuizRecord
 
