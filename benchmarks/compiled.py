@@ -19,7 +19,8 @@ from rich.table import Table
 
 import keqa
 from keqa.data.quiz_references import parse, resolve
-from keqa.evaluation.demo import compare
+from keqa.evaluation.demo import COMPILED, ask_all
+from keqa.evaluation.questions import Questions
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.keqa import KEQA
@@ -43,8 +44,8 @@ def main(
     retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles(lm, cache=False)
     compiled = keqa.load(program, retriever, roles)
     console = Console()
-    methods = {"as it comes": KEQA(retriever, lms=roles), "compiled": compiled}
-    before, after = compare(methods, testbed.test[:questions])
+    asked = Questions("testbed", "test", 0, testbed.test[:questions])
+    before, after = ask_all(asked, retriever, roles, program=program, only=("KEQA", COMPILED))
     table = Table("program", "F1", "EM", "gain in F1", "retrievals", "LM calls", title=f"{questions} test questions")
     gain = paired_bootstrap(after.f1_scores, before.f1_scores)
     for row, gained in ((before, ""), (after, _written(gain, sign=True))):

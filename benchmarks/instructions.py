@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 import keqa
-from keqa.evaluation.demo import compare
+from keqa.evaluation.demo import COMPILED, ask_all
+from keqa.evaluation.questions import of_testbed
 from keqa.lms import build_lm
 from keqa.metrics.significance import Interval, paired_bootstrap
 from keqa.programs.keqa import KEQA
@@ -49,7 +50,7 @@ def main(
     retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny", cache=False)
     program = KEQA(retriever, lms=roles)
     with scripted_reflection() as address:
-        compiled = keqa.compile(
+        found = keqa.compile(
             program,
             testbed.train[:train],
             testbed.dev[:val],
@@ -59,8 +60,11 @@ def main(
             budget=budget,
             reference=False,
             tuning=False,
-        ).program
-    before, after = compare({"as it comes": program, "instructions by GEPA": compiled}, testbed.test[:questions])
+        )
+    compiled, folder = found.program, work.with_name(f"{work.name}-program")
+    found.save(folder, overwrite=True)
+    asked = of_testbed("test", questions)
+    before, after = ask_all(asked, retriever, roles, program=folder, only=("KEQA", COMPILED))
     table = Table("program", "F1", "EM", "gain in F1", title=f"{questions} test questions")
     gain = paired_bootstrap(after.f1_scores, before.f1_scores)
     for row, gained in ((before, ""), (after, _written(gain, "+.2f"))):

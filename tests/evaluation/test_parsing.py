@@ -2,10 +2,14 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.evaluation.parsing import Parsed, parse_failures
+from keqa.evaluation.parsing import Parsed, unreadable
 from keqa.programs import KEQA
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import CallCost, Cost, Degradation, Failure, QuestionRecord
+
+
+def parse_failures(records):
+    return Parsed(sum(map(unreadable, records)), sum(record.cost.samples for record in records))
 
 
 def note(stage, cause):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
+from keqa.errors import StorageError
 from keqa.optimize.metering import Meter
 from keqa.programs.records import CallCost
 from keqa.storage.journal import Journal
@@ -46,3 +49,10 @@ def test_a_run_that_asked_nothing_keeps_nothing(tmp_path):
     with Journal.open(tmp_path / "j", {}) as journal:
         Meter(journal).keep()
         assert len(journal) == 0
+
+
+def test_a_forged_count_is_refused_by_its_line(tmp_path):
+    with Journal.open(tmp_path / "j", {}) as journal:
+        journal.put("spent", {"calls": "many"})
+    with Journal.open(tmp_path / "j", {}) as journal, pytest.raises(StorageError, match=r"j, line 2: .*calls: Input"):
+        Meter(journal)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from dspy.lm15 import AuthError, ServerError
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, StorageError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
@@ -140,6 +142,30 @@ def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, jour
     with pytest.raises(TooManyFailuresError, match=r"asking: 4 of 6 questions .*LMServerError.*the same command"):
         asked(world, journal, in_flight=1)
     assert len(journal) == 1
+
+
+RECORD = {"question": "Who?", "answer": "Ann", "answer_source": "memory"}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"record": {"question": 7}}, "record.question: Input should be a valid string"),
+        ({"record": RECORD, "steps": [["a", {}]]}, "steps.0.2: Field required"),
+        ({"record": RECORD, "answer": "Ann"}, "answer: Extra inputs are not permitted"),
+    ],
+)
+def test_what_nobody_kept_in_a_journal_is_refused_by_its_line(setting, tmp_path, value, reason):
+    world, path = setting(train=2), tmp_path / "forged.jsonl"
+    with Journal.open(path, {}) as journal:
+        asking = Asking(journal, f1)
+        for task in asking.tasks(world.program, world.train):
+            journal.put(task.key, {"record": RECORD})
+        journal.put(task.key, value)
+    refused = pytest.raises(StorageError, match=re.escape(f"{path}, line 4: the journal is damaged ({reason})"))
+    with Journal.open(path, {}) as journal, refused:
+        asked(world, journal)
+    assert world.engine.calls == []
 
 
 def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):

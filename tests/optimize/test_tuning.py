@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ import dspy
 import pytest
 from dspy.lm15 import ServerError
 
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, StorageError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
@@ -281,3 +282,19 @@ def test_attempts_that_gave_nothing_of_use_are_not_kept(setting, town, journal):
         assert (len(world.engine.calls), len(journal)) == (calls, 0)
     assert len(told[0]) == 4
     assert told[0] == told[1]
+
+
+def test_a_forged_call_is_refused_by_its_line(setting, journal, tuned):
+    world = setting(val=1)
+    tuned(world, grid=NOTHING)
+    path = journal.path
+    journal.close()
+    lines = path.read_text().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if '"call:' in line)
+    lines[place] = json.dumps({"key": json.loads(lines[place])["key"], "value": {"said": "x"}}) + "\n"
+    path.write_text("".join(lines))
+    with (
+        Journal.open(path, {}) as forged,
+        pytest.raises(StorageError, match=f"line {place + 1}: the journal is damaged"),
+    ):
+        tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)

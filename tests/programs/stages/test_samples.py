@@ -10,7 +10,7 @@ import pytest
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.errors import StageError
-from keqa.evaluation.parsing import Parsed, parse_failures
+from keqa.evaluation.parsing import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
 from keqa.programs.records import CallCost, Cost
@@ -137,7 +137,7 @@ def test_every_reply_that_does_not_parse_counts_however_tries_are_sent(together,
     with OpenAIServer(reply=OneOfFour(spoilt)) as api:
         record = program(api, cache=False, tries=4, gate=CertaintyGate(Fraction(1, 10)))(QUIZ).record
     # All four are drawn a second time together, and then singly; the one that is spoilt again is drawn once more.
-    assert parse_failures([record]) == (Parsed(3, 13) if together else Parsed(1, 5))
+    assert (unreadable(record), record.cost.samples) == ((3, 13) if together else (1, 5))
     assert {note.cause for note in record.degradations} == {"AdapterParseError"}
     assert [sample.text for sample in record.quizzes[0].samples].count("Oslo") == 4
 
