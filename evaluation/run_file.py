@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
 from keqa.evaluation.reading import LONGEST_LINE, iter_lines, places, read_header
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
 from keqa.storage.appending import append
+from keqa.storage.closing import Closing
 from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
@@ -23,7 +23,7 @@ __all__ = ["RunFile", "empty", "forget_unasked"]
 _MAGIC = b'{"header": '
 
 
-class RunFile:
+class RunFile(Closing):
     """Keeps each question's line as soon as it is there; of what it holds, only the place of each line is in memory.
 
     Attributes:
@@ -212,14 +212,6 @@ class RunFile:
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._stream.close()
-
-    def __enter__(self) -> RunFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def empty(path: Path) -> None:

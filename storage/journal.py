@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from keqa.errors import InputError, StorageError
 from keqa.storage.appending import append
+from keqa.storage.closing import Closing
 from keqa.storage.locking import open_locked
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import parse_json, reasons
@@ -25,7 +25,7 @@ _LONGEST = 64 << 20
 _DEEPEST = 100
 
 
-class Journal:
+class Journal(Closing):
     """Finished pieces of work by key, in a JSONL file that is only ever appended to.
 
     The first line says what the work depends on, each further line holds one piece. A line is on the disk when `put`
@@ -148,14 +148,6 @@ class Journal:
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._stream.close()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _damaged(path: Path, number: int, error: ValueError) -> str:

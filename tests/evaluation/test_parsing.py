@@ -9,7 +9,8 @@ from keqa.programs.records import CallCost, Cost, Degradation, Failure, Question
 
 
 def parse_failures(records):
-    return Parsed(sum(map(unreadable, records)), sum(record.cost.samples for record in records))
+    outputs = sum(record.cost.samples for record in records)
+    return Parsed(min(sum(map(unreadable, records)), outputs), outputs)
 
 
 def note(stage, cause):

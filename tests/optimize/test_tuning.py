@@ -131,25 +131,6 @@ def test_a_certainty_gate_is_tuned_too(setting, tuned):
     assert isinstance(found.program.examination.gate, CertaintyGate)
 
 
-class Plain:
-    """A gate that is no dataclass."""
-
-    name, needs_all_draws = "plain", False
-
-    def __init__(self):
-        self.threshold = Fraction(4, 5)
-        self.inner = VoteGate()
-
-    def decide(self, votes):
-        return self.inner.decide(votes)
-
-    def wave(self, votes):
-        return self.inner.wave(votes)
-
-    def measure(self, votes):
-        return None
-
-
 @dataclass(frozen=True)
 class Strict(VoteGate):
     """A gate that takes no threshold but its own."""
@@ -159,8 +140,8 @@ class Strict(VoteGate):
             raise ValueError("it is 4/5")
 
 
-def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned):
-    world = setting(gate=Plain())
+def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
+    world = setting(gate=plain_gate("4/5"))
     found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
     assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate

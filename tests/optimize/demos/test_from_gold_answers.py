@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from fixtures.marton import MARTON as BORN
 
 from keqa.data.example import Example
 from keqa.errors import RetrievalError
@@ -97,13 +100,7 @@ def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
 
 
 def test_a_program_that_decomposes_takes_gold_quizzes_only():
-    gold = Example(
-        "c",
-        "When was the mayor of Marton born?",
-        ("1926",),
-        quizzes=("Who governs Marton?", "When was #1 born?"),
-        quiz_answers=("Robert Torman", "1926"),
-    )
+    gold = replace(BORN, id="c", answers=("1926",), quiz_answers=("Robert Torman", "1926"))
     found = pools(KEQA(Pages()), failed(gold), failed(KELFORD))
     assert [(one["quiz"], one["answer"]) for one in found["examination.quiz"]] == [
         ("Who governs Marton?", "Robert Torman"),
