@@ -138,7 +138,7 @@ def evaluate(
         with dspys_own() if cache is None else cache.installed(), _flat_memory():
             for line in in_parallel(answered, outages.until(waiting()), in_flight):
                 file.add(line)
-                outages.add(line)
+                outages.add_line(line)
                 tally.add(line)
                 tally.asked += 1
                 progress(tally)
@@ -163,11 +163,13 @@ class _Outages(FailureMonitor):
         super().__init__("asking", tally.questions)
         self._most, self._tally = most, tally
 
-    def add(self, line: RunLine) -> None:
+    def add_line(self, line: RunLine) -> None:
         """Count a question that has ended."""
-        error = line.error
-        passing = error is not None and is_transient(error.cause)
-        self.count(error and error.cause, f"{error.cause}: {error.message}" if error and passing else None)
+        if line.error is None:
+            self.count(None)
+        else:
+            cause = line.error.cause
+            self.count(cause, f"{cause}: {line.error.message}" if is_transient(cause) else None)
 
     def _too_many(self) -> bool:
         return 0 < self._most <= self._in_succession
