@@ -30,7 +30,7 @@ from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report, changed_predictors, changed_settings
-from keqa.optimize.search_values import Knobs
+from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA

@@ -17,8 +17,7 @@ from keqa.optimize.dspy_bridge.reflection import ask_once
 from keqa.optimize.options import UNREFLECTING, Options
 from keqa.optimize.reference.build import build_reference
 from keqa.optimize.reference.labelling import Labeller
-from keqa.optimize.search_space import Point
-from keqa.optimize.search_values import has_tunable_threshold
+from keqa.optimize.search_space import Point, has_tunable_threshold
 from keqa.optimize.tuning import tune
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA

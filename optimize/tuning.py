@@ -16,8 +16,7 @@ from keqa.data.example import Answered
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking
-from keqa.optimize.search_space import Grid, Point, Settings
-from keqa.optimize.search_values import Knobs
+from keqa.optimize.search_space import Grid, Knobs, Point, Settings
 from keqa.optimize.shared_session import SharedSession
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import asks

@@ -113,7 +113,9 @@ class Journal(Closing):
         try:
             return None if value is None else read(value)
         except ValueError as error:
-            # What this process put is what it reads, so the line is one of those that were there before.
+            if key not in self._lines:
+                # This process put it there itself.
+                raise
             raise StorageError(_damaged(self.path, self._lines[key], error)) from error
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
