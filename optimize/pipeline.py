@@ -128,18 +128,7 @@ class Steps:
         self.chosen.append(trial.name)
 
     def _bootstrapped(self) -> Program:
-        options = self.options
-        found = bootstrap(
-            self.before,
-            self.train,
-            self.val,
-            self.asking,
-            demos=options.demos,
-            judge_demos=options.judge_demos,
-            sets=options.sets,
-            threshold=options.threshold,
-            seed=options.seed,
-        )
+        found = bootstrap(self.before, self.train, self.val, self.asking, self.options)
         self.trials += found.trials
         self._keep(max(found.trials, key=lambda trial: trial.score))
         if not any(found.found.values()):
@@ -155,16 +144,7 @@ class Steps:
         if options.optimizer == "none":
             self._keep(own)
             return self.before
-        candidate = optimize(
-            options.optimizer,
-            self.before,
-            self.train,
-            self.val,
-            self.asking,
-            reflection_lm=options.reflection_lm,
-            budget=options.budget,
-            seed=options.seed,
-        )
+        candidate = optimize(self.before, self.train, self.val, self.asking, options)
         trial = self._score(candidate, options.optimizer)
         if trial.score <= own.score:
             self._keep(own)

@@ -15,6 +15,7 @@ from keqa.optimize.asking import Asking, Trace, Trial
 from keqa.optimize.demos.candidate import Candidate, choose
 from keqa.optimize.demos.from_records import JUDGES, candidates
 from keqa.optimize.demos.from_traces import demos_from_traces, judges
+from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -49,12 +50,7 @@ def bootstrap(
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
     asking: Asking,
-    *,
-    demos: int = 4,
-    judge_demos: int = 8,
-    sets: int = 4,
-    threshold: float = 0.5,
-    seed: int = 0,
+    options: Options,
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
@@ -73,11 +69,8 @@ def bootstrap(
         trainset: Questions to learn from.
         valset: Questions to choose by.
         asking: How questions are asked, and where it is noted from which of them demonstrations come.
-        demos: Demonstrations of a predictor.
-        judge_demos: Demonstrations of a judge, equally many for each verdict.
-        sets: How many sets to score.
-        threshold: The final score that a question's decomposition and summary take to be demonstrations.
-        seed: Another seed draws other sets.
+        options: How many demonstrations a predictor and a judge get, how many sets are scored, the final score that a
+            question's decomposition and summary take to be demonstrations, and the seed.
 
     Raises:
         ConfigurationError: A key, model or setting is wrong.
@@ -91,23 +84,23 @@ def bootstrap(
             program,
             traces,
             metric=asking.metric,
-            threshold=threshold,
+            threshold=options.threshold,
             closed_book=_ClosedBook(program, asking),
             failures=asking.failures,
         )
         judging = JUDGES
     else:
-        pools, judging = demos_from_traces(program, traces, threshold=threshold), judges(program)
+        pools, judging = demos_from_traces(program, traces, threshold=options.threshold), judges(program)
     for pool in pools.values():
         asking.origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
-    for number in range(sets if any(pools.values()) else 0):
+    for number in range(options.sets if any(pools.values()) else 0):
         halved = number % (2 if isinstance(program, KEQA) else 3)
         chosen = {
             name: choose(
                 pool,
-                _size(judge_demos if name in judging else demos, halved),
-                random.Random(f"{seed} {number} {name}"),
+                _size(options.judge_demos if name in judging else options.demos, halved),
+                random.Random(f"{options.seed} {number} {name}"),
                 balanced=name in judging,
             )
             for name, pool in pools.items()

@@ -19,7 +19,7 @@ import importlib.util
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dspy
 
@@ -33,6 +33,9 @@ from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+
+if TYPE_CHECKING:
+    from keqa.optimize.options import Options
 
 __all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
 
@@ -98,20 +101,15 @@ def tunable(program: Program, optimizer: str) -> list[str]:
 
 
 def optimize(
-    name: str,
     program: Program,
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
     asking: Asking,
-    *,
-    reflection_lm: Any,
-    budget: Budget | int = "light",
-    seed: int = 0,
+    options: Options,
 ) -> Program:
     """Run one of DSPy's optimizers.
 
     Args:
-        name: One of `OPTIMIZERS`.
         program: It stays as it is.
         trainset: Questions to learn from.
         valset: Questions to choose by.
@@ -119,25 +117,23 @@ def optimize(
             the reflecting language model wrote comes from DSPy's cache, where that is on. Progress is how many
             questions were asked, those of earlier runs included; how many there will be is known only where the budget
             is a number of them.
-        reflection_lm: As for `check_optimizer`.
-        budget: ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials
-            (MIPROv2) or of steps (SIMBA).
-        seed: Another seed, another search.
+        options: Which optimizer, with its budget, language model and seed. The budget is ``light``, ``medium`` or
+            ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials (MIPROv2) or of steps
+            (SIMBA).
 
     Returns:
         The optimized program, on the same language models by role.
 
     Raises:
-        ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong, that of the reflecting
-            language model included; or no question came to the program.
-        MissingExtraError: As in `check_optimizer`.
+        ConfigurationError: A key, model or setting is wrong, that of the reflecting language model included; or no
+            question came to the program.
         TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may
             pass.
     """
-    reflection_lm = check_optimizer(name, reflection_lm, budget)
+    name, budget = options.optimizer, options.budget
     shown = tunable(program, name)
     student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))
-    with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
+    with watched(options.reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
         job = _Job(
             student,
             as_dspy(trainset),
@@ -145,7 +141,7 @@ def optimize(
             feedback_metric(asking.metric),
             reflecting,
             budget,
-            seed,
+            options.seed,
             asking.in_flight,
         )
         best = OPTIMIZERS[name](job)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fixtures.squad import two_unanswerable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,17 +52,7 @@ def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mi
 
 
 def test_what_a_benchmark_leaves_out_is_counted(tmp_path):
-    rows = [
-        {
-            "id": f"{n}",
-            "question": f"Who is {n}?",
-            "answers": [{"text": "Ann", "answer_start": 0}],
-            "is_impossible": n > 0,
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann", "qas": rows}]}]}))
-    found = of_name(f"squad:{tmp_path / 'dev.json'}")
+    found = of_name(f"squad:{two_unanswerable(tmp_path / 'dev.json')}")
     assert (ids(found), found.left_out) == (["0"], {"unanswerable": 2})
 
 

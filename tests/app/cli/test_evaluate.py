@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fixtures.squad import two_unanswerable
 from servers.openai_server import markers
 
 import keqa
@@ -63,17 +64,7 @@ def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_
 
 
 def test_questions_that_are_left_out_are_told_and_kept_in_the_header(keqa_command, server, tmp_path):
-    rows = [
-        {
-            "id": f"{n}",
-            "question": f"Who is {n}?",
-            "answers": [{"text": "Ann", "answer_start": 0}],
-            "is_impossible": n > 0,
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann", "qas": rows}]}]}))
-    given = ["--questions", f"squad:{tmp_path / 'dev.json'}", "--out", tmp_path / "runs"]
+    given = ["--questions", f"squad:{two_unanswerable(tmp_path / 'dev.json')}", "--out", tmp_path / "runs"]
     ended = keqa_command("evaluate", "closed-book", *given, "--lm", "openai/scripted", "--api-base", server.api_base)
     assert ended.code == 1, ended.err
     assert "left out: 2 unanswerable" in ended.err

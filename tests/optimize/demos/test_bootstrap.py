@@ -7,6 +7,7 @@ import pytest
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.demos.bootstrap import bootstrap
+from keqa.optimize.options import Options
 from keqa.storage.journal import Journal
 
 
@@ -16,7 +17,7 @@ def found(tmp_path):
 
     def run(world, **options):
         with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-            return bootstrap(world.program, world.train, world.val, Asking(journal, f1), **options)
+            return bootstrap(world.program, world.train, world.val, Asking(journal, f1), Options(**options))
 
     return run
 

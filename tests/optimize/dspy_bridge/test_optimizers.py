@@ -19,6 +19,7 @@ from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize
 from keqa.optimize.failures import TooManyFailuresError
+from keqa.optimize.options import Options
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
 
@@ -79,15 +80,8 @@ def journal(tmp_path):
 
 
 def run(name, world, journal, reflection, budget, in_flight=1):
-    return optimize(
-        name,
-        world.program,
-        world.train,
-        world.val,
-        Asking(journal, f1, in_flight),
-        reflection_lm=reflection.lm,
-        budget=budget,
-    )
+    options = Options(optimizer=name, reflection_lm=reflection.lm, budget=budget)
+    return optimize(world.program, world.train, world.val, Asking(journal, f1, in_flight), options)
 
 
 def compile_by(name, world, reflection, budget, **options):
