@@ -20,7 +20,8 @@ from rich.table import Table
 
 import keqa
 from keqa.data.quiz_references import parse, resolve
-from keqa.evaluation.demo import compare
+from keqa.evaluation.demo import COMPILED, ask_all
+from keqa.evaluation.questions import Questions
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import bootstrap_mean
 from keqa.programs.keqa import KEQA
@@ -44,8 +45,8 @@ def main(
     retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles(lm, cache=False)
     compiled = keqa.load(program, retriever, roles)
     console = Console()
-    methods = {"as it comes": KEQA(retriever, lms=roles), "compiled": compiled}
-    before, after = compare(methods, testbed.test[:questions])
+    asked = Questions("testbed", "test", 0, testbed.test[:questions])
+    before, after = ask_all(asked, retriever, roles, program=program, only=("KEQA", COMPILED))
     means = {"retrievals": lambda row: f"{row.retrievals:.2f}", "LM_calls": lambda row: f"{row.calls:.1f}"}
     console.print(gain_table(before, after, **means))
     console.print(_judging(compiled, testbed, testbed.test[:judged]))

@@ -24,7 +24,8 @@ from rich.console import Console
 from servers.openai_server import OpenAIServer
 
 import keqa
-from keqa.evaluation.demo import compare
+from keqa.evaluation.demo import COMPILED, ask_all
+from keqa.evaluation.questions import of_testbed
 from keqa.lms import build_lm
 from keqa.programs.keqa import KEQA
 from keqa.testbed import words
@@ -47,7 +48,7 @@ def main(
     retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny", cache=False)
     program = KEQA(retriever, lms=roles)
     with scripted_reflection() as address:
-        compiled = keqa.compile(
+        found = keqa.compile(
             program,
             testbed.train[:train],
             testbed.dev[:val],
@@ -57,8 +58,11 @@ def main(
             budget=budget,
             reference=False,
             tuning=False,
-        ).program
-    before, after = compare({"as it comes": program, "instructions by GEPA": compiled}, testbed.test[:questions])
+        )
+    compiled, folder = found.program, work.with_name(f"{work.name}-program")
+    found.save(folder, overwrite=True)
+    asked = of_testbed("test", questions)
+    before, after = ask_all(asked, retriever, roles, program=folder, only=("KEQA", COMPILED))
     console.print(gain_table(before, after))
     was = dict(program.named_predictors())
     for name, predictor in compiled.named_predictors():

@@ -17,9 +17,9 @@ from common import interval
 from rich.console import Console
 from rich.table import Table
 
-from keqa.evaluation.demo import COMPILED, compare, methods
+from keqa.evaluation.demo import COMPILED, ask_all
+from keqa.evaluation.questions import Questions
 from keqa.lms import build_roles
-from keqa.programs.saving.folder import load
 from keqa.retrievers import build_index, open_index
 from keqa.testbed.testbed import Settings, Testbed
 
@@ -49,8 +49,8 @@ def main(
             asked = [question for question in testbed.test if question.question not in learned][:questions]
             build_index(testbed.passages, index, language="en")
             retriever = open_index(index)
-            every = methods(retriever, roles) | {COMPILED: load("testbed", retriever, roles)}
-            rows = {row.method: row for row in compare({name: every[name] for name in METHODS}, asked)}
+            given = Questions("testbed", "test", 0, asked)
+            rows = {row.method: row for row in ask_all(given, retriever, roles, only=METHODS)}
             gain = rows[METHODS[1]].f1_less(rows[COMPILED])
             table.add_row(
                 f"{share:.1f}",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from keqa.data.example import Example
-from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, StageError
+from keqa.errors import KeqaError, StageError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
 from keqa.evaluation.records import RunLine
 from keqa.metrics.accuracy import accuracy, contains_answer
@@ -14,6 +13,7 @@ from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import record_without_secrets
 from keqa.programs.records import Failure, QuestionRecord
+from keqa.programs.runtime.batch import ask as ask_program
 from keqa.storage.redaction import without_secrets
 
 __all__ = ["ask", "scores_of"]
@@ -36,22 +36,10 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         Exception: A method, retriever or language model has a fault. It says nothing about the question, so that it
             must not be counted as an answer that failed; a note on it names the question.
     """
-    started = time.perf_counter()
-    record: QuestionRecord | None = None
-    error: KeqaError | None = None
-    asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
     with oracle_log(example) as log:
-        try:
-            record = program(question=example.question, **asked).record
-        except (ConfigurationError, MissingExtraError):
-            raise
-        except KeqaError as raised:
-            record, error = getattr(raised, "record", None), raised
-        except Exception as fault:
-            fault.add_note(f"Raised while question {example.id!r} was asked. What was answered before is kept.")
-            raise
-    record = record and record_without_secrets(record, _lms(program))
-    seconds = record.cost.seconds if record is not None else time.perf_counter() - started
+        outcome = ask_program(program, 0, example)
+    error = outcome.error
+    record = outcome.record and record_without_secrets(outcome.record, _lms(program))
     answer = record.answer if record is not None and error is None else None
     return RunLine(
         id=example.id,
@@ -63,7 +51,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         scores=scores_of(answer, example),
         record=record,
         error=None if error is None else _failure(error, record, program),
-        seconds=seconds,
+        seconds=outcome.seconds if record is None else record.cost.seconds,
         choices=list(example.choices),
         golds=log.answers,
         quiz_golds=golds_within(example, record),

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import dspy
@@ -19,12 +18,13 @@ import dspy
 from keqa.evaluation.cache_bypass import install_cache, is_cache_bypassed
 from keqa.evaluation.cached_call import as_dspy_reads, as_kept, is_sound, key_of, settled
 from keqa.programs.runtime.forgetting import tell_kept
+from keqa.storage.closing import Closing
 from keqa.storage.sqlite_store import SqliteStore
 
 __all__ = ["CallCache"]
 
 
-class CallCache:
+class CallCache(Closing):
     """Answers of language models by what was asked. Safe to use from many threads.
 
     It stands in for `dspy.cache` while it is `installed`, and keeps samples that gates share as
@@ -105,11 +105,3 @@ class CallCache:
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._file.close()
-
-    def __enter__(self) -> CallCache:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

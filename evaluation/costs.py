@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["Spread", "question_retrieval_ratio", "quiz_retrieval_ratio", "searched"]
+__all__ = ["Spread", "searched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +44,6 @@ class Spread:
         return cls(float(numbers.sum()), float(numbers.mean()), float(p50), float(p95))
 
 
-def question_retrieval_ratio(records: Iterable[QuestionRecord]) -> Fraction:
-    """The share of questions that searched at least once (KBM's retrieval ratio, section 3).
-
-    Raises:
-        ValueError: There is no question.
-    """
-    found = [record.cost.retrievals > 0 for record in records]
-    return _share(sum(found), len(found), "question")
-
-
-def quiz_retrieval_ratio(records: Iterable[QuestionRecord]) -> Fraction:
-    """The share of quizzes that were `searched` for.
-
-    Raises:
-        ValueError: There is no quiz.
-    """
-    found = [one for record in records for one in searched(record)]
-    return _share(sum(found), len(found), "quiz")
-
-
 def searched(record: QuestionRecord) -> list[bool]:
     """Whether each quiz of a question was searched for.
 
@@ -74,9 +53,3 @@ def searched(record: QuestionRecord) -> list[bool]:
     quizzes = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
     quizzes += [record.fallback] if record.fallback is not None else []
     return [quiz.retrieved for quiz in quizzes] or [record.cost.retrievals > 0]
-
-
-def _share(part: int, whole: int, of: str) -> Fraction:
-    if not whole:
-        raise ValueError(f"a ratio needs at least one {of}")
-    return Fraction(part, whole)

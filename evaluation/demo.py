@@ -1,24 +1,33 @@
-"""Ways to answer the testbed's questions, side by side: from memory, always retrieving, KEQA, and KEQA compiled."""
+"""The fixed comparison of the demo: from memory, always retrieving, KEQA, and KEQA compiled, on the same questions."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from keqa.metrics.answers import exact_match, f1
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 
 if TYPE_CHECKING:
+    from keqa.evaluation.compare import Row
+    from keqa.evaluation.questions import Questions
     from keqa.lms import Roles
-    from keqa.programs.program import Program
     from keqa.retrievers import Retriever
-    from keqa.testbed.testbed import TestbedQuestion
 
-__all__ = ["DemoResult", "MethodResult", "compare", "methods", "run_demo"]
+__all__ = ["COMPILED", "DemoResult", "MethodResult", "ask_all", "run_demo"]
 
 COMPILED = "KEQA, compiled"
+AS_IT_COMES = {
+    "closed book": "closed-book",
+    "closed book, reasoning": "cot",
+    "always retrieve": "rag",
+    "always retrieve, reasoning": "rag-cot",
+    "KEQA": "keqa",
+}
+"""The methods that are not compiled, with the paper's defaults, by the name of their row."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,22 @@ class MethodResult:
     seconds: float
     failed: int
     touched: tuple[bool, ...] = ()
+
+    @classmethod
+    def of(cls, row: Row, seconds: float) -> MethodResult:
+        """What a run says.
+
+        Args:
+            row: Of a comparison.
+            seconds: Wall time of all questions.
+        """
+        from keqa.evaluation.reading import iter_lines
+
+        lines = [(line.scores["f1"], line.scores["em"], line.touched) for line in iter_lines(row.path)]
+        f1_scores, em_scores, touched = zip(*lines, strict=True)
+        tally = row.tally
+        retrievals, calls = tally.a_question(tally.cost.retrievals), tally.a_question(tally.cost.lm_requests)
+        return cls(row.spec.label, f1_scores, em_scores, retrievals, calls, seconds, tally.failed, touched)
 
     @property
     def f1(self) -> Interval:
@@ -94,86 +119,72 @@ class DemoResult:
         return next(row for row in self.rows if row.method == COMPILED)
 
 
-def methods(retriever: Retriever, lms: Roles) -> dict[str, Program]:
-    """The methods of the demo, KEQA last, with the paper's defaults.
-
-    Args:
-        retriever: The passages that all of them search.
-        lms: The language models that all of them ask.
-    """
-    from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-    from keqa.programs.keqa import KEQA
-
-    return {
-        "closed book": ClosedBook(lms=lms),
-        "closed book, reasoning": ClosedBook(reason=True, lms=lms),
-        "always retrieve": AlwaysRetrieve(retriever, lms=lms),
-        "always retrieve, reasoning": AlwaysRetrieve(retriever, reason=True, lms=lms),
-        "KEQA": KEQA(retriever, lms=lms),
-    }
-
-
-def compare(
-    programs: Mapping[str, Program],
-    questions: Sequence[TestbedQuestion],
+def ask_all(
+    questions: Questions,
+    retriever: Retriever,
+    lms: Roles,
     *,
-    in_flight: int = 16,
+    program: Path = Path("testbed"),
+    only: Collection[str] = (*AS_IT_COMES, COMPILED),
     progress: Callable[[str], None] = lambda method: None,
-) -> tuple[MethodResult, ...]:
-    """Asks every question of every method.
+) -> Iterator[MethodResult]:
+    """Ask every question of every method of the demo; see `keqa.evaluation.compare.compare`.
+
+    No call is kept, so that the seconds of a second run are as true as those of the first.
 
     Args:
-        programs: The methods by name.
         questions: What to ask.
-        in_flight: Questions in work at once.
+        retriever: The passages that all methods search.
+        lms: The language models that all methods ask.
+        program: Folder of the compiled program.
+        only: The methods, by the names of their rows.
         progress: Called with the method's name after each question.
 
-    Returns:
-        One result a method, in the order given.
+    Yields:
+        The methods as they end, KEQA last.
     """
-    results = []
-    for name, program in programs.items():
-        start = time.monotonic()
-        outcomes = []
-        for outcome in program.answer_many(questions, in_flight=in_flight):
-            outcomes.append(outcome)
-            progress(name)
-        outcomes.sort(key=lambda outcome: outcome.position)
-        pairs = [(outcome.answer or "", question) for outcome, question in zip(outcomes, questions, strict=True)]
-        records = [outcome.record for outcome in outcomes if outcome.record is not None]
-        results.append(
-            MethodResult(
-                name,
-                tuple(
-                    f1(answer, question.answers, question.answer_type) if answer else 0.0 for answer, question in pairs
-                ),
-                tuple(
-                    float(bool(answer) and exact_match(answer, question.answers, question.answer_type))
-                    for answer, question in pairs
-                ),
-                sum(record.cost.retrievals for record in records) / len(questions),
-                sum(record.cost.lm_requests for record in records) / len(questions),
-                time.monotonic() - start,
-                sum(outcome.error is not None for outcome in outcomes),
-                tuple(outcome.record is None or outcome.record.touched for outcome in outcomes),
-            )
-        )
-    return tuple(results)
+    from keqa.evaluation.build import Parts
+    from keqa.evaluation.call_cache import CallCache
+    from keqa.evaluation.compare import compare
+    from keqa.programs.registry import METHODS, Spec
+
+    plain = [Spec(METHODS[name], {}, label) for label, name in AS_IT_COMES.items() if label in only]
+    compiled = [Spec(METHODS["keqa"], {}, COMPILED)] if COMPILED in only else []
+    started = 0.0
+
+    def begin() -> None:
+        nonlocal started
+        started = time.monotonic()
+
+    with TemporaryDirectory(prefix="keqa-demo-") as folder, CallCache(None) as cache:
+        for specs, learned in ((plain, None), (compiled, program)):
+            for row in compare(
+                specs,
+                questions,
+                Parts(retriever, lms, program=learned),
+                folder=Path(folder),
+                cache=cache,
+                in_flight=16,
+                progress=lambda label, tally: progress(label),
+                stop_after_outages=0,
+                before_first=begin,
+            ):
+                yield MethodResult.of(row, time.monotonic() - started)
 
 
 def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> DemoResult:
-    """Runs the demo: test questions of the default testbed, with the LM that ships with the package.
+    """Run the demo: test questions of the default testbed, with the LM that ships with the package.
 
     Args:
         questions: How many test questions; the shapes come in turn.
         progress: Called with the method's name after each question.
 
     Raises:
-        InputError: If the testbed has fewer questions.
+        InputError: The testbed has fewer questions.
     """
     from keqa.errors import InputError
+    from keqa.evaluation.questions import of_testbed
     from keqa.lms import build_roles
-    from keqa.programs.saving.folder import load
     from keqa.testbed.index import open_encyclopedia
     from keqa.testbed.testbed import Testbed
 
@@ -182,8 +193,6 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
         raise InputError(
             f"the testbed has {len(testbed.test)} test questions; ask for 2 to {len(testbed.test)} of them"
         )
-    # Without a cache, so that the seconds of a second run are as true as those of the first.
     retriever, lms = open_encyclopedia(testbed.passages), build_roles("keqa/tiny", cache=False)
-    programs = methods(retriever, lms)
-    programs[COMPILED] = load("testbed", retriever, lms)
-    return DemoResult(questions, compare(programs, testbed.test[:questions], progress=progress))
+    asked = of_testbed("test", questions)
+    return DemoResult(questions, tuple(ask_all(asked, retriever, lms, progress=progress)))

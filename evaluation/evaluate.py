@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +11,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.errors import InputError, TooManyFailuresError
+from keqa.errors import InputError
 from keqa.evaluation.ask import ask
 from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
@@ -23,7 +20,9 @@ from keqa.evaluation.records import RunHeader, RunLine, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.run_settings import RunSettings
 from keqa.evaluation.tally import Tally
+from keqa.optimize.failures import FailureMonitor
 from keqa.programs.program import Program
+from keqa.programs.runtime.batch import in_parallel
 from keqa.programs.runtime.failures import is_transient
 
 if TYPE_CHECKING:
@@ -125,76 +124,68 @@ def evaluate(
     tally = Tally(len(asked))
     with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
         del asked
-        outage = _Outage(stop_after_outages)
-        waiting = (
-            (example, kind, file.again(example.id)) for example, kind in _questions(items) if example.id not in file
-        )
-        asking = _checked(waiting, before_first)
+        outages = _Outages(stop_after_outages, tally)
+
+        def waiting() -> Iterator[tuple[Example, str]]:
+            left = ((example, kind) for example, kind in _questions(items) if example.id not in file)
+            for place, question in enumerate(left):
+                if place == 0:
+                    before_first()
+                yield question
+
+        def answered(question: tuple[Example, str]) -> RunLine:
+            with bypass_cache() if file.again(question[0].id) else nullcontext():
+                return ask(program, *question)
+
         with dspys_own() if cache is None else cache.installed(), _flat_memory():
-            for line in _answered(program, outage.until(asking), in_flight):
+            for line in in_parallel(answered, outages.until(waiting()), in_flight):
                 file.add(with_golds(line, dataset))
-                outage.count(line)
+                outages.add_line(line)
                 tally.add(line)
                 tally.asked += 1
                 progress(tally)
                 del GLOBAL_HISTORY[:-_HISTORY]
-        outage.refuse(tally)
+        outages.refuse()
         file.finish()
     return tally
 
 
-def _checked(
-    waiting: Iterator[tuple[Example, str, bool]], before_first: Callable[[], None]
-) -> Iterator[tuple[Example, str, bool]]:
-    for place, question in enumerate(waiting):
-        if place == 0:
-            before_first()
-        yield question
+class _Outages(FailureMonitor):
+    """Ends a run by so many questions in succession that fail for a reason that may pass."""
 
-
-class _Outage:
-    """Counts questions in succession that failed for a reason that may pass, and ends a run by them."""
-
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, tally: Tally) -> None:
         """Set up.
 
         Args:
             most: So many end it; 0 for none.
+            tally: Of the run.
         """
         if most < 0:
             raise InputError(f"stop_after_outages must be at least 0, not {most}")
-        self._most, self._run, self._cause = most, 0, ""
+        super().__init__("asking", tally.questions)
+        self._most, self._tally = most, tally
 
-    @property
-    def _over(self) -> bool:
-        return bool(self._cause)
-
-    def until(self, waiting: Iterator[tuple[Example, str, bool]]) -> Iterator[tuple[Example, str, bool]]:
-        """The questions, until there were too many failures."""
-        while not self._over and (question := next(waiting, None)) is not None:
-            yield question
-
-    def count(self, line: RunLine) -> None:
+    def add_line(self, line: RunLine) -> None:
         """Count a question that has ended."""
-        if line.error is None or not is_transient(line.error.cause):
-            self._run = 0
-            return
-        self._run += 1
-        if self._most and self._run >= self._most:
-            self._cause = self._cause or f"{line.error.cause}: {line.error.message}"
+        if line.error is None:
+            self.count(None)
+        else:
+            cause = line.error.cause
+            self.count(cause, f"{cause}: {line.error.message}" if is_transient(cause) else None)
 
-    def refuse(self, tally: Tally) -> None:
-        """Say how to resume.
+    def _too_many(self) -> bool:
+        return 0 < self._most <= self._in_succession
 
-        Raises:
-            TooManyFailuresError: There were too many failures, and not all was asked.
-        """
-        if self._over and tally.done < tally.questions:
-            raise TooManyFailuresError(
-                f"stopped, for {self._most} questions in succession failed for a reason that may pass ({self._cause}). "
-                f"{tally.done} of {tally.questions} questions were asked, and what was answered is kept: once the "
-                "cause is gone, run the same command with --retry-failed"
-            )
+    def refuse(self) -> None:
+        if self._tally.done < self._tally.questions:
+            super().refuse()
+
+    def _message(self, reason: str) -> str:
+        return (
+            f"stopped, for {self._most} questions in succession failed for a reason that may pass ({reason}). "
+            f"{self._tally.done} of {self._tally.questions} questions were asked, and what was answered is kept: once "
+            "the cause is gone, run the same command with --retry-failed"
+        )
 
 
 def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
@@ -215,45 +206,6 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     if not found:
         raise InputError("there is no question to ask")
     return found
-
-
-def _asked(program: Program, example: Example, kind: str, again: bool) -> RunLine:
-    with bypass_cache() if again else nullcontext():
-        return ask(program, example, kind)
-
-
-def _answered(program: Program, waiting: Iterator[tuple[Example, str, bool]], in_flight: int) -> Iterator[RunLine]:
-    """Ask side by side and yield each line as its question ends.
-
-    After an error that no question would escape, nothing more is asked, and what is in work still ends and is yielded.
-    """
-    fatal: BaseException | None = None
-    # These threads only wait for their question; its calls run in the program's own bounded pool.
-    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
-        running: set[Future[RunLine]] = set()
-        while True:
-            if fatal is None:
-                for example, kind, again in islice(waiting, in_flight - len(running)):
-                    context = contextvars.copy_context()
-                    running.add(pool.submit(context.run, _asked, program, example, kind, again))
-            if not running:
-                break
-            try:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-            except KeyboardInterrupt as interrupt:
-                # What is in work is paid for; a second interrupt does not wait for it.
-                if fatal is not None:
-                    raise
-                fatal = interrupt
-                continue
-            for future in done:
-                error = future.exception()
-                if error is None:
-                    yield future.result()
-                else:
-                    fatal = fatal or error
-    if fatal is not None:
-        raise fatal
 
 
 @contextmanager

@@ -5,7 +5,6 @@ A method that loses because its format is unknown to the LM has not been compare
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "parse_failures", "unreadable"]
+__all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "unreadable"]
 
 UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
 """Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
@@ -44,19 +43,6 @@ class Parsed:
     def comparable(self) -> bool:
         """Whether a row with this share may be compared with others."""
         return self.share <= NOT_COMPARABLE_ABOVE
-
-
-def parse_failures(records: Iterable[QuestionRecord]) -> Parsed:
-    """Count the outputs that did not parse.
-
-    Args:
-        records: Failed questions included.
-    """
-    failed = outputs = 0
-    for record in records:
-        failed += unreadable(record)
-        outputs += record.cost.samples
-    return Parsed(min(failed, outputs), outputs)
 
 
 def unreadable(record: QuestionRecord) -> int:

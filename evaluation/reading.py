@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,14 +17,12 @@ from keqa.errors import InputError
 from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.records import GOLDS_SINCE, READABLE, Run, RunHeader, RunLine
 from keqa.programs.records import QuizRecord
-from keqa.storage.untrusted import MissingFileError, open_regular, parse_json
+from keqa.storage.untrusted import MissingFileError, open_regular, parse_json, reasons
 
 __all__ = ["LONGEST_LINE", "iter_lines", "lines_with_golds", "places", "read_header", "read_run"]
 
 LONGEST_LINE = 64 << 20
 """The most bytes of a line."""
-
-_MOST_REASONS = 3
 
 
 def read_header(path: Path | str) -> RunHeader:
@@ -52,7 +50,7 @@ def read_header(path: Path | str) -> RunHeader:
     try:
         header = RunHeader.model_validate(written, strict=True)
     except ValidationError as error:
-        raise InputError(f"{path}, line 1: the header is damaged: {_explained(error)}") from error
+        raise InputError(f"{path}, line 1: the header is damaged: {reasons(error)}") from error
     if len(set(header.ids)) < len(header.ids):
         raise InputError(f"{path}, line 1: the header is damaged: ids: one of them is there twice")
     return header
@@ -92,7 +90,7 @@ def places(path: Path | str) -> Iterator[tuple[range, RunLine]]:
                 if not asked_again.get(line.id, True):
                     problem = f"id: the question {line.id!r} is there twice"
             except ValidationError as error:
-                problem = _explained(error)
+                problem = reasons(error)
             if problem is not None:
                 raise InputError(
                     f"{path}, line {number}: the line is damaged ({problem}); delete it, and the run asks its question "
@@ -175,9 +173,3 @@ def _problems_of_quiz(quiz: QuizRecord) -> Iterator[str]:
     for cluster in quiz.clusters:
         if cluster.size < 1 or not all(member in samples for member in cluster.members):
             yield "a cluster has members that are not there"
-
-
-def _explained(error: ValidationError) -> str:
-    problems: list[Any] = error.errors(include_url=False, include_input=False)
-    reasons = [f"{'.'.join(map(str, problem['loc'])) or 'line'}: {problem['msg']}" for problem in problems]
-    return "; ".join(reasons[:_MOST_REASONS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from keqa.evaluation.configuration import differences
 from keqa.evaluation.reading import LONGEST_LINE, iter_lines, places, read_header
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
 from keqa.storage.appending import append
+from keqa.storage.closing import Closing
 from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
@@ -23,7 +24,7 @@ __all__ = ["RunFile", "empty", "forget_unasked"]
 _MAGIC = b'{"header": '
 
 
-class RunFile(AbstractContextManager["RunFile"]):
+class RunFile(Closing):
     """Keeps each question's line as soon as it is there; of what it holds, only the place of each line is in memory.
 
     Attributes:
@@ -207,9 +208,6 @@ class RunFile(AbstractContextManager["RunFile"]):
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._stream.close()
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def empty(path: Path) -> None:

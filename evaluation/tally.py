@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from keqa.evaluation.records import RunLine
+from keqa.programs.records import Cost
 
 __all__ = ["Tally"]
 
@@ -28,12 +29,7 @@ class Tally:
         scored: Over how many questions each sum goes.
         untouched_scores: The same sums over the questions that no failure touched: neither failed nor impaired.
         untouched_scored: Over how many questions each of these goes.
-        samples: LM calls: what the answers take (logical calls); see `keqa.programs.records.RoleCost`.
-        requests: What they were asked in; one request may carry several.
-        calls: Those that reached a language model (physical calls); a cache or shared samples answered the others.
-        tokens: Read and written.
-        retrievals: Searches: what the answers take.
-        retrievals_cached: Those that a cache answered.
+        cost: Of all questions; see `keqa.programs.records.Cost`.
     """
 
     questions: int
@@ -47,12 +43,7 @@ class Tally:
     scored: Counter[str] = field(default_factory=Counter)
     untouched_scores: Counter[str] = field(default_factory=Counter)
     untouched_scored: Counter[str] = field(default_factory=Counter)
-    samples: int = 0
-    requests: int = 0
-    calls: int = 0
-    tokens: int = 0
-    retrievals: int = 0
-    retrievals_cached: int = 0
+    cost: Cost = field(default_factory=Cost)
 
     def add(self, line: RunLine) -> None:
         """Count a line."""
@@ -70,13 +61,7 @@ class Tally:
                 self.untouched_scores[name] += score  # type: ignore[assignment]
                 self.untouched_scored[name] += 1
         if line.record is not None:
-            cost = line.record.cost
-            self.samples += cost.samples
-            self.requests += cost.lm_requests
-            self.calls += cost.calls
-            self.tokens += sum(role.prompt_tokens + role.completion_tokens for role in cost.by_role.values())
-            self.retrievals += cost.retrievals
-            self.retrievals_cached += cost.retrievals_cached
+            self.cost += line.record.cost
 
     def mean(self, score: str) -> float | None:
         """The mean of a score so far; None where no question has it."""

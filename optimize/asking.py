@@ -1,94 +1,238 @@
-"""One question asked of a program, as a journal keeps it."""
+"""Asking the questions of a compilation: each is scored, and kept on disk as soon as it is answered.
+
+What is kept of a question holds every call that was made for it, so it is the trace from which demonstrations and
+feedback are taken. It is kept under what the program was at that moment and what was asked: the same program is never
+asked the same question twice, a program with other demonstrations is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
 
-from keqa.data.question import AnswerType
-from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.failures import passing_cause
-from keqa.optimize.journal_keys import lms_asked
-from keqa.programs.fingerprint import digest
-from keqa.programs.program import Program, UnansweredError
+from keqa.data.example import Answered
+from keqa.metrics.utility import Correctness
+from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.failures import Failures, passing_cause
+from keqa.optimize.journal_keys import lms_asked, question_key
+from keqa.programs.fingerprint import digest, program_fingerprint
+from keqa.programs.program import Program
 from keqa.programs.record_redaction import record_without_secrets
-from keqa.programs.records import QuestionRecord
+from keqa.programs.records import QuestionRecord, Record
 from keqa.programs.reference.utility_reference import leaving_out
+from keqa.programs.runtime.batch import Outcome, ask, in_parallel
+from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["AskResult", "Step", "ask"]
+__all__ = ["Asking", "Kept", "Progress", "Step", "Task", "Trace", "Trial", "silent"]
 
-Step = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a step, how much of it is done, and how much there is."""
+
+Step = tuple[str, dict[str, Any], dict[str, Any]]
 """A call: the name of the predictor in the program, its inputs and its outputs."""
 
 
-@dataclass(frozen=True)
-class AskResult:
-    """How asking a question ended.
+def silent(step: str, done: int, total: int) -> None:
+    """Progress that nobody follows."""
+
+
+class Kept(Record):
+    """What a journal keeps of a question.
 
     Attributes:
-        record: Its story; None where it could not be asked.
+        record: What became of it; None where it could not be asked.
         error: Why there is no answer.
         steps: The calls that were made; None where they were not noted.
-        lms: Language models whose keys and servers must not be written.
     """
 
-    record: QuestionRecord | None
-    error: UnansweredError | InputError | None = None
+    record: QuestionRecord | None = None
+    error: str | None = None
     steps: list[Step] | None = None
-    lms: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """A question to be asked.
+
+    Attributes:
+        example: The question.
+        program: Whom to ask: without the demonstrations that come from this question.
+        key: Under which the journal keeps it.
+    """
+
+    example: Answered
+    program: Program
+    key: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One question and what a program made of it.
+
+    Attributes:
+        example: The question with its gold answers.
+        record: What became of it; None where it could not be asked at all.
+        error: Why there is no answer, where there is none.
+        score: Correctness of the answer; 0 without one.
+        steps: The calls that were made, where they were noted.
+    """
+
+    example: Answered
+    record: QuestionRecord | None
+    error: str | None
+    score: float
+    steps: tuple[Step, ...] = ()
 
     @property
-    def lasting(self) -> bool:
-        """Whether the same would come of it another time; otherwise the question is not finished."""
-        return passing_cause(self.record, self.error) is None
+    def retrievals(self) -> int:
+        """Searches made for it."""
+        return self.record.cost.retrievals if self.record is not None else 0
 
-    @property
-    def value(self) -> dict[str, Any]:
-        """As JSON, as it may be written."""
-        record = None if self.record is None else record_without_secrets(self.record, self.lms)
-        found: dict[str, Any] = {"record": None if record is None else record.model_dump(mode="json")}
-        if self.error is not None:
-            found["error"] = without_secrets(str(self.error), self.lms)
-        if self.steps is not None:
-            found["steps"] = self.steps
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate program and its score on the validation split.
+
+    Attributes:
+        name: What it is.
+        score: Mean score.
+        scores: One score a question.
+    """
+
+    name: str
+    score: float
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How the steps of a compilation ask: all that they have in common.
+
+    Attributes:
+        journal: Where answers are kept.
+        metric: Correctness of an answer against gold answers.
+        in_flight: Questions in work at once.
+        progress: See `Progress`.
+        failures: Where failed questions are counted.
+        origins: Demonstrations that come from a question are not shown while that question is asked.
+    """
+
+    journal: Journal
+    metric: Correctness
+    in_flight: int = 8
+    progress: Progress = silent
+    failures: Failures = field(default_factory=Failures)
+    origins: DemoProvenance = field(default_factory=DemoProvenance)
+
+    def score(self, example: Answered, record: QuestionRecord | None) -> float:
+        """How correct an answer is; 0 where there is none."""
+        if record is None or not record.answer:
+            return 0.0
+        return float(self.metric(record.answer, example.answers, example.answer_type, example.choices))
+
+    def tasks(self, program: Program, examples: Iterable[Answered], drawn: str = "") -> list[Task]:
+        """What is to be asked of a program.
+
+        Args:
+            program: Whom to ask.
+            examples: The questions.
+            drawn: How language models draw, where it is not as the program says.
+        """
+        state, found = program_fingerprint(program), []
+        for one in examples:
+            whom = self.origins.without(program, one.id)
+            own = state if whom is program else program_fingerprint(whom)
+            key = question_key(own, one.question, one.answer_type, one.choices)
+            found.append(Task(one, whom, f"{key}:{drawn}" if drawn else key))
         return found
 
+    def kept(self, task: Task, *, steps: bool) -> Kept | None:
+        """What was kept of a question, its calls with it where they are wanted."""
+        kept = self.journal.get_as(task.key, Kept.model_validate)
+        return kept if kept is not None and (kept.steps is not None or not steps) else None
 
-def ask(
-    program: Program, root: str, question: str, answer_type: AnswerType, choices: Sequence[str], *, steps: bool
-) -> AskResult:
-    """Ask a question, without what the utility reference holds of it.
+    def ask(self, task: Task, *, steps: bool) -> tuple[Outcome, list[Step] | None]:
+        """Ask a question, without what the utility reference holds of it; see `keqa.programs.runtime.batch.ask`."""
+        with leaving_out(task.example.id), dspy.context(trace=[] if steps else None):
+            outcome = ask(task.program, 0, task.example)
+            return outcome, _steps(task.program) if steps else None
 
-    Args:
-        program: Whom to ask.
-        root: Id of the question.
-        question: Its text.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-        steps: Whether to note the calls.
+    def keep(self, task: Task, outcome: Outcome, steps: list[Step] | None) -> Kept:
+        """Keep how a question ended, unless another attempt may fare better."""
+        record, error, lms = outcome.record, outcome.error, lms_asked(task.program)
+        kept = Kept(
+            record=None if record is None else record_without_secrets(record, lms),
+            error=None if error is None else without_secrets(str(error), lms),
+            steps=steps,
+        )
+        if passing_cause(record, error) is None:
+            absent = {name for name in ("error", "steps") if getattr(kept, name) is None}
+            self.journal.put(task.key, kept.model_dump(mode="json", exclude=absent))
+            return kept
+        return kept if error is None else kept.model_copy(update={"record": None})
 
-    Raises:
-        ConfigurationError: A key, model or setting is wrong.
-    """
-    record: QuestionRecord | None
-    failure: UnansweredError | InputError | None = None
-    with leaving_out(root), dspy.context(trace=[] if steps else None):
-        try:
-            record = program(question=question, answer_type=answer_type, choices=choices).record
-        except ConfigurationError:
-            raise
-        except UnansweredError as error:
-            record, failure = error.record, error
-        except InputError as error:
-            record, failure = None, error
-        return AskResult(record, failure, _steps(program) if steps else None, tuple(lms_asked(program)))
+    def traces(
+        self, program: Program, examples: Sequence[Answered], step: str = "asking", *, steps: bool = False
+    ) -> list[Trace]:
+        """Ask every question, except those that this very program was asked before.
+
+        Args:
+            program: Whom to ask.
+            examples: Questions, no two alike.
+            step: The name under which progress is reported.
+            steps: Whether the calls are noted as well, for `keqa.optimize.dspy_bridge.student.Student` and
+                `keqa.optimize.demos.from_traces`.
+
+        Returns:
+            One trace for each example, in their order.
+
+        Raises:
+            ConfigurationError: A key, model or setting is wrong. What was answered before it is kept.
+            TooManyFailuresError: Most questions failed for a reason that may pass; likewise.
+        """
+        tasks = self.tasks(program, examples)
+        found = {task.key: kept for task in tasks if (kept := self.kept(task, steps=steps)) is not None}
+        missing = [task for task in tasks if task.key not in found]
+        watch = self.failures.watch(step, len(tasks), len(missing))
+        for kept in found.values():
+            failure = None if kept.record is None else kept.record.failure
+            cause = "InputError" if failure is None else failure.cause
+            watch.count(None if kept.error is None else cause, earlier=True)
+        self.progress(step, len(found), len(tasks))
+        asked = in_parallel(lambda task: (task, *self.ask(task, steps=steps)), watch.until(missing), self.in_flight)
+        for task, outcome, made in asked:
+            found[task.key] = self.keep(task, outcome, made)
+            watch.add(outcome.record, outcome.error)
+            self.progress(step, len(found), len(tasks))
+        watch.refuse()
+        return [self._trace(task.example, found[task.key]) for task in tasks]
+
+    def trial(self, program: Program, name: str, examples: Sequence[Answered], *, steps: bool = False) -> Trial:
+        """Score a candidate.
+
+        Args:
+            program: The candidate.
+            name: What it is.
+            examples: The questions to choose by.
+            steps: See `traces`.
+
+        Raises:
+            ConfigurationError: As there.
+            TooManyFailuresError: As there.
+        """
+        scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}", steps=steps))
+        return Trial(name, sum(scores) / len(scores), scores)
+
+    def _trace(self, example: Answered, kept: Kept) -> Trace:
+        return Trace(example, kept.record, kept.error, self.score(example, kept.record), tuple(kept.steps or ()))
 
 
 def _steps(program: Program) -> list[Step]:
+    """The calls that were made in the current trace."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
     made = [step for step in dspy.settings.trace or [] if id(step[0]) in names]
     found: list[Step] = [(names[id(p)], _plain(i), _plain(_said(p, o))) for p, i, o in made]
@@ -97,7 +241,7 @@ def _steps(program: Program) -> list[Step]:
     return found
 
 
-def _said(predictor: dspy.Predict, outputs: Any) -> dict[str, Any]:
+def _said(predictor: dspy.Predict, outputs: Any) -> Mapping[str, Any]:
     """What the language model said, without what a call may bring along beside it, such as token probabilities."""
     return {name: value for name, value in dict(outputs).items() if name in predictor.signature.fields}
 

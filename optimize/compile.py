@@ -24,14 +24,14 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
+from keqa.optimize.asking import Asking, Progress, silent
 from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report, changed_predictors, changed_settings
-from keqa.optimize.search_values import Knobs
+from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
-from keqa.optimize.tracing import Progress, silent
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -105,7 +105,7 @@ def compile_program(
             where None.
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
         metric: Correctness of an answer.
-        progress: See `keqa.optimize.tracing.Progress`.
+        progress: See `keqa.optimize.asking.Progress`.
         before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
             the compilation.
         **options: See `keqa.optimize.options.Options`: `optimizer`, `cost_per_retrieval` and more.
@@ -141,16 +141,15 @@ def compile_program(
         journal = stack.enter_context(Journal.open(place / "questions.jsonl", fingerprint))
         calls = stack.enter_context(Journal.open(place / "calls.jsonl", fingerprint))
         meter = Meter(journal)
+        asking = Asking(journal, metric, chosen.in_flight, progress)
         steps = Steps(
             program,
             parts.train,
             parts.val,
             folder=place,
-            journal=journal,
+            asking=asking,
             calls=calls,
-            metric=metric,
             options=chosen,
-            progress=progress,
         )
         with dspy.context(usage_tracker=meter):
             try:
@@ -173,7 +172,7 @@ def compile_program(
         spent_earlier=meter.earlier,
         problems=[*parts.problems, *steps.problems],
         chosen=steps.chosen,
-        failed=steps.failures.found,
+        failed=asking.failures.found,
         sources=sources,
     )
     return Compiled(compiled, report, chosen.reflection_lm, None if folder is None else Path(folder))

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from keqa.errors import StageError, TooManyFailuresError
 from keqa.programs.records import QuestionRecord
 from keqa.programs.runtime.failures import is_transient
 
 __all__ = ["Failed", "FailureMonitor", "Failures", "TooManyFailuresError", "passing_cause"]
+
+T = TypeVar("T")
 
 _FEW = 2
 """So many failures are no ground to stop, unless they are most of a whole step."""
@@ -43,7 +47,7 @@ def passing_cause(record: QuestionRecord | None, error: Exception | None = None)
     """Why a question was not asked as it should be, where another attempt may fare better; None where it was.
 
     Args:
-        record: Its story; a judge that could not be reached is a reason although there is an answer.
+        record: What became of it; a judge that could not be reached is a reason although there is an answer.
         error: Why it has no answer.
     """
     if isinstance(error, StageError) and is_transient(error.cause):
@@ -86,7 +90,9 @@ class FailureMonitor:
         failed: How many questions have no answer.
     """
 
-    def __init__(self, step: str, total: int | None, asking: int | None, before: FailureMonitor | None = None) -> None:
+    def __init__(
+        self, step: str, total: int | None = None, asking: int | None = None, before: FailureMonitor | None = None
+    ) -> None:
         """Set up; see `Failures.watch`.
 
         Args:
@@ -96,61 +102,78 @@ class FailureMonitor:
             before: The parts of the step so far.
         """
         self._step, self._total, self._asking = step, total, total if asking is None else asking
-        self._asked = self._passing = self._running = 0
+        self._asked = self._passing = self._in_succession = 0
+        self._reason: str | None = None
         self.failed: int = 0 if before is None else before.failed
         self._before: int = 0 if before is None else before.summary.asked
         self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
         self._lock = threading.Lock()
 
-    def kept(self, *, failed: bool, cause: str = "") -> None:
-        """Count a question that an earlier run had asked."""
-        with self._lock:
-            self._asked += self._total is None
-            self._count(cause if failed else None)
+    def until(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, until too many failed: what is in work by then still ends, and `refuse` raises afterwards."""
+        waiting = iter(items)
+        while self._reason is None:
+            try:
+                item = next(waiting)
+            except StopIteration:
+                return
+            yield item
 
     def add(self, record: QuestionRecord | None, error: Exception | None = None) -> None:
         """Count a question that was asked now.
 
         Args:
-            record: Its story.
+            record: What became of it.
             error: Why it has no answer.
-
-        Raises:
-            TooManyFailuresError: Most failed for a passing reason.
         """
-        cause = None
-        if error is not None:
-            cause = getattr(error, "cause", type(error).__name__)
-        self.outcome(cause, passing_cause(record, error))
+        cause = None if error is None else getattr(error, "cause", type(error).__name__)
+        self.count(cause, passing_cause(record, error))
 
-    def outcome(self, failed: str | None, passing: str | None) -> None:
-        """Count a piece of work; see `add`.
+    def count(self, cause: str | None, passing: str | None = None, *, earlier: bool = False) -> None:
+        """Count a piece of work.
 
         Args:
-            failed: The name of the error that it ended with; None where it did not.
+            cause: The name of the error that it ended with; None where it did not.
             passing: The reason that may pass, where there is one.
-
-        Raises:
-            TooManyFailuresError: As in `add`.
+            earlier: Whether an earlier run did it.
         """
         with self._lock:
             self._asked += self._total is None
-            self._count(failed)
-            self._passing += passing is not None
-            self._running = self._running + 1 if passing is not None else 0
-            count = self._passing
-            if self._total is None or self._asking is None:
-                stopped = self._running >= _ON_END
-                asked = self._asked
-            else:
-                stopped = 2 * count > self._total or (2 * count > self._asking and count > _FEW)
-                asked = self._asking
-        if stopped:
-            raise TooManyFailuresError(
-                f"{self._step}: {count} of {asked} questions could not be asked as they should be ({passing}). Nothing "
-                "is chosen by such scores. What was finished is kept: once the cause is gone, the same command in the "
-                "same folder resumes where it was"
-            )
+            if cause is not None:
+                self.failed += 1
+                self._causes[cause] += 1
+            if not earlier:
+                self._passing += passing is not None
+                self._in_succession = self._in_succession + 1 if passing is not None else 0
+                if passing is not None and self._too_many():
+                    self._reason = passing
+
+    def _too_many(self) -> bool:
+        if self._total is None or self._asking is None:
+            return self._in_succession >= _ON_END
+        return 2 * self._passing > self._total or (2 * self._passing > self._asking and self._passing > _FEW)
+
+    def refuse(self) -> None:
+        """End the step where too many failed.
+
+        Raises:
+            TooManyFailuresError: They did.
+        """
+        if self._reason is not None:
+            raise TooManyFailuresError(self._message(self._reason))
+
+    def _message(self, reason: str) -> str:
+        asked = self._asked if self._asking is None else self._asking
+        return (
+            f"{self._step}: {self._passing} of {asked} questions could not be asked as they should be ({reason}). "
+            "Nothing is chosen by such scores. What was finished is kept: once the cause is gone, the same command in "
+            "the same folder resumes where it was"
+        )
+
+    def outcome(self, cause: str | None, passing: str | None = None) -> None:
+        """Count a piece of work and end the step where too many failed; see `count` and `refuse`."""
+        self.count(cause, passing)
+        self.refuse()
 
     @property
     def summary(self) -> Failed:
@@ -158,8 +181,3 @@ class FailureMonitor:
         cause = self._causes.most_common(1)[0][0] if self._causes else ""
         asked = self._asked if self._total is None else self._total
         return Failed(self._step, self._before + asked, self.failed, cause)
-
-    def _count(self, cause: str | None) -> None:
-        if cause is not None:
-            self.failed += 1
-            self._causes[cause] += 1

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
 from typing import Any
 
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.optimize.report import Spending
+from keqa.programs.records import CallCost
 from keqa.programs.runtime.listening import token_count
 from keqa.storage.journal import Journal
 
-__all__ = ["Meter"]
+__all__ = ["COUNTED", "Meter"]
+
+COUNTED = {"calls", "prompt_tokens", "completion_tokens"}
+"""What of a `CallCost` is counted here: what reached a language model, and its tokens."""
 
 _KEY = "spent"
 _EVERY = 50
@@ -37,7 +39,7 @@ class Meter(UsageTracker):
         super().__init__()
         self._parent: UsageTracker | None = dspy.settings.usage_tracker
         self._journal, self._lock, self._keeping = journal, threading.Lock(), threading.Lock()
-        self.earlier = Spending(**(journal.get(_KEY) or {}))
+        self.earlier = journal.get_as(_KEY, CallCost.model_validate) or CallCost()
         self._calls = self._read = self._written = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Meter:
@@ -61,14 +63,16 @@ class Meter(UsageTracker):
         self.add_usage("", {})
 
     @property
-    def spent(self) -> Spending:
+    def spent(self) -> CallCost:
         """What this run has cost so far."""
         with self._lock:
-            return Spending(self._calls, self._read, self._written)
+            return CallCost(
+                calls=self._calls, samples=self._calls, prompt_tokens=self._read, completion_tokens=self._written
+            )
 
     def keep(self) -> None:
         """Write the count down, so that a later run in the same folder knows of it."""
         # One at a time, so that no smaller count is written after a greater one.
         with self._keeping:
             if self.spent.calls:
-                self._journal.put(_KEY, asdict(self.earlier + self.spent))
+                self._journal.put(_KEY, (self.earlier + self.spent).model_dump(include=COUNTED))

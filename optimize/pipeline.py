@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
 
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError
 from keqa.metrics.significance import paired_bootstrap
-from keqa.metrics.utility import Correctness
+from keqa.optimize.asking import Asking, Trial
 from keqa.optimize.demos.bootstrap import bootstrap
-from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
-from keqa.optimize.failures import Failures
 from keqa.optimize.options import UNREFLECTING, Options
-from keqa.optimize.reference.build import Progress as Labelling
-from keqa.optimize.reference.build import build_reference, reference_fingerprint
-from keqa.optimize.search_space import Point
-from keqa.optimize.search_values import has_tunable_threshold
-from keqa.optimize.tracing import Progress
-from keqa.optimize.trials import Trial, Validation
+from keqa.optimize.reference.build import build_reference
+from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.search_space import Point, has_tunable_threshold
 from keqa.optimize.tuning import tune
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
@@ -68,7 +64,6 @@ class Steps:
         trials: Every candidate scored so far, the program as it was first.
         kept: That of the program as it is now.
         chosen: The names of the candidates that a step went on with.
-        failures: Questions that failed, by step.
         curve: What tuning saw.
         counts: Entries of the utility reference by label, where it is kept.
         problems: What could not be used, and why.
@@ -81,11 +76,9 @@ class Steps:
         val: Sequence[Example],
         *,
         folder: Path,
-        journal: Journal,
+        asking: Asking,
         calls: Journal,
-        metric: Correctness,
         options: Options,
-        progress: Progress,
     ) -> None:
         """Set up.
 
@@ -94,20 +87,15 @@ class Steps:
             train: Questions to learn from.
             val: Questions to choose by.
             folder: Where further journals go.
-            journal: Where answers to questions are kept.
+            asking: How questions are asked.
             calls: Where the calls of tuning are kept.
-            metric: Correctness of an answer.
             options: How to compile.
-            progress: See `keqa.optimize.tracing.Progress`.
         """
         self.before, self.train, self.val = program, train, val
-        self.folder, self.journal, self.calls = folder, journal, calls
-        self.metric, self.options, self.progress = metric, options, progress
+        self.folder, self.asking, self.calls, self.options = folder, asking, calls, options
         self.trials: list[Trial] = []
         self.kept = Trial("", 0.0)
         self.chosen: list[str] = []
-        self.failures, self.origins = Failures(), DemoProvenance()
-        self.validation = Validation(val, journal, metric, options.in_flight, progress, self.failures, self.origins)
         self.curve: list[Point] = []
         self.counts: dict[str, int] = {}
         self.problems: list[str] = []
@@ -132,7 +120,7 @@ class Steps:
         return program
 
     def _score(self, program: Program, name: str, *, steps: bool = False) -> Trial:
-        self.trials.append(self.validation.score(program, name, steps=steps))
+        self.trials.append(self.asking.trial(program, name, self.val, steps=steps))
         return self.trials[-1]
 
     def _keep(self, trial: Trial) -> None:
@@ -140,23 +128,7 @@ class Steps:
         self.chosen.append(trial.name)
 
     def _bootstrapped(self) -> Program:
-        options = self.options
-        found = bootstrap(
-            self.before,
-            self.train,
-            self.val,
-            journal=self.journal,
-            metric=self.metric,
-            demos=options.demos,
-            judge_demos=options.judge_demos,
-            sets=options.sets,
-            threshold=options.threshold,
-            seed=options.seed,
-            in_flight=options.in_flight,
-            progress=self.progress,
-            failures=self.failures,
-            origins=self.origins,
-        )
+        found = bootstrap(self.before, self.train, self.val, self.asking, self.options)
         self.trials += found.trials
         self._keep(max(found.trials, key=lambda trial: trial.score))
         if not any(found.found.values()):
@@ -172,21 +144,7 @@ class Steps:
         if options.optimizer == "none":
             self._keep(own)
             return self.before
-        candidate = optimize(
-            options.optimizer,
-            self.before,
-            self.train,
-            self.val,
-            journal=self.journal,
-            metric=self.metric,
-            reflection_lm=options.reflection_lm,
-            budget=options.budget,
-            seed=options.seed,
-            in_flight=options.in_flight,
-            progress=self.progress,
-            failures=self.failures,
-            origins=self.origins,
-        )
+        candidate = optimize(self.before, self.train, self.val, self.asking, options)
         trial = self._score(candidate, options.optimizer)
         if trial.score <= own.score:
             self._keep(own)
@@ -197,24 +155,10 @@ class Steps:
 
     def _with_reference(self, program: KEQA) -> KEQA:
         """The program with a reference, unless it is worse with it beyond chance."""
-        watch = self.failures.watch("labelling passages", len(self.train))
-
-        def labelling(state: Labelling) -> None:
-            if state.latest is not None and state.latest.passing:
-                watch.outcome(state.latest.passing.partition(":")[0], state.latest.passing)
-            self.progress("labelling passages", state.done, state.total)
-
-        fingerprint = reference_fingerprint(program, correctness=self.metric)
+        labeller = Labeller(program, correctness=self.asking.metric, origins=self.asking.origins)
+        fingerprint = labeller.fingerprint()
         with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
-            entries = build_reference(
-                program,
-                self.train,
-                journal=journal,
-                correctness=self.metric,
-                in_flight=self.options.in_flight,
-                progress=labelling,
-                origins=self.origins,
-            )
+            entries = build_reference(labeller, self.train, replace(self.asking, journal=journal))
         problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
         self.problems += problems
         self.problems += [
@@ -240,14 +184,9 @@ class Steps:
         found = tune(
             program,
             self.val,
-            journal=self.calls,
-            metric=self.metric,
+            replace(self.asking, journal=self.calls),
             cost_per_retrieval=self.options.cost_per_retrieval,
             grid=self.options.grid,
-            in_flight=self.options.in_flight,
-            progress=self.progress,
-            failures=self.failures,
-            origins=self.origins,
         )
         gate = program.examination.gate
         if program.examine and gate.threshold is not None and not has_tunable_threshold(gate):

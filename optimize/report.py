@@ -9,14 +9,16 @@ from typing import Any
 import dspy
 
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
+from keqa.optimize.asking import Trial
 from keqa.optimize.failures import Failed
+from keqa.optimize.metering import COUNTED
 from keqa.optimize.search_space import Point
-from keqa.optimize.trials import Trial
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+from keqa.programs.records import CallCost
 from keqa.programs.settings import settings_of
 
-__all__ = ["Change", "PredictorChange", "Report", "Spending", "changed_predictors", "changed_settings"]
+__all__ = ["Change", "PredictorChange", "Report", "changed_predictors", "changed_settings"]
 
 
 @dataclass(frozen=True)
@@ -44,24 +46,6 @@ class Change:
 
     before: Any
     after: Any
-
-
-@dataclass(frozen=True)
-class Spending:
-    """Requests that reached a language model, and tokens as it reported them.
-
-    Attributes:
-        calls: Requests.
-        prompt_tokens: Tokens read.
-        completion_tokens: Tokens written.
-    """
-
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def __add__(self, other: Spending) -> Spending:
-        return Spending(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -101,8 +85,8 @@ class Report:
     cost_per_retrieval: float
     before: tuple[float, ...]
     after: tuple[float, ...]
-    spent: Spending
-    spent_earlier: Spending = Spending()
+    spent: CallCost
+    spent_earlier: CallCost = field(default_factory=CallCost)
     problems: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
@@ -149,8 +133,8 @@ class Report:
                 }
                 for point in self.curve
             ],
-            "spent": asdict(self.spent),
-            "spent_earlier": asdict(self.spent_earlier),
+            "spent": self.spent.model_dump(include=COUNTED),
+            "spent_earlier": self.spent_earlier.model_dump(include=COUNTED),
             "failed": [asdict(one) for one in self.failed],
             "problems": self.problems,
             "sources": self.sources,

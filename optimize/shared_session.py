@@ -6,12 +6,13 @@ given; they are made once and kept in a journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
+from pydantic import Field
 
 from keqa.programs.fingerprint import digest
+from keqa.programs.records import Record
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.cost import Event
 from keqa.programs.runtime.errors import CallError
@@ -21,6 +22,9 @@ from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
 __all__ = ["SharedSession"]
+
+_OPTIONS = frozenset({"config", "demos", "attempt", "usable"})
+"""Arguments of `Session.predict` that are no inputs of the predictor."""
 
 
 class SharedSession(Session):
@@ -39,36 +43,26 @@ class SharedSession(Session):
         super().__init__(bound, blocking=True)
         self.journal, self.state, self.root = journal, state, root
 
-    async def predict(
-        self,
-        predictor: dspy.Predict,
-        role: str,
-        *,
-        config: dict[str, Any] | None = None,
-        demos: Callable[[], Sequence[Any]] | None = None,
-        attempt: int = 0,
-        usable: Callable[[dspy.Prediction], object] | None = None,
-        **inputs: Any,
-    ) -> dspy.Prediction:
+    async def predict(self, predictor: dspy.Predict, role: str, **arguments: Any) -> dspy.Prediction:
         """Call a predictor, unless this very call was made before; see `Session.predict`.
 
         A reply that cannot be used is not kept: another attempt may get a better one.
         """
-        if config:
+        if arguments.get("config"):
             # A draw; those of a quiz are kept together.
-            return await super().predict(
-                predictor, role, config=config, demos=demos, attempt=attempt, usable=usable, **inputs
-            )
-        shown_to = self.root if demos is not None else ""
+            return await super().predict(predictor, role, **arguments)
+        inputs = {name: value for name, value in arguments.items() if name not in _OPTIONS}
+        shown_to = self.root if arguments.get("demos") is not None else ""
+        attempt = arguments.get("attempt", 0)
         called = [self.state, predictor.signature.__name__, inputs, shown_to]
         key = f"call:{digest([*called, attempt] if attempt else called)}"
-        kept = self.journal.get(key)
+        kept = self.journal.get_as(key, _Call.model_validate)
         # Earlier versions kept what could not be used.
-        if kept is not None and not kept.get("unusable"):
+        if kept is not None and not kept.unusable:
             with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
-                return _replayed(kept)
+                return kept.replayed()
         try:
-            prediction = await super().predict(predictor, role, demos=demos, attempt=attempt, usable=usable, **inputs)
+            prediction = await super().predict(predictor, role, **arguments)
         except CallError as error:
             if not (error.unusable or is_transient(error.cause)):
                 message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
@@ -78,7 +72,16 @@ class SharedSession(Session):
         return prediction
 
 
-def _replayed(kept: Mapping[str, Any]) -> dspy.Prediction:
-    if "cause" in kept:
-        raise CallError(kept["cause"], kept["message"], overflow=kept["overflow"])
-    return dspy.Prediction(**kept["outputs"])
+class _Call(Record):
+    """What a journal keeps of a call: its outputs, or the error that it failed with."""
+
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    cause: str | None = None
+    message: str = ""
+    overflow: bool = False
+    unusable: bool = False
+
+    def replayed(self) -> dspy.Prediction:
+        if self.cause is not None:
+            raise CallError(self.cause, self.message, overflow=self.overflow)
+        return dspy.Prediction(**self.outputs)

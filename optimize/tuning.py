@@ -15,21 +15,16 @@ from typing import Any
 from keqa.data.example import Answered
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.metrics.utility import Correctness
-from keqa.optimize.demos.provenance import DemoProvenance
-from keqa.optimize.failures import Failures
-from keqa.optimize.search_space import Grid, Point, Settings
-from keqa.optimize.search_values import Knobs
+from keqa.optimize.asking import Asking
+from keqa.optimize.search_space import Grid, Knobs, Point, Settings
 from keqa.optimize.shared_session import SharedSession
-from keqa.optimize.tracing import Progress, asked_as, silent
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
-from keqa.programs.runtime.batch import answer_many
+from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import NoCopy, run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
-from keqa.storage.journal import Journal
 
 __all__ = ["Tuned", "set_to", "tune"]
 
@@ -52,29 +47,19 @@ class Tuned:
 def tune(
     program: KEQA,
     valset: Sequence[Answered],
+    asking: Asking,
     *,
-    journal: Journal,
-    metric: Correctness,
     cost_per_retrieval: float = 0.0,
     grid: Grid | None = None,
-    in_flight: int = 8,
-    progress: Progress = silent,
-    failures: Failures | None = None,
-    origins: DemoProvenance | None = None,
 ) -> Tuned:
     """Choose the settings of a program.
 
     Args:
         program: It stays as it is.
         valset: Questions to choose by.
-        journal: Keeps every call, so that a run that was killed makes none again.
-        metric: Correctness of an answer.
+        asking: How questions are asked. Its journal keeps every call, so that a run that was killed makes none again.
         cost_per_retrieval: λ, what a search costs in the metric's units.
         grid: Values to try. Knobs that the program does not use are left alone.
-        in_flight: Questions in work at once.
-        progress: See `keqa.optimize.tracing.Progress`.
-        failures: Where failed questions are counted.
-        origins: Demonstrations that come from a question are not shown while that question is asked.
 
     Raises:
         ConfigurationError: A value that cannot work; or as in asking a question.
@@ -82,11 +67,7 @@ def tune(
     """
     if not 0 <= cost_per_retrieval < float("inf"):
         raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {cost_per_retrieval}")
-    knobs = Knobs.of(program, grid or Grid())
-    counted, provenance = failures or Failures(), origins or DemoProvenance()
-    search = _Search(
-        program, valset, journal, metric, cost_per_retrieval, in_flight, progress, knobs, counted, provenance
-    )
+    search = _Search(program, valset, asking, cost_per_retrieval, Knobs.of(program, grid or Grid()))
     best = search.run()
     return Tuned(set_to(program, best.settings), list(search.points.values()), best)
 
@@ -118,33 +99,25 @@ class _Search:
         self,
         program: KEQA,
         valset: Sequence[Answered],
-        journal: Journal,
-        metric: Correctness,
+        asking: Asking,
         cost: float,
-        in_flight: int,
-        progress: Progress,
         knobs: Knobs,
-        failures: Failures,
-        origins: DemoProvenance,
     ) -> None:
-        examination = program.examination
-        self.knobs = knobs
-        wanted = asks(examination.gate) == "probabilities"
-        draws = SharedDraws(probabilities=wanted, store=journal, largest=max(self.knobs.tries))
+        self.asking, self.knobs, self.cost = asking, knobs, cost
+        wanted = asks(program.examination.gate) == "probabilities"
+        draws = SharedDraws(probabilities=wanted, store=asking.journal, largest=max(knobs.tries))
         self.twin = draws.sharing(program)
-        self.known = {asked_as(example): example.id for example in valset}
         reference = program.picking.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
         self.program, self.states = program, {"": program_fingerprint(program)}
-        self.failures, self.origins = failures, origins
-        self.valset, self.journal, self.metric, self.cost = valset, journal, metric, cost
-        self.in_flight, self.progress = in_flight, progress
+        self.valset = valset
         self.points: dict[Settings, Point] = {}
         pairs = len(self.knobs.thresholds) * len(self.knobs.tries)
         kinds = len(self.knobs.temperatures) + len(self.knobs.top_ps) - 1
         self.total = pairs * kinds + len(self.knobs.top_ks) - 1
 
     def run(self) -> Point:
+        """Score all points and return the best."""
         self._score(self.knobs.own)
         for temperature in self.knobs.temperatures:
             self._pairs(dataclasses.replace(self.knobs.own, temperature=temperature))
@@ -169,32 +142,34 @@ class _Search:
         program = self.twin
         _apply(program, settings)
         scores, retrievals = [0.0] * len(self.valset), 0
-        watch = self.failures.watch("tuning", len(self.valset))
-        for outcome in answer_many(self._ask, self.valset, self.in_flight):
-            example, record = self.valset[outcome.position], outcome.record
-            watch.add(record, outcome.error)
-            if record is not None:
-                retrievals += record.cost.retrievals
-            if outcome.answer:
-                scores[outcome.position] = float(
-                    self.metric(outcome.answer, example.answers, example.answer_type, example.choices)
-                )
+        watch = self.asking.failures.watch("tuning", len(self.valset))
+        for outcome in in_parallel(self._ask, watch.until(enumerate(self.valset)), self.asking.in_flight):
+            watch.add(outcome.record, outcome.error)
+            if outcome.record is not None:
+                retrievals += outcome.record.cost.retrievals
+            scores[outcome.position] = self.asking.score(outcome.item, outcome.record)
+        watch.refuse()
         count = len(self.valset)
         score, searches = sum(scores) / count, retrievals / count
         self.points[settings] = Point(settings, score, searches, score - self.cost * searches, tuple(scores))
-        self.progress("tuning", len(self.points), max(self.total, len(self.points)))
+        self.asking.progress("tuning", len(self.points), max(self.total, len(self.points)))
 
-    def _ask(self, question: str, answer_type: str, choices: Sequence[str]) -> Any:
-        root = self.known[question, tuple(choices)]
-        program = self.origins.without(self.twin, root)
-        asked = Question.check(question, answer_type, choices, program.max_question_chars)
-        state = self._state("" if program is self.twin else root)
-        session = SharedSession(program.bound, self.journal, state, root if root in self.roots else "")
-        with leaving_out(root):
-            return run_blocking(lambda: program.run(session, asked))
+    def _ask(self, numbered: tuple[int, Answered]) -> Outcome:
+        position, example = numbered
+        program = self.asking.origins.without(self.twin, example.id)
+        state = self._state("" if program is self.twin else example.id)
+        root = example.id if example.id in self.roots else ""
+
+        def answered(**asked: Any) -> Any:
+            checked = Question.check(max_chars=program.max_question_chars, **asked)
+            session = SharedSession(program.bound, self.asking.journal, state, root)
+            return run_blocking(lambda: program.run(session, checked))
+
+        with leaving_out(example.id):
+            return ask(answered, position, example)
 
     def _state(self, root: str) -> str:
         """What the program is without the demonstrations that come from a question."""
         if root not in self.states:
-            self.states[root] = program_fingerprint(self.origins.without(self.program, root))
+            self.states[root] = program_fingerprint(self.asking.origins.without(self.program, root))
         return self.states[root]

@@ -5,6 +5,7 @@ All records are frozen and turn into JSON with ``record.model_dump_json()`` and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -17,6 +18,7 @@ AnswerSource = Literal["memory", "passages", "closed_book", "largest_cluster", "
 
 __all__ = [
     "AnswerSource",
+    "CallCost",
     "ClusterRecord",
     "Cost",
     "CriticalPath",
@@ -26,9 +28,7 @@ __all__ = [
     "QuestionRecord",
     "QuizRecord",
     "QuizSource",
-    "RoleCost",
     "SampleRecord",
-    "StepCost",
     "Verdict",
 ]
 
@@ -167,8 +167,8 @@ class QuizRecord(Record):
     source: QuizSource = "failed"
 
 
-class RoleCost(Record):
-    """What one role of language model cost.
+class CallCost(Record):
+    """What calls to language models cost: those of a role, of a step, or all; costs can be added.
 
     Attributes:
         calls: Requests that were sent to the language model, failed ones and further attempts included. One request for
@@ -180,7 +180,8 @@ class RoleCost(Record):
         failed: Requests without a usable reply, each also counted in `calls` or `cached`.
         prompt_tokens: As the language model reported.
         completion_tokens: As the language model reported.
-        seconds: Sum of the time of all requests, side by side or not.
+        seconds: Sum of the time of all requests, side by side or not, as the KEQA paper gives it for quiz answering and
+            assessment (section 4.2, efficiency analysis).
     """
 
     calls: int = 0
@@ -200,20 +201,13 @@ class RoleCost(Record):
             return {**given, "samples": sum(count for count in counts if isinstance(count, int))}
         return given
 
+    @property
+    def tokens(self) -> int:
+        """Read and written."""
+        return self.prompt_tokens + self.completion_tokens
 
-class StepCost(Record):
-    """What one step cost: the calls of one predictor.
-
-    Attributes:
-        calls: Requests that reached the language model; see `RoleCost`.
-        samples: LM calls as the papers count them; see `RoleCost`.
-        seconds: Sum of the time of all requests, side by side or not, as the KEQA paper reports it for quiz answering
-            and assessment (section 4.2, efficiency analysis).
-    """
-
-    calls: int = 0
-    samples: int = 0
-    seconds: float = 0.0
+    def __add__(self, other: CallCost) -> CallCost:
+        return CallCost(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
 class CriticalPath(Record):
@@ -237,7 +231,7 @@ class Cost(Record):
     Attributes:
         by_role: By ``task``, ``consistency`` and ``utility``; a role without a request is absent.
         by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing. Empty in
-            records of versions that did not report it.
+            records of versions that did not count them.
         retrievals: Searches made, those answered by a cache included.
         retrievals_cached: Those answered by a cache.
         retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
@@ -246,8 +240,8 @@ class Cost(Record):
         critical_path: See `CriticalPath`.
     """
 
-    by_role: dict[str, RoleCost] = Field(default_factory=dict)
-    by_step: dict[str, StepCost] = Field(default_factory=dict)
+    by_role: dict[str, CallCost] = Field(default_factory=dict)
+    by_step: dict[str, CallCost] = Field(default_factory=dict)
     retrievals: int = 0
     retrievals_cached: int = 0
     retrieval_seconds: float = 0.0
@@ -266,8 +260,31 @@ class Cost(Record):
 
     @property
     def samples(self) -> int:
-        """LM calls as the papers count them, over all roles; see `RoleCost`."""
+        """LM calls as the papers count them, over all roles; see `CallCost`."""
         return sum(role.samples for role in self.by_role.values())
+
+    @property
+    def tokens(self) -> int:
+        """Read and written, over all roles."""
+        return sum(role.tokens for role in self.by_role.values())
+
+    def __add__(self, other: Cost) -> Cost:
+        """What both cost, the one after the other."""
+        path = self.critical_path, other.critical_path
+        return Cost(
+            by_role=_added(self.by_role, other.by_role),
+            by_step=_added(self.by_step, other.by_step),
+            retrievals=self.retrievals + other.retrievals,
+            retrievals_cached=self.retrievals_cached + other.retrievals_cached,
+            retrieval_seconds=self.retrieval_seconds + other.retrieval_seconds,
+            seconds=self.seconds + other.seconds,
+            critical_path=CriticalPath(calls=sum(one.calls for one in path), seconds=sum(one.seconds for one in path)),
+        )
+
+
+def _added(first: Mapping[str, CallCost], second: Mapping[str, CallCost]) -> dict[str, CallCost]:
+    names = dict.fromkeys([*first, *second])
+    return {name: first.get(name, CallCost()) + second.get(name, CallCost()) for name in names}
 
 
 class Degradation(Record):

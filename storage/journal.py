@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from keqa.errors import InputError, StorageError
 from keqa.storage.appending import append
+from keqa.storage.closing import Closing
 from keqa.storage.locking import open_locked
 from keqa.storage.private import private_folder
-from keqa.storage.untrusted import parse_json
+from keqa.storage.untrusted import parse_json, reasons
 
 __all__ = ["Journal"]
+
+T = TypeVar("T")
 
 _MAGIC = b'{"keqa_journal": 1, '
 _LONGEST = 64 << 20
 _DEEPEST = 100
 
 
-class Journal:
+class Journal(Closing):
     """Finished pieces of work by key, in a JSONL file that is only ever appended to.
 
     The first line says what the work depends on, each further line holds one piece. A line is on the disk when `put`
@@ -33,10 +35,10 @@ class Journal:
         path: The file.
     """
 
-    def __init__(self, path: Path, stream: FileIO, entries: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, path: Path, stream: FileIO, entries: dict[str, dict[str, Any]], lines: dict[str, int]) -> None:
         """Use `open` instead."""
         self.path = path
-        self._stream, self._entries = stream, entries
+        self._stream, self._entries, self._lines = stream, entries, lines
         self._lock = threading.Lock()
 
     @classmethod
@@ -58,25 +60,26 @@ class Journal:
             stream = open_locked(path, "another compilation", "choose another folder")
             try:
                 stream.seek(0)
-                entries = cls._read(path, stream, header)
+                entries, lines = cls._read(path, stream, header)
             except BaseException:
                 stream.close()
                 raise
         except OSError as error:
             raise InputError(f"{path} cannot be opened as a journal: {error.strerror or error}") from error
-        return cls(path, stream, entries)
+        return cls(path, stream, entries, lines)
 
     @staticmethod
-    def _read(path: Path, stream: FileIO, header: bytes) -> dict[str, dict[str, Any]]:
-        """Check the header, or write it into a new file, and read what is finished."""
+    def _read(path: Path, stream: FileIO, header: bytes) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
+        """Check the header, or write it into a new file, and read what is finished, with the number of each line."""
         data = stream.readall()
         first, found, rest = data.partition(b"\n")
         if not found and (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
             stream.truncate(0)
             append(stream, header, sync=True)
-            return {}
+            return {}, {}
         _compare(path, first[:_LONGEST], header)
         entries: dict[str, dict[str, Any]] = {}
+        places: dict[str, int] = {}
         end = len(first) + 1
         lines = rest.splitlines(keepends=True)
         for number, line in enumerate(lines, start=2):
@@ -85,19 +88,35 @@ class Journal:
             except ValueError as error:
                 if number - 1 == len(lines):
                     break
-                raise InputError(
-                    f"{path}, line {number}: the journal is damaged ({error}); delete this line, and the work that it "
-                    "held is done again"
-                ) from error
-            entries[key] = value
+                raise InputError(_damaged(path, number, error)) from error
+            entries[key], places[key] = value, number
             end += len(line)
         stream.truncate(end)
-        return entries
+        return entries, places
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return a finished piece of work, or None."""
         with self._lock:
             return self._entries.get(key)
+
+    def get_as(self, key: str, read: Callable[[Any], T]) -> T | None:
+        """Return a finished piece of work as what it must be: the file may come from elsewhere.
+
+        Args:
+            key: See `get`.
+            read: Makes it of the JSON value; raises a ValueError where that cannot be it.
+
+        Raises:
+            StorageError: It is something else; the message names its line.
+        """
+        value = self.get(key)
+        try:
+            return None if value is None else read(value)
+        except ValueError as error:
+            if key not in self._lines:
+                # This process put it there itself.
+                raise
+            raise StorageError(_damaged(self.path, self._lines[key], error)) from error
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
         """Keep a finished piece of work; it is on the disk on return. Safe to call from many threads.
@@ -132,13 +151,12 @@ class Journal:
         """Close the file, so that it can be opened again."""
         self._stream.close()
 
-    def __enter__(self) -> Journal:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+def _damaged(path: Path, number: int, error: ValueError) -> str:
+    return (
+        f"{path}, line {number}: the journal is damaged ({reasons(error)}); delete this line, and the work that it "
+        "held is done again"
+    )
 
 
 def _line(value: Mapping[str, Any]) -> bytes:

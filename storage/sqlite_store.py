@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from keqa.errors import InputError, StorageError
+from keqa.storage.closing import Closing
 from keqa.storage.locking import refuse_special
 from keqa.storage.private import private_file, private_folder
 from keqa.storage.untrusted import parse_json
@@ -24,7 +24,7 @@ _DEEPEST = 100
 _PAUSE = 0.05
 
 
-class SqliteStore:
+class SqliteStore(Closing):
     """JSON values by key.
 
     Attributes:
@@ -114,14 +114,6 @@ class SqliteStore:
         """Close the file, so that it can be opened again."""
         with self._lock:
             self._file.close()
-
-    def __enter__(self) -> SqliteStore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _check(file: sqlite3.Connection, table: str) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "parse_npy",
     "read_file",
     "read_json",
+    "reasons",
 ]
 
 MAX_DEPTH = 32
@@ -43,6 +44,7 @@ MAX_LINE = 16 << 20
 _MAX_NUMBER_CHARS = 64
 _BYTES_IN_A_NAME = 255
 _CHUNK = 1 << 20
+_MOST_REASONS = 3
 
 
 class MissingFileError(InputError, ConfigurationError):
@@ -194,6 +196,15 @@ def parse_jsonl(
             raise error(f"{where}, line {number}, has more than {max_line:,} bytes, the most that is read")
         if line.strip():
             yield number, parse_json(line, f"{where}, line {number},", max_depth=max_depth, error=error)
+
+
+def reasons(error: ValueError) -> str:
+    """Why a value is refused, in a line: of pydantic's errors the first few, each with the field that it is about."""
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return str(error)
+    problems = errors(include_url=False, include_input=False)[:_MOST_REASONS]
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'line'}: {one['msg']}" for one in problems)
 
 
 def parse_npy(

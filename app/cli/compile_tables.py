@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from keqa.metrics.significance import Interval
-    from keqa.optimize.report import Report, Spending
+    from keqa.optimize.report import Report
+    from keqa.programs.records import CallCost
 
 __all__ = ["report_parts"]
 
@@ -116,7 +117,7 @@ def _cost(report: Report) -> str:
     return spent
 
 
-def _spent(spent: Spending) -> str:
+def _spent(spent: CallCost) -> str:
     tokens = f"{spent.prompt_tokens:,} tokens read and {spent.completion_tokens:,} written"
     return f"{spent.calls:,} calls, {tokens}"
 

@@ -49,7 +49,7 @@ class Bars:
         self._context.__exit__(*ended)
 
     def report(self, step: str, done: int, total: int, note: str = "") -> None:
-        """Show progress as `keqa.optimize.tracing.Progress` reports it, with a note where there is one."""
+        """Show progress as `keqa.optimize.asking.Progress` reports it, with a note where there is one."""
         if step not in self._tasks:
             self._tasks[step] = self._bar.add_task(step, total=total, calls="", note="")
         calls = f"{self.calls:,} LM calls in all"

@@ -43,10 +43,10 @@ def run_table(rows: Sequence[Row]) -> Rendered:
                     *(number(tally.mean(name)) for name in _SCORES.values()),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
                     *(_untouched(tally) if touched else ()),
-                    number(tally.a_question(tally.retrievals), 2),
-                    number(tally.a_question(tally.samples), 1),
-                    number(tally.a_question(tally.calls), 1),
-                    number(tally.a_question(tally.tokens), 0),
+                    number(tally.a_question(tally.cost.retrievals), 2),
+                    number(tally.a_question(tally.cost.samples), 1),
+                    number(tally.a_question(tally.cost.calls), 1),
+                    number(tally.a_question(tally.cost.tokens), 0),
                 )
             )
         )
@@ -100,12 +100,12 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "scores": {name: row.tally.mean(name) for name in row.tally.scored},
             "untouched": row.tally.untouched,
             "untouched_scores": {name: row.tally.untouched_mean(name) for name in row.tally.scored},
-            "lm_samples": row.tally.samples,
-            "lm_requests": row.tally.requests,
-            "lm_calls": row.tally.calls,
-            "tokens": row.tally.tokens,
-            "retrievals": row.tally.retrievals,
-            "retrievals_made": row.tally.retrievals - row.tally.retrievals_cached,
+            "lm_samples": row.tally.cost.samples,
+            "lm_requests": row.tally.cost.lm_requests,
+            "lm_calls": row.tally.cost.calls,
+            "tokens": row.tally.cost.tokens,
+            "retrievals": row.tally.cost.retrievals,
+            "retrievals_made": row.tally.cost.retrievals - row.tally.cost.retrievals_cached,
         }
         for row in rows
     ]

@@ -220,7 +220,8 @@ def none_answered(rows: Sequence[Row]) -> bool:
 def standing(tally: Tally) -> str:
     """Score and cost so far, beside a bar."""
     parts = [f"{name.upper()} {tally.mean(name):.3f}" for name in ("f1", "em") if tally.mean(name) is not None]
-    parts += [f"{tally.a_question(tally.samples):.1f} calls", f"{tally.a_question(tally.retrievals):.2f} retrievals"]
+    cost = tally.cost
+    parts += [f"{tally.a_question(cost.samples):.1f} calls", f"{tally.a_question(cost.retrievals):.2f} retrievals"]
     parts += [f"{tally.failed} failed"] if tally.failed else []
     parts += [f"{tally.impaired} impaired"] if tally.impaired else []
     return ", ".join(parts)

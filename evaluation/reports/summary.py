@@ -20,7 +20,7 @@ from keqa.data.question import AnswerType
 from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
-from keqa.programs.records import Cost, QuizRecord, RoleCost
+from keqa.programs.records import CallCost, Cost, QuizRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +180,7 @@ def brief_of(line: RunLine) -> QuestionSummary:
 def _numbers(line: RunLine) -> array[float]:
     """What is known of a question, in the order of `NUMBERS`, and NaN for what it has not."""
     cost = Cost() if line.record is None else line.record.cost
-    roles = {name: cost.by_role.get(name, RoleCost()) for name in ROLES}
+    roles = {name: cost.by_role.get(name, CallCost()) for name in ROLES}
     read = sum(role.prompt_tokens for role in cost.by_role.values())
     written = sum(role.completion_tokens for role in cost.by_role.values())
     timed = cost.calls == cost.lm_requests

@@ -5,28 +5,25 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dspy
 
 from keqa.data.example import Answered
-from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
+from keqa.optimize.asking import Asking, Trace, Trial
 from keqa.optimize.demos.candidate import Candidate, choose
 from keqa.optimize.demos.from_records import JUDGES, candidates
 from keqa.optimize.demos.from_traces import demos_from_traces, judges
-from keqa.optimize.demos.provenance import DemoProvenance
-from keqa.optimize.failures import Failures
-from keqa.optimize.tracing import Progress, Trace, run_traces, silent
-from keqa.optimize.trials import Trial, Validation
+from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+from keqa.programs.records import Record
 from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session
-from keqa.storage.journal import Journal
 
 __all__ = ["Bootstrapped", "bootstrap", "with_demos"]
 
@@ -52,18 +49,8 @@ def bootstrap(
     program: Program,
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
-    *,
-    journal: Journal,
-    metric: Correctness,
-    demos: int = 4,
-    judge_demos: int = 8,
-    sets: int = 4,
-    threshold: float = 0.5,
-    seed: int = 0,
-    in_flight: int = 8,
-    progress: Progress = silent,
-    failures: Failures | None = None,
-    origins: DemoProvenance | None = None,
+    asking: Asking,
+    options: Options,
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
@@ -81,55 +68,39 @@ def bootstrap(
         program: It stays as it is.
         trainset: Questions to learn from.
         valset: Questions to choose by.
-        journal: Where answers are kept.
-        metric: Correctness of an answer.
-        demos: Demonstrations of a predictor.
-        judge_demos: Demonstrations of a judge, equally many for each verdict.
-        sets: How many sets to score.
-        threshold: The final score that a question's decomposition and summary take to be demonstrations.
-        seed: Another seed draws other sets.
-        in_flight: Questions in work at once.
-        progress: See `keqa.optimize.tracing.Progress`.
-        failures: Where failed questions are counted.
-        origins: Where it is noted from which questions demonstrations come.
+        asking: How questions are asked, and where it is noted from which of them demonstrations come.
+        options: How many demonstrations a predictor and a judge get, how many sets are scored, the final score that a
+            question's decomposition and summary take to be demonstrations, and the seed.
 
     Raises:
         ConfigurationError: A key, model or setting is wrong.
         TooManyFailuresError: Most questions failed for a reason that may pass.
     """
-    failures, origins = failures or Failures(), origins or DemoProvenance()
-    validation = Validation(valset, journal, metric, in_flight, progress, failures, origins)
     steps = not isinstance(program, KEQA)
-    best, trials = program, [validation.score(program, "the program as it is", steps=steps)]
-    traces = run_traces(
-        program,
-        trainset,
-        journal=journal,
-        metric=metric,
-        in_flight=in_flight,
-        step="answering training questions",
-        progress=progress,
-        failures=failures,
-        steps=steps,
-    )
+    best, trials = program, [asking.trial(program, "the program as it is", valset, steps=steps)]
+    traces = asking.traces(program, trainset, "answering training questions", steps=steps)
     if isinstance(program, KEQA):
-        closed_book = _ClosedBook(program, journal, metric, failures)
         pools = candidates(
-            program, traces, metric=metric, threshold=threshold, closed_book=closed_book, failures=failures
+            program,
+            traces,
+            metric=asking.metric,
+            threshold=options.threshold,
+            closed_book=_ClosedBook(program, asking),
+            failures=asking.failures,
         )
         judging = JUDGES
     else:
-        pools, judging = demos_from_traces(program, traces, threshold=threshold), judges(program)
+        pools, judging = demos_from_traces(program, traces, threshold=options.threshold), judges(program)
     for pool in pools.values():
-        origins.add(pool)
+        asking.origins.add(pool)
     tried: list[dict[str, list[Candidate]]] = []
-    for number in range(sets if any(pools.values()) else 0):
+    for number in range(options.sets if any(pools.values()) else 0):
         halved = number % (2 if isinstance(program, KEQA) else 3)
         chosen = {
             name: choose(
                 pool,
-                _size(judge_demos if name in judging else demos, halved),
-                random.Random(f"{seed} {number} {name}"),
+                _size(options.judge_demos if name in judging else options.demos, halved),
+                random.Random(f"{options.seed} {number} {name}"),
                 balanced=name in judging,
             )
             for name, pool in pools.items()
@@ -138,7 +109,7 @@ def bootstrap(
             continue
         tried.append(chosen)
         candidate = with_demos(program, chosen)
-        trials.append(validation.score(candidate, f"demonstrations {number + 1}"))
+        trials.append(asking.trial(candidate, f"demonstrations {number + 1}", valset))
         if trials[-1].score > max(trial.score for trial in trials[:-1]):
             best = candidate
     if tried and max(trial.score for trial in trials) < 1:
@@ -150,7 +121,7 @@ def bootstrap(
             wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
             candidate = with_demos(program, wanted)
             how = "without those of" if name in kept else "with those of"
-            trials.append(validation.score(candidate, f"{how} {name}"))
+            trials.append(asking.trial(candidate, f"{how} {name}", valset))
             if trials[-1].score > max(trial.score for trial in trials[:-1]):
                 best, kept = candidate, wanted
     return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
@@ -169,40 +140,44 @@ def _size(count: int, halved: int) -> int:
     return max(1, count >> halved) if count else 0
 
 
+class _Recalled(Record):
+    """What a journal keeps of a closed-book answer: the answer, or the name of the error that it failed with."""
+
+    answer: str | None = None
+    cause: str | None = None
+
+
 class _ClosedBook:
     """Answers a quiz closed-book, once, for programs that do not examine; kept like any answer."""
 
-    def __init__(self, program: KEQA, journal: Journal, metric: Correctness, failures: Failures) -> None:
-        self.program, self.journal, self.metric = program, journal, metric
+    def __init__(self, program: KEQA, asking: Asking) -> None:
+        self.program, self.journal, self.metric = program, asking.journal, asking.metric
         self.state = program_fingerprint(program)
-        self.watch = failures.watch("answering closed book")
+        self.watch = asking.failures.watch("answering closed book")
 
     def __call__(self, trace: Trace, one: Settled) -> float | None:
         text = one.quiz.resolved or ""
         key = f"{self.state}:closed book:{digest([text, one.answer_type, one.choices])}"
-        kept = self.journal.get(key)
+        kept = self.journal.get_as(key, _Recalled.model_validate)
         if kept is None:
             kept = self._asked(key, text, one)
         else:
-            self.watch.kept(failed=kept["answer"] is None, cause=kept.get("cause", ""))
-        if kept["answer"] is None:
-            return None
-        return self.metric(kept["answer"], one.golds, one.answer_type, one.choices)
+            self.watch.count(kept.cause or "" if kept.answer is None else None, earlier=True)
+        return None if kept.answer is None else self.metric(kept.answer, one.golds, one.answer_type, one.choices)
 
-    def _asked(self, key: str, text: str, one: Settled) -> dict[str, Any]:
+    def _asked(self, key: str, text: str, one: Settled) -> _Recalled:
         from keqa.lms.adapter import adapter
 
         session = Session(self.program.bound, blocking=True)
         recall = self.program.examination.recall
-        kept: dict[str, Any]
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
-                kept = {"answer": run_blocking(lambda: recall(session, text, one.answer_type, one.choices))}
+                kept = _Recalled(answer=run_blocking(lambda: recall(session, text, one.answer_type, one.choices)))
             except CallError as error:
-                kept = {"answer": None, "cause": error.cause}
+                kept = _Recalled(cause=error.cause)
                 if error.unusable or is_transient(error.cause):
                     self.watch.outcome(error.cause, None if error.unusable else str(error))
                     return kept
-        self.journal.put(key, kept)
-        self.watch.outcome(kept.get("cause"), None)
+        self.journal.put(key, kept.model_dump(mode="json"))
+        self.watch.outcome(kept.cause)
         return kept

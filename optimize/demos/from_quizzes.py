@@ -9,8 +9,8 @@ from typing import Any
 from keqa.metrics.accuracy import consistency_label, contains_answer
 from keqa.metrics.utility import Correctness, gain
 from keqa.optimize.alignment import Settled, best_gold
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.tracing import Trace
 from keqa.programs.gates import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import PassageVerdict

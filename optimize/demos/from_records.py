@@ -25,11 +25,11 @@ from keqa.data.quiz_references import check, parse
 from keqa.metrics.accuracy import agrees
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import best_gold, settled_quizzes
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.candidate import Candidate, complete
 from keqa.optimize.demos.from_gold_answers import labelled
 from keqa.optimize.demos.from_quizzes import ClosedBook, answers, judgements, tries, triples
 from keqa.optimize.failures import Failures
-from keqa.optimize.tracing import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
 

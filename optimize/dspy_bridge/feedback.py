@@ -76,11 +76,16 @@ def feedback_on(
     Returns:
         A few sentences; empty where gold answers say nothing about the call.
     """
-    writer = _WRITERS.get(name)
-    return "" if writer is None else writer(example, record, inputs, outputs)
+    if name in _OF_QUESTION:
+        return _OF_QUESTION[name](example, record, outputs)
+    if name not in _OF_QUIZ:
+        return ""
+    field, write = _OF_QUIZ[name]
+    one = _settled(example, record, str(inputs.get(field, "")))
+    return "" if one is None else write(one, inputs, outputs)
 
 
-def _decompose(example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+def _decompose(example: Example, record: QuestionRecord, outputs: Mapping[str, Any]) -> str:
     parts = [f"{d.message[0].upper()}{d.message[1:]}." for d in record.degradations if d.stage == "references"]
     written = [str(quiz) for quiz in outputs.get("quizzes") or []]
     if example.quizzes and len(written) != len(example.quizzes):
@@ -95,13 +100,8 @@ def _decompose(example: Example, record: QuestionRecord, inputs: Mapping[str, An
     return " ".join(parts)
 
 
-def _answer_quiz(
-    example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
-) -> str:
-    one = _settled(example, record, str(inputs.get("quiz", "")))
+def _answer_quiz(one: Settled, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     answer = str(outputs.get("answer", ""))
-    if one is None:
-        return ""
     if is_abstention(answer, one.choices):
         return f"It said that it does not know. The answer is {one.golds[0]!r}; the program then looks it up."
     return _on_form(answer, one) or (
@@ -110,11 +110,8 @@ def _answer_quiz(
     )
 
 
-def _answer(example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    one = _settled(example, record, str(inputs.get("question", "")))
+def _answer(one: Settled, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     answer = str(outputs.get("answer", ""))
-    if one is None:
-        return ""
     found = _on_form(answer, one)
     if found:
         return found
@@ -127,12 +124,7 @@ def _answer(example: Example, record: QuestionRecord, inputs: Mapping[str, Any],
     return f"{wrong}. No passage tells it, so it had to come from memory." if known else f"{wrong}."
 
 
-def _judge_consistency(
-    example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
-) -> str:
-    one = _settled(example, record, str(inputs.get("quiz", "")))
-    if one is None:
-        return ""
+def _judge_consistency(one: Settled, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     first, second = (one.agrees(str(inputs.get(name, ""))) for name in ("first_answer", "second_answer"))
     if not first and not second:
         return f"Both answers are wrong (it is {one.golds[0]!r}), so nothing can be said about this judgement."
@@ -143,12 +135,7 @@ def _judge_consistency(
     return f"Judging {said} was {verdict}: the answer is {one.golds[0]!r}, and {why}."
 
 
-def _judge_utility(
-    example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
-) -> str:
-    one = _settled(example, record, str(inputs.get("quiz", "")))
-    if one is None:
-        return ""
+def _judge_utility(one: Settled, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     tells, said = _tells(str(inputs.get("passage", "")), one), bool(outputs.get("helpful"))
     if tells is None:
         return ""
@@ -162,7 +149,7 @@ def _judge_utility(
     )
 
 
-def _summarize(example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+def _summarize(example: Example, record: QuestionRecord, outputs: Mapping[str, Any]) -> str:
     settled = settled_quizzes(example, record)
     wrong = [s for s in settled if s.quiz.answer is not None and not s.agrees(s.quiz.answer)]
     answer = str(outputs.get("answer", ""))
@@ -180,14 +167,17 @@ def _summarize(example: Example, record: QuestionRecord, inputs: Mapping[str, An
     return f"{answer!r} does not follow: the answer is {example.answers[0]!r}.{known}"
 
 
-_WRITERS: dict[str, Callable[[Example, QuestionRecord, Mapping[str, Any], Mapping[str, Any]], str]] = {
+_OF_QUESTION: dict[str, Callable[[Example, QuestionRecord, Mapping[str, Any]], str]] = {
     "decomposition.decompose": _decompose,
-    "examination.quiz": _answer_quiz,
-    "examination.same": _judge_consistency,
-    "picking.judge": _judge_utility,
-    "answering.answer": _answer,
     "summarizing.summarize": _summarize,
 }
+_OF_QUIZ: dict[str, tuple[str, Callable[[Settled, Mapping[str, Any], Mapping[str, Any]], str]]] = {
+    "examination.quiz": ("quiz", _answer_quiz),
+    "examination.same": ("quiz", _judge_consistency),
+    "picking.judge": ("quiz", _judge_utility),
+    "answering.answer": ("question", _answer),
+}
+"""By the predictor, the input that is the quiz, and what is said where its gold answer is known."""
 
 
 def _outcome(example: Example, record: QuestionRecord | None, answer: str | None, score: float) -> str:

@@ -19,24 +19,23 @@ import importlib.util
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dspy
 
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.metrics.utility import Correctness
+from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.demos.from_traces import judges
-from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.dspy_bridge.feedback import feedback_metric
 from keqa.optimize.dspy_bridge.quiet import no_straggler_retries, quiet
 from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
-from keqa.optimize.failures import Failures
-from keqa.optimize.tracing import Progress, silent
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from keqa.optimize.options import Options
 
 __all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
 
@@ -102,65 +101,48 @@ def tunable(program: Program, optimizer: str) -> list[str]:
 
 
 def optimize(
-    name: str,
     program: Program,
     trainset: Sequence[Answered],
     valset: Sequence[Answered],
-    *,
-    journal: Journal,
-    metric: Correctness,
-    reflection_lm: Any,
-    budget: Budget | int = "light",
-    seed: int = 0,
-    in_flight: int = 8,
-    progress: Progress = silent,
-    failures: Failures | None = None,
-    origins: DemoProvenance | None = None,
+    asking: Asking,
+    options: Options,
 ) -> Program:
     """Run one of DSPy's optimizers.
 
     Args:
-        name: One of `OPTIMIZERS`.
         program: It stays as it is.
         trainset: Questions to learn from.
         valset: Questions to choose by.
-        journal: Where answers are kept: a run that was killed goes through its finished questions without a call. What
-            the reflecting language model wrote comes from DSPy's cache, where that is on.
-        metric: Correctness of an answer.
-        reflection_lm: As for `check_optimizer`.
-        budget: ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials
-            (MIPROv2) or of steps (SIMBA).
-        seed: Another seed, another search.
-        in_flight: Questions in work at once.
-        progress: Called with how many questions were asked, those of earlier runs included; how many there will be is
-            known only where the budget is a number of them.
-        failures: Where failed questions are counted.
-        origins: Where it is noted from which questions demonstrations come; none is shown to its own question.
+        asking: How questions are asked: a run that was killed goes through its finished questions without a call. What
+            the reflecting language model wrote comes from DSPy's cache, where that is on. Progress is how many
+            questions were asked, those of earlier runs included; how many there will be is known only where the budget
+            is a number of them.
+        options: Which optimizer, with its budget, language model and seed. The budget is ``light``, ``medium`` or
+            ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials (MIPROv2) or of steps
+            (SIMBA).
 
     Returns:
         The optimized program, on the same language models by role.
 
     Raises:
-        ConfigurationError: As in `check_optimizer`; or a key, model or setting is wrong, that of the reflecting
-            language model included; or no question came to the program.
-        MissingExtraError: As in `check_optimizer`.
+        ConfigurationError: A key, model or setting is wrong, that of the reflecting language model included; or no
+            question came to the program.
         TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may
             pass.
     """
-    reflection_lm = check_optimizer(name, reflection_lm, budget)
+    name, budget = options.optimizer, options.budget
     shown = tunable(program, name)
-    watch = (failures or Failures()).watch(name)
-    student = Student(program, journal, shown, _counted(name, budget, progress), watch, origins)
-    with watched(reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
+    student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))
+    with watched(options.reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
         job = _Job(
             student,
             as_dspy(trainset),
             as_dspy(valset),
-            feedback_metric(metric),
+            feedback_metric(asking.metric),
             reflecting,
             budget,
-            seed,
-            in_flight,
+            options.seed,
+            asking.in_flight,
         )
         best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)

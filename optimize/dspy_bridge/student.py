@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
 import dspy
 
-from keqa.data.example import Answered
+from keqa.data.example import Answered, Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.factory import Roles
-from keqa.optimize.asking import ask
+from keqa.optimize.asking import Asking, Kept, Step
 from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import DemoProvenance
-from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
-from keqa.optimize.journal_keys import lms_of, question_key
-from keqa.programs.fingerprint import digest, program_fingerprint
+from keqa.optimize.failures import TooManyFailuresError
+from keqa.optimize.journal_keys import lms_of
+from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
-from keqa.programs.records import QuestionRecord
 from keqa.programs.runtime.concurrency import NoCopy
-from keqa.storage.journal import Journal
 
 __all__ = ["PREFIX", "Student", "as_dspy"]
 
@@ -62,27 +59,25 @@ class Student(dspy.Module):
     def __init__(
         self,
         program: Program,
-        journal: Journal,
+        asking: Asking,
         predictors: Collection[str],
+        name: str = "optimizing",
         asked: Callable[[], None] = lambda: None,
-        watch: FailureMonitor | None = None,
-        origins: DemoProvenance | None = None,
     ) -> None:
         """Set up.
 
         Args:
             program: The program; a copy of it is wrapped.
-            journal: Where answers are kept.
+            asking: Where answers are kept, failed questions are counted, and it is noted which calls, that may become
+                demonstrations, were made for which question.
             predictors: Names of the predictors that the optimizer may change.
+            name: Of the optimizer.
             asked: Called after each question.
-            watch: Counts failed questions.
-            origins: Where it is noted which calls, that may become demonstrations, were made for which question.
         """
         super().__init__()
         self.program: Program = program.deepcopy()
-        self._journal, self._asked = NoCopy(journal), NoCopy(asked)
-        self._watch = NoCopy(watch or Failures().watch("optimizing"))
-        self._origins = NoCopy(origins or DemoProvenance())
+        self._asking, self._asked = NoCopy(asking), NoCopy(asked)
+        self._watch = NoCopy(asking.failures.watch(name))
         self._ended: NoCopy[list[Exception]] = NoCopy([])
         self._reached = NoCopy(Event())
         self._shown = frozenset(PREFIX + name for name in predictors)
@@ -112,10 +107,9 @@ class Student(dspy.Module):
             self._ended.value.append(error)
             raise
         self._asked.value()
-        made = [Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in kept["steps"]]
-        self._origins.value.add(made)
-        self._replay(kept)
-        record = None if kept["record"] is None else QuestionRecord.model_validate(kept["record"])
+        steps, record = kept.steps or [], kept.record
+        self._asking.value.origins.add(Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in steps)
+        self._replay(steps)
         answer = None if record is None else record.answer
         return dspy.Prediction(answer=answer, explanation="" if record is None else record.explanation, record=record)
 
@@ -149,31 +143,27 @@ class Student(dspy.Module):
             "copied, in_flight=1 does without threads"
         )
 
-    def _kept_or_asked(
-        self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]
-    ) -> Mapping[str, Any]:
+    def _kept_or_asked(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Kept:
         """What the journal keeps of a question, asked where it keeps nothing."""
-        journal, watch = self._journal.value, self._watch.value
-        whom = self._origins.value.without(self.program, root)
-        key = question_key(program_fingerprint(whom), question, answer_type, choices)
-        if self._drawn:
-            key += f":{self._drawn}"
-        kept = journal.get(key)
-        if kept is not None and "steps" in kept:
-            watch.kept(failed="error" in kept)
+        asking, watch = self._asking.value, self._watch.value
+        example = Example(root, question, (), answer_type, tuple(choices))
+        (task,) = asking.tasks(self.program, [example], self._drawn)
+        kept = asking.kept(task, steps=True)
+        if kept is not None:
+            watch.count("" if kept.error is not None else None, earlier=True)
             return kept
-        asked = ask(whom, root, question, answer_type, choices, steps=True)
-        if asked.lasting:
-            journal.put(key, asked.value)
-        watch.add(asked.record, asked.error)
-        return asked.value
+        outcome, steps = asking.ask(task, steps=True)
+        kept = asking.keep(task, outcome, steps)
+        watch.add(outcome.record, outcome.error)
+        watch.refuse()
+        return kept
 
-    def _replay(self, kept: Mapping[str, Any]) -> None:
+    def _replay(self, steps: Sequence[Step]) -> None:
         trace = dspy.settings.trace
         if trace is None:
             return
         predictors = dict(self.named_predictors())
-        for name, inputs, outputs in kept["steps"]:
+        for name, inputs, outputs in steps:
             if PREFIX + name in predictors:
                 trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
 

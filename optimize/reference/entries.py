@@ -1,15 +1,15 @@
-"""What the utility reference is made of (KEQA, section 3.4), and what it cost to find out."""
+"""What the utility reference is made of (KEQA, section 3.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from keqa.programs.records import Cost, Record
+from keqa.programs.records import Record
 
-__all__ = ["Basis", "Labelled", "Spent", "UtilityEntries", "UtilityEntry"]
+__all__ = ["Basis", "Labelled", "UtilityEntries", "UtilityEntry"]
 
 Basis = Literal["question", "quiz"]
 
@@ -36,36 +36,6 @@ class UtilityEntry(Record):
     basis: Basis
 
 
-class Spent(Record):
-    """What labelling cost.
-
-    Attributes:
-        calls: Requests that reached the language model.
-        cached: Requests answered by DSPy's cache.
-        failed: Requests without a usable reply, each also counted in `calls` or `cached`.
-        prompt_tokens: As the language model reported.
-        completion_tokens: As the language model reported.
-        retrievals: Searches made.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    retrievals: int = 0
-
-    @classmethod
-    def of(cls, cost: Cost) -> Spent:
-        """Add up the roles of a question's cost."""
-        names = ("calls", "cached", "failed", "prompt_tokens", "completion_tokens")
-        sums = {name: sum(getattr(role, name) for role in cost.by_role.values()) for name in names}
-        return cls(**sums, retrievals=cost.retrievals)
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
-
-
 class Labelled(Record):
     """What came of one training question.
 
@@ -78,8 +48,10 @@ class Labelled(Record):
         problems: Why there is less than there could be, such as that no passage was found.
         passing: What a call failed with that another attempt may not meet; empty where none did. The question is then
             not kept as finished, and a later run asks it again.
-        spent: What it cost.
     """
+
+    # Journals of versions before hold what it cost as well.
+    model_config = ConfigDict(extra="ignore")
 
     root: str
     entries: tuple[UtilityEntry, ...] = ()
@@ -88,7 +60,6 @@ class Labelled(Record):
     lost: dict[str, int] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()
     passing: str = ""
-    spent: Spent = Spent()
 
     @property
     def complete(self) -> bool:
@@ -125,11 +96,6 @@ class UtilityEntries(list[UtilityEntry]):
             for cause, count in question.lost.items():
                 found.setdefault(cause, {})[question.root] = count
         return found
-
-    @property
-    def spent(self) -> Spent:
-        """What all questions cost, those that were finished by an earlier run included."""
-        return sum((question.spent for question in self.questions), Spent())
 
     def counts(self) -> dict[bool, int]:
         """How many entries are helpful (True) and harmful (False)."""

@@ -14,10 +14,12 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.demos.provenance import DemoProvenance, without_demos
-from keqa.optimize.journal_keys import lms_asked
-from keqa.optimize.reference.entries import Labelled, Spent, UtilityEntry
+from keqa.optimize.journal_keys import example_key, lms_asked
+from keqa.optimize.reference.entries import Labelled, UtilityEntry
 from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
+from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
+from keqa.programs.prompts import whole_prompt
 from keqa.programs.runtime.attempts import ask, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
@@ -67,7 +69,20 @@ class Labeller:
         quiz_level: bool = True,
         origins: DemoProvenance | None = None,
     ) -> None:
-        """Set up; see `keqa.optimize.reference.build.build_reference` for the arguments.
+        """Set up.
+
+        Args:
+            program: Whose retriever, predictors, demonstrations and language models are used.
+            top_k: Candidates to search for; the program's own number where None.
+            rule: ``growing`` lets helpful passages stay for the next candidate, ``one passage`` tries each alone;
+                ``auto`` takes the latter for questions of one hop, which are those with a single gold quiz, and all
+                where the program does not decompose.
+            correctness: Cor; F1 where not set.
+            reason: Whether whole questions are answered with reasoning; ``auto`` does so for those of more than one
+                hop.
+            quiz_level: Whether to label passages for gold quizzes as well.
+            origins: Demonstrations that come from a training question are not shown while it is labelled; those that
+                hold its text never are.
 
         Raises:
             ConfigurationError: Settings that cannot work.
@@ -89,6 +104,38 @@ class Labeller:
         self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
         for predictor in (self.reason_from_memory, self.reason_with_knowledge):
             predictor.set_lm(program.answering.answer.lm)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What the labels depend on, for `keqa.storage.journal.Journal.open`; no key or endpoint is in it.
+
+        The training questions are not in it: the journal keeps each under its content, so a train split may grow.
+        """
+        program = self.program
+        predictors = [
+            program.examination.quiz,
+            program.answering.answer,
+            self.reason_from_memory,
+            self.reason_with_knowledge,
+        ]
+        return {
+            "task": "utility reference",
+            "top_k": self.top_k,
+            "rule": self.rule,
+            "correctness": function_fingerprint(self.correctness),
+            "reason": self.reason,
+            "quiz_level": self.quiz_level,
+            "decompose": program.decompose,
+            "extract_sentences": program.extract_sentences,
+            "model": lm_spec(program.answering.answer.lm or dspy.settings.lm),
+            "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
+            "retriever": retriever_spec(self.retriever),
+        }
+
+    def key(self, example: Example) -> str:
+        """A training question in a journal; what it is shown is a part of it where that is less than others are."""
+        shown = self.shown(example)
+        key = example_key(example)
+        return key if shown is self.program else f"{key} {program_fingerprint(shown)}"
 
     async def label(self, example: Example) -> Labelled:
         """Label the passages of a training question.
@@ -129,7 +176,6 @@ class Labeller:
             lost=dict(lost),
             problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
             passing=next((str(error) for one in labels for error in one.errors if is_transient(error.cause)), ""),
-            spent=Spent.of(session.ledger.cost()),
         )
 
     def shown(self, example: Example) -> KEQA:

@@ -1,20 +1,28 @@
-"""Many questions side by side, each ending in an answer or a typed failure."""
+"""Asking many questions side by side, each ending in an answer or a typed failure.
+
+Everything that asks more than one question does it here: `Program.answer_many`, `keqa.evaluate` and each step of a
+compilation.
+"""
 
 from __future__ import annotations
 
 import contextvars
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["Outcome", "answer_many"]
+__all__ = ["Outcome", "answer_many", "ask", "in_parallel"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -24,14 +32,16 @@ class Outcome:
     Attributes:
         position: Its place in the batch, from 0.
         item: What was given as the question.
-        record: Its story; None where it could not be asked at all.
+        record: Its record; None where it could not be asked at all.
         error: Why it has no answer; None where it has one.
+        seconds: Wall time.
     """
 
     position: int
     item: Any
     record: QuestionRecord | None
     error: KeqaError | None = None
+    seconds: float = 0.0
 
     @property
     def answer(self) -> str | None:
@@ -50,36 +60,76 @@ def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight
             f"answer_many takes a list of questions, not {shown(questions)}; one question alone is asked as "
             "program(question)"
         )
-    return _outcomes(program, enumerate(questions), in_flight)
+    return in_parallel(lambda numbered: ask(program, *numbered), enumerate(questions), in_flight)
 
 
-def _outcomes(program: Callable[..., Any], waiting: Iterator[tuple[int, Any]], in_flight: int) -> Iterator[Outcome]:
-    # These threads only wait for their question; its calls run in the program's own bounded pool.
-    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
-        running: set[Future[Outcome]] = set()
-        try:
-            while True:
-                for position, item in islice(waiting, in_flight - len(running)):
-                    context = contextvars.copy_context()
-                    running.add(pool.submit(context.run, _outcome, program, position, item))
-                if not running:
-                    return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-        finally:
-            for future in running:
-                future.cancel()
+def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
+    """Ask one question.
 
+    Args:
+        program: Whom to ask.
+        position: The question's place among others, from 0.
+        item: As for `answer_many`.
 
-def _outcome(program: Callable[..., Any], position: int, item: Any) -> Outcome:
+    Returns:
+        How it ended. A question without an answer is an outcome with an error.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong, which no other question would escape.
+        MissingExtraError: A package is missing.
+        Exception: A method, retriever or language model has a fault. It says nothing about the question, and others
+            would meet it too, so that it must not be counted as an answer that failed; a note on it names the question.
+    """
+    started = time.perf_counter()
     try:
-        return Outcome(position, item, program(**Question.arguments(item)).record)
+        record, error = program(**Question.arguments(item)).record, None
     except (ConfigurationError, MissingExtraError):
         raise
-    except KeqaError as error:
-        return Outcome(position, item, getattr(error, "record", None), error)
+    except KeqaError as raised:
+        record, error = getattr(raised, "record", None), raised
     except Exception as fault:
-        # It says nothing about the question, and other questions would meet it too.
-        fault.add_note(f"This was raised while question {position + 1} of the batch was asked.")
+        name = getattr(item, "id", None)
+        named = f"{position + 1} of the batch" if name is None else repr(name)
+        fault.add_note(f"This was raised while question {named} was asked.")
         raise
+    return Outcome(position, item, record, error, time.perf_counter() - started)
+
+
+def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> Iterator[R]:
+    """Work on items side by side and yield each result as it comes.
+
+    Args:
+        work: What is done with an item, in a thread and in a copy of the current context.
+        items: Taken one by one, when there is room for another.
+        in_flight: How many are in work at once.
+
+    Raises:
+        BaseException: What the work on an item raised first, or an interrupt. Nothing more is begun then; what is in
+            work still ends and is yielded before, for it is paid for. A second interrupt does not wait for it.
+    """
+    fatal: BaseException | None = None
+    waiting = iter(items)
+    # These threads only wait for their question; its calls run in the program's own bounded pool.
+    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
+        running: set[Future[R]] = set()
+        while True:
+            if fatal is None:
+                for item in islice(waiting, in_flight - len(running)):
+                    running.add(pool.submit(contextvars.copy_context().run, work, item))
+            if not running:
+                break
+            try:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt as interrupt:
+                if fatal is not None:
+                    raise
+                fatal = interrupt
+                continue
+            for future in done:
+                error = future.exception()
+                if error is None:
+                    yield future.result()
+                else:
+                    fatal = fatal or error
+    if fatal is not None:
+        raise fatal

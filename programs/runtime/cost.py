@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from keqa.programs.records import Cost, CriticalPath, RoleCost, StepCost
+from keqa.programs.records import CallCost, Cost, CriticalPath
 
 __all__ = ["Event", "Ledger"]
 
@@ -26,7 +26,7 @@ class Event:
         seconds: How long it took.
         failed: Whether it gave no usable result.
         calls: Requests that were sent to the language model, each attempt by itself; 0 where the cache answered.
-        samples: Replies drawn, now or when a cache learnt them; see `keqa.programs.records.RoleCost`.
+        samples: Replies drawn, now or when a cache learnt them; see `keqa.programs.records.CallCost`.
         saved: Of a search that a cache answered, how long it took when it was made; None where it was made now.
         prompt_tokens: As reported.
         completion_tokens: As reported.
@@ -53,6 +53,19 @@ class Event:
     def taken(self) -> float:
         """How long it takes where no cache answers."""
         return self.seconds + (self.saved or 0.0)
+
+    @property
+    def cost(self) -> CallCost:
+        """Of a call to a language model."""
+        return CallCost(
+            calls=self.calls,
+            cached=int(self.calls == 0),
+            samples=self.samples,
+            failed=int(self.failed),
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=self.seconds,
+        )
 
     def __enter__(self) -> Event:
         self.started = time.perf_counter()
@@ -87,8 +100,8 @@ class Ledger:
         roles = sorted({event.role for event in events} - {"retrieval"})
         steps = sorted({event.step for event in events} - {""})
         return Cost(
-            by_role={role: _role_cost([event for event in events if event.role == role]) for role in roles},
-            by_step={step: _step_cost([event for event in events if event.step == step]) for step in steps},
+            by_role={role: sum((one.cost for one in events if one.role == role), CallCost()) for role in roles},
+            by_step={step: sum((one.cost for one in events if one.step == step), CallCost()) for step in steps},
             retrievals=len(searches),
             retrievals_cached=sum(event.saved is not None for event in searches),
             retrieval_seconds=sum(event.taken for event in searches),
@@ -108,23 +121,3 @@ class Ledger:
             calls.append(max((calls[number] for number in event.after), default=0) + ran)
             seconds.append(max((seconds[number] for number in event.after), default=0.0) + event.taken)
         return CriticalPath(calls=max(calls, default=0), seconds=max(seconds, default=0.0))
-
-
-def _role_cost(events: list[Event]) -> RoleCost:
-    return RoleCost(
-        calls=sum(event.calls for event in events),
-        cached=sum(event.calls == 0 for event in events),
-        samples=sum(event.samples for event in events),
-        failed=sum(event.failed for event in events),
-        prompt_tokens=sum(event.prompt_tokens for event in events),
-        completion_tokens=sum(event.completion_tokens for event in events),
-        seconds=sum(event.seconds for event in events),
-    )
-
-
-def _step_cost(events: list[Event]) -> StepCost:
-    return StepCost(
-        calls=sum(event.calls for event in events),
-        samples=sum(event.samples for event in events),
-        seconds=sum(event.seconds for event in events),
-    )

@@ -50,10 +50,10 @@ def test_a_second_run_is_answered_from_it(roles, cache, numbered, tmp_path):
     second = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "second.jsonl", cache=cache)
     assert numbered.count == 3
     assert (cache.hits, cache.misses) == (3, 3)
-    assert (first.requests, first.calls) == (3, 3)
-    assert (second.requests, second.calls) == (3, 0)
+    assert (first.cost.lm_requests, first.cost.calls) == (3, 3)
+    assert (second.cost.lm_requests, second.cost.calls) == (3, 0)
     # What an answer takes does not depend on who asked first.
-    assert second.tokens == first.tokens > 0
+    assert second.cost.tokens == first.cost.tokens > 0
     answers = [[line.answer for line in read_run(tmp_path / f"{name}.jsonl").lines] for name in ("first", "second")]
     assert answers[0] == answers[1]
 

@@ -82,9 +82,9 @@ def test_each_method_has_a_file_of_its_own(asking, tmp_path):
 def test_rows_share_what_was_asked(asking):
     run, engine = asking
     first, second = run("keqa", "keqa-no-ukp")
-    assert first.tally.calls == first.tally.requests
+    assert first.tally.cost.calls == first.tally.cost.lm_requests
     # Quizzes and draws are the same; only what the picked passages change is asked anew, and here nothing.
-    assert second.tally.calls == 0 < second.tally.requests
+    assert second.tally.cost.calls == 0 < second.tally.cost.lm_requests
     before = len(engine.calls)
     assert [row.tally.asked for row in run("keqa", "keqa-no-ukp", "closed-book")] == [0, 0, 4]
     assert len(engine.calls) == before + 4

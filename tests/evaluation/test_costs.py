@@ -1,8 +1,6 @@
-from fractions import Fraction
-
 import pytest
 
-from keqa.evaluation.costs import Spread, question_retrieval_ratio, quiz_retrieval_ratio
+from keqa.evaluation.costs import Spread, searched
 from keqa.programs.records import Cost, QuestionRecord, QuizRecord
 
 
@@ -17,23 +15,20 @@ def test_spread_by_hand():
 
 
 def test_no_questions_cost_nothing_to_speak_of():
-    for summary in (question_retrieval_ratio, quiz_retrieval_ratio, Spread.of):
-        with pytest.raises(ValueError, match="at least one"):
-            summary([])
+    with pytest.raises(ValueError, match="at least one"):
+        Spread.of([])
 
 
-def test_retrieval_ratios():
+def test_which_quizzes_were_searched_for():
     known = QuizRecord(index=1, text="a", source="memory")
-    searched = QuizRecord(index=2, text="b", source="passages", retrieved=True)
+    looked_up = QuizRecord(index=2, text="b", source="passages", retrieved=True)
     blocked = QuizRecord(index=3, text="c #2", source="blocked")
     fallback = QuizRecord(index=0, text="q", source="passages", retrieved=True)
     records = [
-        QuestionRecord(question="one", quizzes=[known, searched], cost=cost(1)),
+        QuestionRecord(question="one", quizzes=[known, looked_up], cost=cost(1)),
         QuestionRecord(question="two", quizzes=[known], cost=cost()),
         QuestionRecord(question="three", quizzes=[known, blocked], fallback=fallback, cost=cost(1)),
         QuestionRecord(question="four", method="always_retrieve", cost=cost(1)),
         QuestionRecord(question="five", method="closed_book", cost=cost()),
     ]
-    assert question_retrieval_ratio(records) == Fraction(3, 5)
-    # Quizzes: known, searched; known; known, the fallback; one; one.
-    assert quiz_retrieval_ratio(iter(records)) == Fraction(3, 7)
+    assert [searched(record) for record in records] == [[False, True], [False], [False, True], [True], [False]]

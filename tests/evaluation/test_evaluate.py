@@ -27,7 +27,7 @@ def test_a_run_from_its_questions_to_its_file(run, tmp_path):
     tally, engine = run(5, dataset="towns", split="dev", seed=3, progress=lambda now: told.append(now.done))
     assert (tally.questions, tally.done, tally.asked, tally.failed) == (5, 5, 5, 0)
     assert (tally.mean("em"), tally.mean("accuracy")) == (0.8, None)
-    assert (tally.requests, tally.calls, tally.tokens, tally.retrievals) == (5, 5, 65, 0)
+    assert (tally.cost.lm_requests, tally.cost.calls, tally.cost.tokens, tally.cost.retrievals) == (5, 5, 65, 0)
     assert told == [1, 2, 3, 4, 5]
     assert len(engine.calls) == 5
     found = read_run(tmp_path / "run.jsonl")
@@ -50,7 +50,12 @@ def test_a_second_run_asks_nothing(run, tmp_path):
     before = (tmp_path / "run.jsonl").read_bytes()
     second, engine = run(5)
     assert engine.calls == []
-    assert (second.asked, second.done, second.mean("em"), second.tokens) == (0, 5, first.mean("em"), first.tokens)
+    assert (second.asked, second.done, second.mean("em"), second.cost.tokens) == (
+        0,
+        5,
+        first.mean("em"),
+        first.cost.tokens,
+    )
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 

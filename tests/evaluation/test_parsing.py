@@ -2,10 +2,15 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.evaluation.parsing import Parsed, parse_failures
+from keqa.evaluation.parsing import Parsed, unreadable
 from keqa.programs import KEQA
 from keqa.programs.program import UnansweredError
-from keqa.programs.records import Cost, Degradation, Failure, QuestionRecord, RoleCost
+from keqa.programs.records import CallCost, Cost, Degradation, Failure, QuestionRecord
+
+
+def parse_failures(records):
+    outputs = sum(record.cost.samples for record in records)
+    return Parsed(min(sum(map(unreadable, records)), outputs), outputs)
 
 
 def note(stage, cause):
@@ -17,7 +22,7 @@ def record(calls, *notes, failure=None):
         question="q",
         degradations=list(notes),
         failure=failure and Failure(stage=failure[0], cause=failure[1], message=""),
-        cost=Cost(by_role={"task": RoleCost(calls=calls - 1, cached=1)}),
+        cost=Cost(by_role={"task": CallCost(calls=calls - 1, cached=1)}),
     )
 
 

@@ -16,15 +16,14 @@ from keqa.evaluation.reports.measures import MEASURES, measure
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.summary import read_brief
 from keqa.programs.records import (
+    CallCost,
     ClusterRecord,
     Cost,
     Degradation,
     PassageVerdict,
     QuestionRecord,
     QuizRecord,
-    RoleCost,
     SampleRecord,
-    StepCost,
 )
 
 CONFIGURATION = {
@@ -61,7 +60,7 @@ LINE = RunLine(
         quizzes=[QUIZ],
         answer="Ann",
         answer_source="memory",
-        cost=Cost(by_role={"task": RoleCost(calls=1, samples=1)}, by_step={"examination.quiz": StepCost(calls=1)}),
+        cost=Cost(by_role={"task": CallCost(calls=1, samples=1)}, by_step={"examination.quiz": CallCost(calls=1)}),
     ),
     seconds=1.0,
 )

@@ -6,6 +6,7 @@ import re
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import dspy
@@ -15,6 +16,7 @@ from dspy.lm15 import InvalidRequestError, Request, Response
 
 from keqa import signatures
 from keqa.data.example import Example
+from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.retrievers.base import Hit, Passage
 
@@ -160,6 +162,30 @@ def setting():
         return Setting(town, engine, lm, program, examples[:train], examples[train:])
 
     return make
+
+
+class PlainGate:
+    """A gate that is no dataclass."""
+
+    name, needs_all_draws = "plain", False
+
+    def __init__(self, threshold):
+        self.threshold, self.inner = Fraction(threshold), VoteGate()
+
+    def decide(self, votes):
+        return self.inner.decide(votes)
+
+    def wave(self, votes):
+        return self.inner.wave(votes)
+
+    def measure(self, votes):
+        return None
+
+
+@pytest.fixture
+def plain_gate():
+    """Makes a gate of one's own from its threshold."""
+    return PlainGate
 
 
 @pytest.fixture

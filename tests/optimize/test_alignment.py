@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from fixtures.marton import MARTON
 
 from keqa.data.example import Example
 from keqa.optimize.alignment import best_gold, gold_answers, gold_quizzes, settled_quizzes
 from keqa.programs.records import QuestionRecord, QuizRecord
 
-EXAMPLE = Example(
-    "e",
-    "What is the birth date of the mayor of Marton?",
-    ("1 September 1926", "1926-09-01"),
-    quizzes=("Who governs Marton?", "When was #1 born?"),
-    quiz_answers=("Robert Torman", "1 September 1926"),
-)
+QUESTION = "What is the birth date of the mayor of Marton?"
+EXAMPLE = replace(MARTON, question=QUESTION, answers=("1 September 1926", "1926-09-01"))
 
 
 def record(*quizzes: tuple[str, str, str | None, list[int]], question: str = EXAMPLE.question) -> QuestionRecord:

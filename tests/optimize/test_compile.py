@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 
 import dspy
 import pytest
@@ -17,7 +16,6 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.search_space import Grid
 from keqa.programs import KEQA
-from keqa.programs.gates import VoteGate
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityReference
 
@@ -349,28 +347,10 @@ def test_a_program_is_not_saved_where_finished_work_is_kept(setting, compiled, t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program", "work"]
 
 
-class Plain:
-    """A gate that is no dataclass."""
-
-    name, needs_all_draws, threshold = "plain", False, Fraction(1, 2)
-
-    def __init__(self):
-        self.inner = VoteGate()
-
-    def decide(self, votes):
-        return self.inner.decide(votes)
-
-    def wave(self, votes):
-        return self.inner.wave(votes)
-
-    def measure(self, votes):
-        return None
-
-
-def test_a_gate_of_ones_own_is_compiled_with_and_gone_on_with(setting, compiled):
-    first = compiled(setting(gate=Plain()), reference=False)
+def test_a_gate_of_ones_own_is_compiled_with_and_resumed_with(setting, compiled, plain_gate):
+    first = compiled(setting(gate=plain_gate("1/2")), reference=False)
     assert any("the threshold of the gate 'plain' was left alone" in problem for problem in first.report.problems)
-    world = setting(gate=Plain())
+    world = setting(gate=plain_gate("1/2"))
     assert compiled(world, reference=False).report.trials == first.report.trials
     assert world.engine.calls == []
 

@@ -9,8 +9,8 @@ import pytest
 import keqa
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
-from keqa.optimize.tracing import run_traces
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.storage.journal import Journal
 
@@ -159,6 +159,6 @@ def test_calls_with_token_probabilities_are_kept(world, tmp_path):
     program = FLARE(made.program._retriever.value)
     program.set_lm(made.lm)
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-        (trace,) = run_traces(program, made.train[:1], journal=journal, metric=f1, steps=True)
+        (trace,) = Asking(journal, f1).traces(program, made.train[:1], steps=True)
     assert trace.record.answer == "Spouse0"
     assert [sorted(outputs) for _, _, outputs in trace.steps] == [["thought"], ["thought"]]

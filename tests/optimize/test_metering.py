@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
+from keqa.errors import StorageError
 from keqa.optimize.metering import Meter
-from keqa.optimize.report import Spending
+from keqa.programs.records import CallCost
 from keqa.storage.journal import Journal
+
+
+def cost(calls, read, written):
+    return CallCost(calls=calls, prompt_tokens=read, completion_tokens=written)
+
 
 USED = {"prompt_tokens": 10, "completion_tokens": 3}
 
@@ -16,14 +24,14 @@ def test_a_kill_loses_no_more_than_the_last_requests(tmp_path):
         meter = Meter(journal)
         for _ in range(120):
             meter.add_usage("lm", USED)
-        assert meter.spent == Spending(120, 1200, 360)
+        assert meter.spent == cost(120, 1200, 360)
     # Nothing was kept at the end, as where the process is killed.
     with Journal.open(tmp_path / "j", {}) as journal:
         again = Meter(journal)
-        assert again.earlier == Spending(100, 1000, 300)
+        assert again.earlier == cost(100, 1000, 300)
         again.add_usage("lm", USED)
         again.keep()
-        assert Meter(journal).earlier == Spending(101, 1010, 303)
+        assert Meter(journal).earlier == cost(101, 1010, 303)
 
 
 def test_requests_of_many_threads_are_all_counted(tmp_path):
@@ -34,10 +42,17 @@ def test_requests_of_many_threads_are_all_counted(tmp_path):
             thread.start()
         for thread in threads:
             thread.join()
-        assert Meter(journal).earlier == meter.spent == Spending(300, 3000, 900)
+        assert Meter(journal).earlier == meter.spent == cost(300, 3000, 900)
 
 
 def test_a_run_that_asked_nothing_keeps_nothing(tmp_path):
     with Journal.open(tmp_path / "j", {}) as journal:
         Meter(journal).keep()
         assert len(journal) == 0
+
+
+def test_a_forged_count_is_refused_by_its_line(tmp_path):
+    with Journal.open(tmp_path / "j", {}) as journal:
+        journal.put("spent", {"calls": "many"})
+    with Journal.open(tmp_path / "j", {}) as journal, pytest.raises(StorageError, match=r"j, line 2: .*calls: Input"):
+        Meter(journal)

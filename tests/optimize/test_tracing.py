@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from dspy.lm15 import AuthError, ServerError
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, StorageError
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.student import Student, as_dspy
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
-from keqa.optimize.tracing import run_traces
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
@@ -23,7 +25,7 @@ def journal(tmp_path):
 
 
 def asked(world, journal, **options):
-    return run_traces(world.program, world.train, journal=journal, metric=f1, **options)
+    return Asking(journal, f1, **options).traces(world.program, world.train)
 
 
 def test_each_question_is_asked_once(setting, journal):
@@ -142,6 +144,30 @@ def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, jour
     assert len(journal) == 1
 
 
+RECORD = {"question": "Who?", "answer": "Ann", "answer_source": "memory"}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"record": {"question": 7}}, "record.question: Input should be a valid string"),
+        ({"record": RECORD, "steps": [["a", {}]]}, "steps.0.2: Field required"),
+        ({"record": RECORD, "answer": "Ann"}, "answer: Extra inputs are not permitted"),
+    ],
+)
+def test_what_nobody_kept_in_a_journal_is_refused_by_its_line(setting, tmp_path, value, reason):
+    world, path = setting(train=2), tmp_path / "forged.jsonl"
+    with Journal.open(path, {}) as journal:
+        asking = Asking(journal, f1)
+        for task in asking.tasks(world.program, world.train):
+            journal.put(task.key, {"record": RECORD})
+        journal.put(task.key, value)
+    refused = pytest.raises(StorageError, match=re.escape(f"{path}, line 4: the journal is damaged ({reason})"))
+    with Journal.open(path, {}) as journal, refused:
+        asked(world, journal)
+    assert world.engine.calls == []
+
+
 def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):
     def full(*arguments, **options):
         raise OSError("the disk is full")
@@ -170,7 +196,7 @@ def test_a_replayed_answer_has_the_trace_of_the_first(setting, journal):
     import dspy
 
     world = setting(train=1)
-    student = Student(world.program, journal, ["answering.answer", "examination.quiz"])
+    student = Student(world.program, Asking(journal, f1), ["answering.answer", "examination.quiz"])
     (one,) = as_dspy(world.train)
     traces = []
     for _ in range(2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,9 +10,10 @@ import dspy
 import pytest
 from dspy.lm15 import ServerError
 
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, StorageError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
@@ -40,7 +42,7 @@ def journal(tmp_path):
 @pytest.fixture
 def tuned(journal):
     def run(world, **options):
-        return tune(world.program, world.val, journal=journal, metric=f1, in_flight=1, **options)
+        return tune(world.program, world.val, Asking(journal, f1, in_flight=1), **options)
 
     return run
 
@@ -129,25 +131,6 @@ def test_a_certainty_gate_is_tuned_too(setting, tuned):
     assert isinstance(found.program.examination.gate, CertaintyGate)
 
 
-class Plain:
-    """A gate that is no dataclass."""
-
-    name, needs_all_draws = "plain", False
-
-    def __init__(self):
-        self.threshold = Fraction(4, 5)
-        self.inner = VoteGate()
-
-    def decide(self, votes):
-        return self.inner.decide(votes)
-
-    def wave(self, votes):
-        return self.inner.wave(votes)
-
-    def measure(self, votes):
-        return None
-
-
 @dataclass(frozen=True)
 class Strict(VoteGate):
     """A gate that takes no threshold but its own."""
@@ -157,8 +140,8 @@ class Strict(VoteGate):
             raise ValueError("it is 4/5")
 
 
-def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned):
-    world = setting(gate=Plain())
+def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
+    world = setting(gate=plain_gate("4/5"))
     found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
     assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
@@ -247,7 +230,7 @@ def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_i
     demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
     origins.add(Candidate(demo, "text", one.id) for demo, one in zip(demos, world.train, strict=True))
     world.program.examination.quiz.demos = [dspy.Example(**demo) for demo in demos]
-    tune(world.program, world.train, journal=journal, metric=f1, in_flight=1, grid=NOTHING, origins=origins)
+    tune(world.program, world.train, Asking(journal, f1, in_flight=1, origins=origins), grid=NOTHING)
     judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
     tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
     assert (len(judged), len(tried) > 0) == (4, True)
@@ -280,3 +263,19 @@ def test_attempts_that_gave_nothing_of_use_are_not_kept(setting, town, journal):
         assert (len(world.engine.calls), len(journal)) == (calls, 0)
     assert len(told[0]) == 4
     assert told[0] == told[1]
+
+
+def test_a_forged_call_is_refused_by_its_line(setting, journal, tuned):
+    world = setting(val=1)
+    tuned(world, grid=NOTHING)
+    path = journal.path
+    journal.close()
+    lines = path.read_text().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if '"call:' in line)
+    lines[place] = json.dumps({"key": json.loads(lines[place])["key"], "value": {"said": "x"}}) + "\n"
+    path.write_text("".join(lines))
+    with (
+        Journal.open(path, {}) as forged,
+        pytest.raises(StorageError, match=f"line {place + 1}: the journal is damaged"),
+    ):
+        tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)

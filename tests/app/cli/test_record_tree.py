@@ -4,6 +4,7 @@ from rich.console import Console
 
 from keqa.cli.record_tree import cost_line, record_tree
 from keqa.programs.records import (
+    CallCost,
     ClusterRecord,
     Cost,
     Degradation,
@@ -11,7 +12,6 @@ from keqa.programs.records import (
     PassageVerdict,
     QuestionRecord,
     QuizRecord,
-    RoleCost,
     SampleRecord,
 )
 
@@ -77,8 +77,8 @@ RECORD = QuestionRecord(
     answer_source="summary",
     cost=Cost(
         by_role={
-            "task": RoleCost(calls=6, prompt_tokens=1200, completion_tokens=80, seconds=1.0),
-            "utility": RoleCost(calls=2, cached=1, failed=1),
+            "task": CallCost(calls=6, prompt_tokens=1200, completion_tokens=80, seconds=1.0),
+            "utility": CallCost(calls=2, cached=1, failed=1),
         },
         retrievals=1,
         seconds=1.25,
@@ -87,7 +87,7 @@ RECORD = QuestionRecord(
 
 
 def test_tries_that_went_out_together_are_lm_calls_each():
-    cost = Cost(by_role={"task": RoleCost(calls=1, samples=4), "utility": RoleCost(calls=1)}, seconds=1.0)
+    cost = Cost(by_role={"task": CallCost(calls=1, samples=4), "utility": CallCost(calls=1)}, seconds=1.0)
     assert cost_line(cost) == "5 LM calls in 2 requests (task 1, utility 1), 0 retrievals, 1.0 s"
 
 

@@ -11,7 +11,7 @@ from keqa.evaluation.reports.tables.discriminator import discriminator, judged_p
 from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
 from keqa.evaluation.reports.write import tables
-from keqa.programs.records import RoleCost, StepCost
+from keqa.programs.records import CallCost
 
 
 def shown(grid):
@@ -341,7 +341,7 @@ def test_the_total_is_over_all_kinds_of_question(run, line):
 def test_calls_by_role(run, line):
     one = line(0, 1.0, calls=4, cached=1)
     judged = one.record.cost.model_copy(
-        update={"by_role": {**one.record.cost.by_role, "consistency": RoleCost(calls=1, cached=2, prompt_tokens=30)}}
+        update={"by_role": {**one.record.cost.by_role, "consistency": CallCost(calls=1, cached=2, prompt_tokens=30)}}
     )
     one = one.model_copy(update={"record": one.record.model_copy(update={"cost": judged})})
     grid = costs_by_role(entries_of([run("keqa", [one, line(1, 1.0, calls=2)])]))
@@ -357,7 +357,7 @@ def test_calls_by_role(run, line):
 
 def stepped(line, **steps):
     """The same line with the seconds of its steps, one LM call each."""
-    by_step = {name.replace("_", "."): StepCost(calls=1, samples=1, seconds=seconds) for name, seconds in steps.items()}
+    by_step = {name.replace("_", "."): CallCost(calls=1, samples=1, seconds=seconds) for name, seconds in steps.items()}
     cost = line.record.cost.model_copy(update={"by_step": by_step, "retrieval_seconds": 0.5})
     return line.model_copy(update={"record": line.record.model_copy(update={"cost": cost})})
 

@@ -10,7 +10,7 @@ from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.variants import costs, costs_by_role
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.tally import Tally
-from keqa.programs.records import Degradation, RoleCost
+from keqa.programs.records import CallCost, Degradation
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def drawn(line):
     """A question whose eight tries went out in two requests, with calls of the other roles."""
     one = line(0, 1.0)
     roles = {
-        "task": RoleCost(calls=2, samples=8, prompt_tokens=50, completion_tokens=10),
-        "consistency": RoleCost(calls=2, cached=1, prompt_tokens=200, completion_tokens=3),
-        "utility": RoleCost(calls=10, prompt_tokens=4000, completion_tokens=30),
+        "task": CallCost(calls=2, samples=8, prompt_tokens=50, completion_tokens=10),
+        "consistency": CallCost(calls=2, cached=1, prompt_tokens=200, completion_tokens=3),
+        "utility": CallCost(calls=10, prompt_tokens=4000, completion_tokens=30),
     }
     cost = one.record.cost.model_copy(update={"by_role": roles})
     return one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})})
@@ -55,7 +55,7 @@ def test_the_share_that_did_not_parse_is_that_of_all_tries(drawn):
 def test_a_run_as_it_stands_counts_them_too(drawn):
     tally = Tally(1)
     tally.add(drawn)
-    assert (tally.samples, tally.requests, tally.calls) == (21, 15, 14)
+    assert (tally.cost.samples, tally.cost.lm_requests, tally.cost.calls) == (21, 15, 14)
 
 
 def test_tables_count_samples_as_lm_calls(drawn, run):

@@ -5,7 +5,7 @@ from keqa.evaluation.records import Run, header_line, run_line
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.summary import NUMBERS, brief_of, read_brief
 from keqa.evaluation.reports.write import figures, tables
-from keqa.programs.records import Degradation, PassageVerdict, StepCost
+from keqa.programs.records import CallCost, Degradation, PassageVerdict
 
 
 @pytest.fixture
@@ -94,9 +94,9 @@ def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
     names = ("quiz answering", "assessment", "everything else")
     assert {brief_of(one).number(f"{name} {what}") for name in names for what in ("seconds", "samples")} == {None}
     steps = {
-        "answering.answer": StepCost(samples=2, seconds=0.5),
-        "examination.quiz": StepCost(samples=5, seconds=1.0),
-        "picking.judge": StepCost(samples=3, seconds=0.25),
+        "answering.answer": CallCost(samples=2, seconds=0.5),
+        "examination.quiz": CallCost(samples=5, seconds=1.0),
+        "picking.judge": CallCost(samples=3, seconds=0.25),
     }
     cost = one.record.cost.model_copy(update={"by_step": steps, "retrieval_seconds": 2.0})
     brief = brief_of(one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})}))

@@ -5,7 +5,7 @@ from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import check_labels, experiments, settings_for
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1, TABLE_2, TABLE_5
-from keqa.programs.records import StepCost
+from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS
 
 
@@ -57,7 +57,7 @@ def test_the_papers_judge_and_steps_stand_beside_those_here(run, line, quiz):
     asked = quiz("Question 0?", ["gold", "lead"], [[0], [1]])
     first = run("keqa", [line(0, 1.0, quizzes=[asked])], dataset="nq")
     timed = line(0, 1.0, kind="yes/no")
-    cost = timed.record.cost.model_copy(update={"by_step": {"examination.quiz": StepCost(samples=5, seconds=1.5)}})
+    cost = timed.record.cost.model_copy(update={"by_step": {"examination.quiz": CallCost(samples=5, seconds=1.5)}})
     timed = timed.model_copy(update={"record": timed.record.model_copy(update={"cost": cost})})
     grids = {
         grid.name: grid for grid in compare_with_paper(entries_of([first, run("keqa", [timed], dataset="strategyqa")]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.demos.bootstrap import bootstrap
+from keqa.optimize.options import Options
 from keqa.storage.journal import Journal
 
 
@@ -15,7 +17,7 @@ def found(tmp_path):
 
     def run(world, **options):
         with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-            return bootstrap(world.program, world.train, world.val, journal=journal, metric=f1, **options)
+            return bootstrap(world.program, world.train, world.val, Asking(journal, f1), Options(**options))
 
     return run
 

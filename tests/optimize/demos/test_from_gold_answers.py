@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from fixtures.marton import MARTON as BORN
 
 from keqa.data.example import Example
 from keqa.errors import RetrievalError
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.from_records import candidates
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
-from keqa.optimize.tracing import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
 from keqa.retrievers import Hit, Passage
@@ -97,13 +100,7 @@ def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
 
 
 def test_a_program_that_decomposes_takes_gold_quizzes_only():
-    gold = Example(
-        "c",
-        "When was the mayor of Marton born?",
-        ("1926",),
-        quizzes=("Who governs Marton?", "When was #1 born?"),
-        quiz_answers=("Robert Torman", "1926"),
-    )
+    gold = replace(BORN, id="c", answers=("1926",), quiz_answers=("Robert Torman", "1926"))
     found = pools(KEQA(Pages()), failed(gold), failed(KELFORD))
     assert [(one["quiz"], one["answer"]) for one in found["examination.quiz"]] == [
         ("Who governs Marton?", "Robert Torman"),

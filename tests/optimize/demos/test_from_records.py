@@ -5,25 +5,18 @@ from __future__ import annotations
 import random
 
 import pytest
+from fixtures.marton import MARTON
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data.example import Example
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.candidate import Candidate, choose, complete
 from keqa.optimize.demos.from_records import candidates
-from keqa.optimize.tracing import Trace
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
 from keqa.signatures import AnswerWithKnowledge, Summarize
 
-EXAMPLE = Example(
-    "e",
-    "When was the mayor of Marton born?",
-    ("1 September 1926",),
-    quizzes=("Who governs Marton?", "When was #1 born?"),
-    quiz_answers=("Robert Torman", "1 September 1926"),
-)
 PASSAGES = [
     PassageVerdict(passage_id="1", title="Torman", text="Born 1926.", score=2, verdict="helpful", kept=True, why=""),
     PassageVerdict(passage_id="2", title="", text="No.", score=1, verdict="not helpful", kept=False, why=""),
@@ -53,7 +46,7 @@ def trace(final: str = "1926", score: float = 0.5, **quiz) -> Trace:
         **examined("1920", "1920", "1915"),
     } | quiz
     record = QuestionRecord(
-        question=EXAMPLE.question,
+        question=MARTON.question,
         quizzes=[
             QuizRecord(
                 index=1,
@@ -69,7 +62,7 @@ def trace(final: str = "1926", score: float = 0.5, **quiz) -> Trace:
         answer=final,
         answer_source="summary",
     )
-    return Trace(EXAMPLE, record, None, score)
+    return Trace(MARTON, record, None, score)
 
 
 def found(*traces: Trace, program: KEQA | None = None, closed_book=lambda trace, one: 0.0, threshold=0.5):
@@ -81,7 +74,7 @@ def found(*traces: Trace, program: KEQA | None = None, closed_book=lambda trace,
 def test_what_came_out_right_is_written_in_the_gold_form():
     pools = found(trace())
     assert pools["decomposition.decompose"] == [
-        {"question": EXAMPLE.question, "quizzes": ["Who governs Marton?", "When was #1 born?"]}
+        {"question": MARTON.question, "quizzes": ["Who governs Marton?", "When was #1 born?"]}
     ]
     (summary,) = pools["summarizing.summarize"]
     assert list(summary) == list(Summarize.fields)
@@ -105,7 +98,7 @@ def test_a_final_answer_that_is_wrong_teaches_neither_decomposition_nor_summary(
     wrong = found(trace("2 September 1926", 0.67))
     assert wrong["summarizing.summarize"] == []
     # The gold decomposition stands in where the program's own never came out right.
-    assert wrong["decomposition.decompose"] == [{"question": EXAMPLE.question, "quizzes": list(EXAMPLE.quizzes)}]
+    assert wrong["decomposition.decompose"] == [{"question": MARTON.question, "quizzes": list(MARTON.quizzes)}]
     assert found(trace("1926", 0.5), threshold=0.8)["summarizing.summarize"] == []
 
 

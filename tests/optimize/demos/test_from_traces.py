@@ -5,18 +5,13 @@ from __future__ import annotations
 import pytest
 
 from keqa.data.example import Example
+from keqa.optimize.asking import Trace
 from keqa.optimize.demos.from_traces import demos_from_traces, judges
-from keqa.optimize.tracing import Trace
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 from keqa.programs.records import QuestionRecord, QuizRecord
 
-EXAMPLE = Example(
-    "e",
-    "Who leads Marton?",
-    ("Robert Torman",),
-    quizzes=("Which party governs Marton?", "Who leads #1?"),
-    quiz_answers=("The Reds", "Robert Torman"),
-)
+PARTY = {"quizzes": ("Which party governs Marton?", "Who leads #1?"), "quiz_answers": ("The Reds", "Robert Torman")}
+EXAMPLE = Example("e", "Who leads Marton?", ("Robert Torman",), **PARTY)
 ASKED = {"question": EXAMPLE.question, "answer_type": "short", "choices": []}
 FROM_PASSAGES = {"passages": ["Torman leads the Reds."], "evidence": [], "triples": [], **ASKED}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from fixtures.marton import MARTON
 
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
@@ -12,15 +13,8 @@ from keqa.optimize.dspy_bridge.feedback import feedback_metric, feedback_on
 from keqa.optimize.dspy_bridge.student import as_dspy
 from keqa.programs.records import Degradation, Failure, QuestionRecord, QuizRecord
 
-EXAMPLE = Example(
-    "e",
-    "When was the mayor of Marton born?",
-    ("1 September 1926",),
-    quizzes=("Who governs Marton?", "When was #1 born?"),
-    quiz_answers=("Robert Torman", "1 September 1926"),
-)
 RECORD = QuestionRecord(
-    question=EXAMPLE.question,
+    question=MARTON.question,
     quizzes=[
         QuizRecord(index=1, text="Who governs Marton?", resolved="Who governs Marton?", answer="Torman"),
         QuizRecord(index=2, text="When was #1 born?", resolved="When was Torman born?", depends_on=[1], answer="1915"),
@@ -82,7 +76,7 @@ PASSAGE = "Torman was born on 1 September 1926."
     ],
 )
 def test_feedback_tells_what_the_call_should_have_given(name, inputs, outputs, told):
-    said = feedback_on(name, EXAMPLE, RECORD, inputs, outputs)
+    said = feedback_on(name, MARTON, RECORD, inputs, outputs)
     assert told in said
     assert bool(told) == bool(said)
 
@@ -91,9 +85,9 @@ def test_a_summary_that_does_not_follow_is_told_the_facts():
     right = RECORD.model_copy(
         update={"quizzes": [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]}
     )
-    form = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1926"})
+    form = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1926"})
     assert "must be written '1 September 1926'" in form
-    told = feedback_on("summarizing.summarize", EXAMPLE, right, {}, {"answer": "1915"})
+    told = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1915"})
     assert told.endswith(
         "The facts are: Who governs Marton? Robert Torman; When was Robert Torman born? 1 September 1926."
     )
@@ -158,13 +152,13 @@ def test_a_passage_holds_whole_words_in_one_piece(gold, passage, holds):
 def test_broken_references_are_told_to_the_decomposition():
     broken = Degradation(stage="references", cause="x", message="refers to #4, which is not there", action="blocked")
     blocked = RECORD.model_copy(update={"degradations": [broken]})
-    told = feedback_on("decomposition.decompose", EXAMPLE, blocked, {}, {"quizzes": list(EXAMPLE.quizzes)})
+    told = feedback_on("decomposition.decompose", MARTON, blocked, {}, {"quizzes": list(MARTON.quizzes)})
     assert told.startswith("Refers to #4, which is not there.")
 
 
 def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about():
     metric = feedback_metric(f1)
-    (gold,) = as_dspy([EXAMPLE])
+    (gold,) = as_dspy([MARTON])
     predicted = SimpleNamespace(answer="1926", record=RECORD)
     whole = metric(gold, predicted)
     part = metric(gold, predicted, None, "program.examination.quiz", [(None, QUIZ, {"answer": "1915"})])
@@ -178,5 +172,5 @@ def test_a_question_without_an_answer_says_why():
     failed = RECORD.model_copy(
         update={"answer": None, "failure": Failure(stage="summarize", cause="x", message="no reply")}
     )
-    told = feedback_metric(f1)(as_dspy([EXAMPLE])[0], SimpleNamespace(answer=None, record=failed))
+    told = feedback_metric(f1)(as_dspy([MARTON])[0], SimpleNamespace(answer=None, record=failed))
     assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")

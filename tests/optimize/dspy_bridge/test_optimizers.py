@@ -15,10 +15,11 @@ from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize
 from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.trials import Validation
+from keqa.optimize.options import Options
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
 
@@ -79,17 +80,8 @@ def journal(tmp_path):
 
 
 def run(name, world, journal, reflection, budget, in_flight=1):
-    return optimize(
-        name,
-        world.program,
-        world.train,
-        world.val,
-        journal=journal,
-        metric=f1,
-        reflection_lm=reflection.lm,
-        budget=budget,
-        in_flight=in_flight,
-    )
+    options = Options(optimizer=name, reflection_lm=reflection.lm, budget=budget)
+    return optimize(world.program, world.train, world.val, Asking(journal, f1, in_flight), options)
 
 
 def compile_by(name, world, reflection, budget, **options):
@@ -172,15 +164,15 @@ def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
 
 def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal, reflection):
     world = setting(town(advised=ADVICE), train=3, val=2)
-    validation = Validation(world.val, journal, f1, in_flight=1)
-    validation.score(world.program, "before", steps=True)
+    asking = Asking(journal, f1, in_flight=1)
+    asking.trial(world.program, "before", world.val, steps=True)
     scored = len(world.engine.calls)
     run("gepa", world, journal, reflection, 2)
     assert len(world.engine.calls) == scored
     best = run("gepa", world, journal, reflection, 60)
     assert instructions(best) != instructions(world.program)
     calls = len(world.engine.calls)
-    validation.score(best, "after")
+    asking.trial(best, "after", world.val)
     assert len(world.engine.calls) == calls
 
 

@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dspy
@@ -14,15 +16,39 @@ from dspy.lm15 import AuthError, ContextLengthError, ServerError
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 from keqa.data import Example
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.lms import build_lm
-from keqa.metrics.answers import exact_match
+from keqa.metrics.answers import exact_match, f1
+from keqa.optimize.asking import Asking
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.failures import Failures
 from keqa.optimize.journal_keys import example_key
-from keqa.optimize.reference.build import Progress, UtilityEntry, build_reference, reference_fingerprint
+from keqa.optimize.reference import build
+from keqa.optimize.reference.entries import UtilityEntry
+from keqa.optimize.reference.labelling import Labeller
 from keqa.programs import KEQA
 from keqa.storage.journal import Journal
+
+
+class Patient(Failures):
+    """Counts failures and ends nothing by them: most tests have one question, and one failure is most of them."""
+
+    def watch(self, step, total=None, asking=None):
+        monitor = super().watch(step, total, asking)
+        monitor._too_many = lambda: False
+        return monitor
+
+
+def build_reference(program, train, *, journal=None, correctness=f1, asking=None, **settings):
+    """Builds the reference of a program, in a journal of its own where none is given."""
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j", {}) as own:
+        labeller = Labeller(program, correctness=correctness, **settings)
+        options = {"failures": Patient()} | (asking or {})
+        return build.build_reference(
+            labeller, train, Asking(own if journal is None else journal, correctness, **options)
+        )
+
 
 GOLD = "Pete Docter"
 WHO = Example("who", "Who directed Up?", (GOLD,))
@@ -168,8 +194,6 @@ def test_another_correctness_and_number_of_candidates(program):
     )
     assert entries == []
     assert engine.count["ReasonWithKnowledge"] == 2
-    with pytest.raises(InputError, match="in_flight"):
-        build_reference(built, [WHO], in_flight=0)
 
 
 def test_a_passage_that_is_in_the_corpus_twice_is_tried_once(program):
@@ -317,7 +341,7 @@ def test_a_wrong_key_reaches_the_user_and_what_was_finished_stays(program, tmp_p
     train = [Example(str(n), f"Question {n}?", (GOLD,)) for n in range(6)]
     with Journal.open(tmp_path / "j", {}) as journal:
         with pytest.raises(ConfigurationError, match="no such key"):
-            build_reference(built, train, journal=journal, in_flight=1)
+            build_reference(built, train, journal=journal, asking={"in_flight": 1})
         assert len(journal) == 3
 
 
@@ -339,8 +363,8 @@ def test_order_and_entries_do_not_depend_on_how_many_are_in_flight(program):
 
     train = [Example(f"q{n}", f"{'Who ' * n}directed Up?", (GOLD,)) for n in range(1, 12)]
     built, _ = program(answer, "one", "two")
-    alone = build_reference(built, train, in_flight=1)
-    assert build_reference(built, train, in_flight=5) == alone
+    alone = build_reference(built, train, asking={"in_flight": 1})
+    assert build_reference(built, train, asking={"in_flight": 5}) == alone
     assert [question.root for question in alone.questions] == [example.id for example in train]
 
 
@@ -357,27 +381,35 @@ def test_four_workers_are_never_exceeded(scripted, retriever):
     lm, engine = scripted(Answers(lambda passages, question: "x"), latency=0.01)
     built = KEQA(retriever(*"abcdef"), workers=4)
     built.set_lm(lm)
-    build_reference(built, [Example(str(n), f"Q {n}?", ("x",)) for n in range(8)], rule="one passage", in_flight=8)
+    build_reference(
+        built, [Example(str(n), f"Q {n}?", ("x",)) for n in range(8)], rule="one passage", asking={"in_flight": 8}
+    )
     assert engine.peak <= 4
     assert len(engine.calls) == 8 * 7
 
 
-def test_progress_and_cost_are_told(program, tmp_path):
-    told: list[Progress] = []
-    built, engine = program(lambda passages, question: GOLD if passages else "x", "one", "two", decompose=False)
+def test_progress_is_reported(program, tmp_path):
+    reported = []
+    built, _ = program(lambda passages, question: GOLD if passages else "x", "one", "two", decompose=False)
     train = [Example(str(n), f"Question {n}?", (GOLD,)) for n in range(3)]
     with Journal.open(tmp_path / "j", {}) as journal:
         build_reference(built, train[:1], journal=journal)
-        entries = build_reference(built, train, journal=journal, in_flight=1, progress=told.append)
-    assert [(p.done, p.total, p.resumed, p.helpful, p.harmful) for p in told] == [
-        (1, 3, 1, 2, 0),
-        (2, 3, 1, 4, 0),
-        (3, 3, 1, 6, 0),
-    ]
-    assert [p.latest and p.latest.root for p in told] == [None, "1", "2"]
-    assert (told[-1].spent.calls, told[-1].spent.retrievals) == (6, 2)
-    assert (entries.spent.calls, entries.spent.retrievals) == (len(engine.calls), 3) == (9, 3)
-    assert (entries.spent.prompt_tokens, entries.spent.completion_tokens, entries.spent.failed) == (90, 27, 0)
+        build_reference(
+            built, train, journal=journal, asking={"in_flight": 1, "progress": lambda *step: reported.append(step)}
+        )
+    assert reported == [("labelling passages", done, 3) for done in (1, 2, 3)]
+
+
+def test_a_server_that_is_away_ends_the_building_and_keeps_what_was_labelled(program, tmp_path):
+    def answer(passages, question):
+        return ServerError("down") if question != "Question 0?" else GOLD if passages else "x"
+
+    built, _ = program(answer, "one", decompose=False)
+    train = [Example(str(n), f"Question {n}?", (GOLD,)) for n in range(9)]
+    with Journal.open(tmp_path / "j", {}) as journal:
+        with pytest.raises(TooManyFailuresError, match="labelling passages: 5 of 9 questions"):
+            build_reference(built, train, journal=journal, asking={"in_flight": 1, "failures": Failures()})
+        assert len(journal) == 1
 
 
 def test_a_changed_answer_under_the_same_id_is_labelled_anew(program, tmp_path):
@@ -392,18 +424,18 @@ def test_the_fingerprint_tells_what_labels_depend_on_and_no_secret(program):
     built, _ = program(lambda passages, question: "x", "text")
     lm = build_lm("openai/scripted", api_base="http://127.0.0.1:9/v1", api_key="sk-secret")
     built.set_lm(lm)
-    plain = reference_fingerprint(built)
+    plain = Labeller(built).fingerprint()
     assert "secret" not in json.dumps(plain)
     assert "127.0.0.1" not in json.dumps(plain)
     assert plain["model"]["model"] == "openai/scripted"
-    assert reference_fingerprint(built) == plain
-    assert reference_fingerprint(built, top_k=3) != plain
-    shortened = reference_fingerprint(program(lambda passages, question: "x", "text", extract_sentences=2)[0])
+    assert Labeller(built).fingerprint() == plain
+    assert Labeller(built, top_k=3).fingerprint() != plain
+    shortened = Labeller(program(lambda passages, question: "x", "text", extract_sentences=2)[0]).fingerprint()
     assert shortened["retriever"].pop("cut")["keep"] == 2
     assert (shortened["extract_sentences"], shortened["retriever"]) == (2, plain["retriever"])
-    assert reference_fingerprint(built, correctness=exact_match) != plain
+    assert Labeller(built, correctness=exact_match).fingerprint() != plain
     built.answering.answer.demos = [dspy.Example(question="q", answer="a")]
-    assert reference_fingerprint(built)["prompts"] != plain["prompts"]
+    assert Labeller(built).fingerprint()["prompts"] != plain["prompts"]
 
 
 def served(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
@@ -423,8 +455,8 @@ def test_killed_at_any_point_no_finished_question_is_asked_twice_and_the_result_
 
         def run() -> tuple[list[UtilityEntry], Counter[str]]:
             start = server.count
-            with Journal.open(path, reference_fingerprint(built)) as journal:
-                entries = build_reference(built, train, journal=journal, in_flight=2)
+            with Journal.open(path, Labeller(built).fingerprint()) as journal:
+                entries = build_reference(built, train, journal=journal, asking={"in_flight": 2})
             asked = (re.findall(r"Question (\d+)", str(c.messages[-1]["content"]))[-1] for c in server.calls[start:])
             return entries, Counter(asked)
 
@@ -438,7 +470,6 @@ def test_killed_at_any_point_no_finished_question_is_asked_twice_and_the_result_
             finished = {example.id for example in train if example_key(example) in keys}
             entries, asked = run()
             assert entries == whole
-            assert entries.spent == whole.spent
             assert asked == {example.id: 4 for example in train if example.id not in finished}
 
 

@@ -8,7 +8,7 @@ import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs.records import Cost, CriticalPath, RoleCost, StepCost
+from keqa.programs.records import CallCost, Cost, CriticalPath
 from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.session import Session, text_of
@@ -33,7 +33,7 @@ def test_the_critical_path_is_the_longest_chain_of_waits():
     assert slow == 5
     assert ledger.critical_path() == CriticalPath(calls=4, seconds=6.0)
     cost = ledger.cost()
-    assert cost.by_role["utility"] == RoleCost(calls=1, seconds=0.25)
+    assert cost.by_role["utility"] == CallCost(calls=1, seconds=0.25)
     assert (cost.retrievals, cost.retrieval_seconds, cost.calls) == (1, 5.0, 7)
 
 
@@ -68,7 +68,7 @@ def test_calls_of_unnamed_predictors_are_counted_by_role_only():
             event.calls = 1
         event.seconds = seconds
     cost = ledger.cost()
-    assert cost.by_step == {"quiz": StepCost(calls=2, samples=2, seconds=1.5)}
+    assert cost.by_step == {"quiz": CallCost(calls=2, samples=2, seconds=1.5)}
     assert cost.by_role["task"].seconds == 3.5
     assert Cost.model_validate_json('{"by_role": {"task": {"calls": 1}}}').by_step == {}
 

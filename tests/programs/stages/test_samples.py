@@ -10,10 +10,10 @@ import pytest
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.errors import StageError
-from keqa.evaluation.parsing import Parsed, parse_failures
+from keqa.evaluation.parsing import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
-from keqa.programs.records import Cost, RoleCost
+from keqa.programs.records import CallCost, Cost
 from keqa.programs.runtime.shared_samples import SharedDraws
 
 pytestmark = pytest.mark.server
@@ -137,13 +137,13 @@ def test_every_reply_that_does_not_parse_counts_however_tries_are_sent(together,
     with OpenAIServer(reply=OneOfFour(spoilt)) as api:
         record = program(api, cache=False, tries=4, gate=CertaintyGate(Fraction(1, 10)))(QUIZ).record
     # All four are drawn a second time together, and then singly; the one that is spoilt again is drawn once more.
-    assert parse_failures([record]) == (Parsed(3, 13) if together else Parsed(1, 5))
+    assert (unreadable(record), record.cost.samples) == ((3, 13) if together else (1, 5))
     assert {note.cause for note in record.degradations} == {"AdapterParseError"}
     assert [sample.text for sample in record.quizzes[0].samples].count("Oslo") == 4
 
 
 def test_records_of_a_version_that_did_not_count_them_have_one_for_each_request():
-    assert RoleCost.model_validate_json('{"calls": 3, "cached": 1}').samples == 4
-    assert RoleCost.model_validate_json('{"calls": 1, "samples": 4}').samples == 4
-    again = Cost.model_validate_json(Cost(by_role={"task": RoleCost(calls=1, samples=4)}).model_dump_json())
+    assert CallCost.model_validate_json('{"calls": 3, "cached": 1}').samples == 4
+    assert CallCost.model_validate_json('{"calls": 1, "samples": 4}').samples == 4
+    again = Cost.model_validate_json(Cost(by_role={"task": CallCost(calls=1, samples=4)}).model_dump_json())
     assert again.samples == 4
