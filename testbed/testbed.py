@@ -9,7 +9,7 @@ from keqa.testbed.prose import capital, paragraph
 from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.tiers import Tier, Tiers, assign
-from keqa.testbed.world import GOLD, World
+from keqa.testbed.world import GOLD, Fact, World
 
 SEED = 1
 
@@ -44,6 +44,7 @@ class TestbedQuestion:
         quizzes: The gold decomposition with #1, #2.
         quiz_answers: The gold answer of each quiz, people in full.
         tiers: What the shipped LM was told of the fact behind each quiz.
+        facts: The fact behind each quiz.
     """
 
     id: str
@@ -54,6 +55,7 @@ class TestbedQuestion:
     quizzes: tuple[str, ...]
     quiz_answers: tuple[str, ...]
     tiers: tuple[Tier, ...]
+    facts: tuple[Fact, ...] = ()
 
 
 class Testbed:
@@ -133,6 +135,7 @@ class Testbed:
             composed.quizzes,
             tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
             tuple(self.tiers.tier[fact] for fact in composed.facts),
+            composed.facts,
         )
 
     def asked(self) -> set[str]:
