@@ -35,7 +35,7 @@ HEAD_NORM = 10.0
 EARLY_ECHO, LATE_ECHO, ECHO_UNTIL = 0.3, 0.1, 0.5
 ANSWER_WEIGHT, VERDICT_WEIGHT, LISTED_WEIGHT = 2.0, 8.0, 4.0
 READING = ("AnswerWithKnowledge", "AnswerWithEvidence", "reading")
-CHECKPOINT_SECONDS = 180.0
+CHECKPOINT_SECONDS, LATELY = 180.0, 200
 MINUTE = 400_000
 """The tokens that a minute stands for, by which the budget was once given: 80 million in 200 minutes."""
 SKIPPED = 0.6
@@ -147,17 +147,37 @@ class Past(NamedTuple):
     Attributes:
         begun: The progress at which the training began.
         told: How often each fact was told.
-        right: By skill, the share of samples that were right lately.
+        right: By skill, the share of samples that were right lately, and how many there were.
     """
 
     begun: float
     told: Counter[Fact]
-    right: dict[str, float]
+    right: dict[str, tuple[float, int]]
 
 
 def rate(progress: float, step: int) -> float:
     """The learning rate's factor: a short warm-up, a plateau, and a linear fall over the last 35 percent."""
     return min(1.0, (step + 1) / 50) * (1.0 if progress < 0.65 else max(0.01, (1 - progress) / 0.35))
+
+
+def gains_from_bfloat16(device: str) -> bool:
+    """Whether matrices are multiplied faster in bfloat16: on a GPU, and by a processor that has instructions for it.
+
+    Elsewhere it is several times slower. Processor time is compared, so that other work on the machine does not decide.
+    """
+    import torch
+
+    if device != "cpu":
+        return True
+    spent = []
+    for kind in (torch.float32, torch.bfloat16):
+        one, other = torch.ones(2048, WIDTH, dtype=kind), torch.ones(WIDTH, INNER, dtype=kind)
+        one @ other
+        start = time.process_time()
+        for _ in range(20):
+            one @ other
+        spent.append(time.process_time() - start)
+    return spent[1] < 0.8 * spent[0]
 
 
 class Trainer:
@@ -167,6 +187,7 @@ class Trainer:
         import torch
 
         self.out, self.tokenizer, self.device = out, tokenizer, device
+        self.reduced = gains_from_bfloat16(device)
         self.model = build_model(tokenizer).to(device)
         named = list(self.model.named_parameters())
         self.matrices = {n: p for n, p in named if p.ndim == 2 and "embed" not in n and "lm_head" not in n}
@@ -187,7 +208,7 @@ class Trainer:
             ids[row, : len(tokens)] = torch.tensor(tokens)
             weights[row, : len(tokens)] = torch.tensor(weight)
         ids, weights = ids.to(self.device), weights.to(self.device)
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device.startswith("cuda")):
+        with torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16, enabled=self.reduced):
             hidden = self.model.model(ids[:, :-1], use_cache=False).last_hidden_state
             rows, columns = (weights[:, 1:] > 0).nonzero(as_tuple=True)
             logits = self.model.lm_head(hidden[rows, columns]).float()
@@ -359,12 +380,13 @@ def main(
         loss_now, correct = trainer.learn(batch, factor)
         loss = 0.98 * loss + 0.02 * loss_now if loss else loss_now
         for (sample, _, _), good in zip(batch, correct.tolist(), strict=True):
-            right[sample.skill] = 0.99 * right.get(sample.skill, float(good)) + 0.01 * good
-        if trainer.step % 50 == 0:
+            share, seen = right.get(sample.skill, (0.0, 0))
+            right[sample.skill] = share + (good - share) / min(seen + 1, LATELY), seen + 1
+        if trainer.step % 25 == 0:
             seconds = time.monotonic() - started
             line = {"step": trainer.step, "tokens": trainer.tokens, "progress": round(progress(), 4)}
             line |= {"speed": round((trainer.tokens - done) / seconds), "loss": round(loss, 4)}
-            shown = {name: round(value, 3) for name, value in sorted(right.items())}
+            shown = {name: round(share, 3) for name, (share, _) in sorted(right.items())}
             with (out / "log.jsonl").open("a") as log:
                 log.write(json.dumps(line | {"right": shown}) + "\n")
         if time.monotonic() - saved > CHECKPOINT_SECONDS:
