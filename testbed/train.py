@@ -7,6 +7,7 @@ resumes from there.
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -277,7 +278,11 @@ class Trainer:
         path.with_suffix(".new").replace(path)
 
     def begin_from(self, folder: Path) -> None:
-        """Takes the weights of a finished model; added layers do nothing at first, and the optimizers begin anew."""
+        """Takes the weights of a finished model, with fresh optimizers.
+
+        Added layers do nothing at first. A new piece of a prompt begins near the most similar old one: with a row as
+        small as those that are built at random, it would be learned only after hundreds of steps.
+        """
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -287,10 +292,15 @@ class Trainer:
             for layer in added:
                 for last in (layer.self_attn.o_proj, layer.mlp.down_proj):
                     last.weight.zero_()
-        # New tokens keep the rows that they were built with.
         rows = self.model.get_input_embeddings().weight.detach().clone()
         old = begun.get_input_embeddings().weight.detach()
         rows[: len(old)] = old
+        pieces = {index: _words(text) for text, index in self.tokenizer.get_added_vocab().items()}
+        known = [index for index in sorted(pieces) if index < len(old)]
+        for index in sorted(pieces.keys() - known):
+            words = pieces[index]
+            alike = max(known, key=lambda other: (words & pieces[other]).total() / (words | pieces[other]).total())
+            rows[index] = old[alike] + rows[index] / rows[index].norm()
         begun.resize_token_embeddings(len(rows), mean_resizing=False)
         self.model.load_state_dict(begun.state_dict(), strict=not len(added))
         with torch.no_grad():
@@ -319,6 +329,10 @@ class Trainer:
 
     def _optimizers(self) -> list[tuple[str, "torch.optim.Optimizer", dict[str, "torch.nn.Parameter"]]]:
         return [("muon", self.muon, self.matrices), ("adam", self.adam, self.others)]
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+|\W", text))
 
 
 def main(

@@ -72,9 +72,9 @@ def test_a_stopped_training_resumes_where_it_was(tmp_path, small):
     train.main(out=tmp_path, tokens=8_000, threads=1)
     second = checkpoint(tmp_path)
     assert int(second["step"]) > int(first["step"]) > 0
-    # What is counted are tokens: a step past the budget at most.
-    assert 4_000 <= int(first["tokens"]) < 4_600
-    assert 8_000 <= int(second["tokens"]) < 8_600
+    # What is counted are tokens: a step past the budget at most, which may be one long sample.
+    assert 4_000 <= int(first["tokens"]) < 5_100
+    assert 8_000 <= int(second["tokens"]) < 9_100
     assert sum(json.loads(second["told"]).values()) > sum(json.loads(first["told"]).values()) > 0
     assert set(json.loads(second["right"])) >= set(json.loads(first["right"]))
     assert (tmp_path / "tokenizer" / "tokenizer.json").read_bytes() == tokens
@@ -103,7 +103,7 @@ def test_a_training_that_is_asked_to_stop_writes_its_checkpoint_first(tmp_path, 
 def test_minutes_stand_for_tokens(tmp_path, small):
     small.setattr(train, "MINUTE", 1_000)
     train.main(out=tmp_path, minutes=2.5, threads=1)
-    assert 2_500 <= int(checkpoint(tmp_path)["tokens"]) < 3_100
+    assert 2_500 <= int(checkpoint(tmp_path)["tokens"]) < 3_600
 
 
 def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenizer, monkeypatch):
@@ -122,6 +122,19 @@ def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenize
         before, after = (trainer.model.eval()(ids).logits for trainer in (small, deep))
     assert deep.model.config.num_hidden_layers == 4
     assert (before == after).all()
+
+
+def test_a_new_piece_of_a_prompt_begins_near_the_most_similar_one(tmp_path, tokenizer, small):
+    from transformers import AutoTokenizer
+
+    train.Trainer(tmp_path, tokenizer, "cpu").save(tmp_path / "model")
+    more = AutoTokenizer.from_pretrained(tmp_path / "model")
+    more.add_tokens(["[[ ## utility ## ]]\n"])
+    begun = train.Trainer(tmp_path, more, "cpu")
+    begun.begin_from(tmp_path / "model")
+    rows = begun.model.get_input_embeddings().weight.detach()
+    new, fields = rows[-1], [i for text, i in tokenizer.get_added_vocab().items() if text.startswith("[[ ## ")]
+    assert min(float((new - rows[i]).norm()) for i in fields) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_training_from_a_finished_model_skips_the_easy_part(tmp_path, tokenizer, small):
