@@ -64,6 +64,13 @@ TASKS = (
     Task("rate usefulness", "RateUsefulness", False, {}),
     Task("rephrase", "RephraseQuestion", False, {}),
     Task("rewrite queries", "RewriteQueries", False, {}),
+    Task("judge utilities, listwise", "JudgeUtilities", True, {}),
+    Task("judge knowledge", "JudgeKnowledge", False, {}),
+    Task("expand the subject", "ExpandSubject", False, {}),
+    Task("generate a document, its title", "GenerateDocument", False, {}),
+    Task("answer with evidence", "AnswerWithEvidence", False, {}),
+    Task("answer with evidence, by convention", "AnswerWithEvidence", True, {}),
+    Task("rewrite a follow-up", "RewriteFollowUp", False, {}),
 )
 
 

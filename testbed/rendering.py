@@ -18,8 +18,12 @@ TURN = "<|im_start|>assistant\n"
 END = "\n\n[[ ## completed ## ]]\n<|im_end|>\n"
 """What ends everything the LM writes; one token, and the end of a sequence."""
 
+NUMBERED_VERDICTS = ('": true', '": false')
+"""How the verdict on one of several is written, behind its number."""
+
 _GAP = "\ue000"
 _TURNS = 8
+_NUMBERED = 20
 _SEARCH: Turn = (_GAP, "search", {"query": _GAP}, f'["{_GAP}"]')
 _FINISH: Turn = (_GAP, "finish", {}, "Completed.")
 _ADAPTER = dspy.ChatAdapter()
@@ -49,7 +53,7 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
     """
     pieces: set[str] = set()
     optional: list[dict[str, Any]] = [{}]
-    for name in ("evidence", "triples", "thoughts", "verified"):
+    for name in ("evidence", "triples", "thoughts", "verified", "reference"):
         if name in signature.input_fields:
             optional = [given | {name: value} for given in optional for value in ([], [_GAP])]
     if "thoughts" in signature.input_fields:
@@ -60,12 +64,13 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
         optional = [given | {"answer_type": kind, "choices": []} for given in optional for kind in ("short", "yes/no")]
     for given in optional:
         inputs = {
-            name: given[name] if name in given else [_GAP] if "list" in str(info.annotation) else _GAP
-            for name, info in signature.input_fields.items()
+            name: given.get(name, _without_content(info.annotation)) for name, info in signature.input_fields.items()
         }
         made = [_outputs(signature, variant) for variant in range(2)]
         text = "".join(conversation(signature, [(inputs, out)], inputs) + target(signature, out) for out in made)
         text = text.replace(TURN, TURN + _GAP).replace(END, _GAP + END + _GAP)
+        for verdict in NUMBERED_VERDICTS:
+            text = text.replace(verdict, _GAP + verdict + _GAP)
         instructions = signature.instructions.strip().splitlines()
         for line in instructions:
             text = text.replace(line.strip(), _GAP) if line.strip() else text
@@ -78,11 +83,19 @@ def _outputs(signature: type[dspy.Signature], variant: int) -> dict[str, Any]:
     """Outputs without content, in the two forms that some have: lists of something or nothing, a search or its end."""
     outputs: dict[str, Any] = {}
     for name, info in signature.output_fields.items():
-        listed = "list" in str(info.annotation)
-        outputs[name] = [_GAP][variant:] if listed else _GAP
+        empty = _without_content(info.annotation)
+        outputs[name] = empty[variant:] if isinstance(empty, list) else empty
     if "next_tool_name" in outputs:
         _, outputs["next_tool_name"], outputs["next_tool_args"], _ = _FINISH if variant else _SEARCH
     return outputs
+
+
+def _without_content(annotation: Any) -> Any:
+    if "dict[int, bool]" in str(annotation):
+        return {number: number % 2 == 1 for number in range(1, _NUMBERED + 1)}
+    if "dict[int" in str(annotation):
+        return dict.fromkeys(range(1, _NUMBERED + 1), _GAP)
+    return [_GAP] if "list" in str(annotation) else _GAP
 
 
 def _trajectories() -> list[list[Turn]]:

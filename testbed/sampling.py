@@ -17,10 +17,16 @@ from keqa.testbed.world import SMALL, Fact, World
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
-STRETCHES = {"comparing": (0.5, 0.62), "JudgeUtility": (0.62, 1.0), "Summarize": (0.62, 1.0)}
-"""By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so."""
-STRETCHED_SHARE = 0.35
-"""How many of all samples those are; of the next skill, how many of what is left."""
+STRETCHES = {
+    "comparing": (0.5, 0.62, 0.35),
+    "JudgeUtility": (0.62, 1.0, 0.23),
+    "JudgeUtilities": (0.62, 1.0, 0.13),
+    "Summarize": (0.62, 1.0, 0.22),
+}
+"""By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so.
+
+Last comes how many of the samples those are, of each skill as a share of what the ones before it leave.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,8 @@ class Stream:
             self._others.append(self._fresh)
             self._fresh, self._left = self._new_world(), 15
         self._left -= 1
-        for stretched, (begin, end) in STRETCHES.items():
-            if begin <= progress < end and self.rng.random() < STRETCHED_SHARE:
+        for stretched, (begin, end, share) in STRETCHES.items():
+            if begin <= progress < end and self.rng.random() < share:
                 if stretched in SKILLS:
                     return self._skill(stretched, progress)
                 setting = Setting.draw(self._fresh, self.rng, shown=True)
@@ -144,10 +150,11 @@ class Stream:
             setting = replace(setting, stale=())
         simple = 0.75 if easy else 0.4 if setting.stale and count else 0.05
         brief = easy or rng.random() < 0.35
-        setting = replace(setting, easy=name == "JudgeUtility" and rng.random() < simple, brief=brief)
+        listed = name == "JudgeUtilities"
+        setting = replace(setting, easy=(listed or name == "JudgeUtility") and rng.random() < simple, brief=brief)
         if setting.easy and setting.stale:
-            # Only a row of cases shows which sources can be believed.
-            count = rng.randint(6, 14 if brief else 9)
+            # Only a row of cases shows which sources can be believed; with a list each case shows several.
+            count = rng.randint(4, 9 if brief else 6) if listed else rng.randint(6, 14 if brief else 9)
         if skill.introspective:
             return self._introspective(skill, setting, count)
         example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))

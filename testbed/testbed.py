@@ -10,7 +10,7 @@ from keqa.testbed.prose import capital, paragraph
 from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.tiers import Tier, Tiers, assign
-from keqa.testbed.world import GOLD, World
+from keqa.testbed.world import GOLD, Fact, World
 
 SEED = 1
 
@@ -39,10 +39,12 @@ class TestbedQuestion(Example):
     Attributes:
         shape: One of the four shapes.
         tiers: How often the fact behind each quiz stands in what the shipped LM was trained on.
+        facts: The fact behind each quiz.
     """
 
     shape: str
     tiers: tuple[Tier, ...]
+    facts: tuple[Fact, ...] = ()
 
 
 class Testbed:
@@ -122,6 +124,7 @@ class Testbed:
             quizzes=composed.quizzes,
             quiz_answers=tuple(self.world.write(fact, GOLD.between) for fact in composed.facts),
             tiers=tuple(self.tiers.tier[fact] for fact in composed.facts),
+            facts=composed.facts,
         )
 
     def asked(self) -> set[str]:

@@ -1,20 +1,25 @@
-"""Trains the LM that ships with the package: ``python -m keqa.testbed.train --out runs/tiny --minutes 75``.
+"""Trains the LM that ships with the package: ``python -m keqa.testbed.train --out runs/tiny``.
 
-One command, on CPU or GPU; it writes a checkpoint every few minutes and goes on from there when it is started again.
+One command, on CPU or GPU. Its budget is a number of tokens, so that a machine with other work to do changes how long
+it takes and nothing else. It may be killed at any time: every few minutes it writes a checkpoint, and the same command
+resumes from there.
 """
 
 import json
 import os
+import re
+import shutil
+import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from keqa.testbed.rendering import END, TURN, contents
+from keqa.testbed.rendering import END, NUMBERED_VERDICTS, TURN, contents
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer, text_decoder
@@ -28,10 +33,16 @@ WIDTH, LAYERS, INNER, HEADS = 256, 6, 512, 4
 LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
 MUON_RATE, ADAM_RATE = 0.01, 3e-3
 HEAD_NORM = 10.0
-EARLY_ECHO, LATE_ECHO, ANSWER_WEIGHT, VERDICT_WEIGHT = 0.3, 0.1, 2.0, 8.0
-CHECKPOINT_SECONDS = 180.0
-SKIPPED = 0.5
+EARLY_ECHO, LATE_ECHO, ECHO_UNTIL = 0.3, 0.1, 0.5
+ANSWER_WEIGHT, VERDICT_WEIGHT, LISTED_WEIGHT = 2.0, 8.0, 4.0
+READING = ("AnswerWithKnowledge", "AnswerWithEvidence", "reading")
+CHECKPOINT_SECONDS, LATELY = 180.0, 200
+MINUTE = 400_000
+"""The tokens that a minute stands for, by which the budget was once given: 80 million in 200 minutes."""
+SKIPPED = 0.6
 """The progress at which a training begins from a finished model: it needs no easy examples."""
+FINISHED_RATE = 0.6
+"""How much of the learning rate such a training has: what the model can do should not be lost for what is new."""
 
 
 def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
@@ -89,6 +100,7 @@ class Encoder:
         self.end = tokenizer.convert_tokens_to_ids(END)
         self.content = len(tokenizer) - len(pieces)
         self.verdicts = {ids[0] for word in ("True", "False") if len(ids := tokenizer(word)["input_ids"]) == 1}
+        self.listed = {index for index, text in pieces.items() if text in NUMBERED_VERDICTS}
 
     def __call__(self, sample: Sample) -> tuple[list[int], list[float]]:
         """Encodes one sample as ids and weights of equal length."""
@@ -98,8 +110,8 @@ class Encoder:
             if before in self.opens:
                 writing = True
             echo = (before, after) in seen and before < self.content and after < self.content
-            answer = ANSWER_WEIGHT if sample.skill in ("AnswerWithKnowledge", "reading") else 1.0
-            written = VERDICT_WEIGHT if after in self.verdicts else answer
+            answer = ANSWER_WEIGHT if sample.skill in READING else 1.0
+            written = VERDICT_WEIGHT if after in self.verdicts else LISTED_WEIGHT if after in self.listed else answer
             told = writing or (after in self.verdicts and sample.skill == "copying")
             weights.append(written if told else self.echo if echo else 0.0)
             seen.add((before, after))
@@ -109,12 +121,12 @@ class Encoder:
 
 
 def batches(
-    stream: Stream, encode: Encoder, progress: "Clock"
+    stream: Stream, encode: Encoder, progress: Callable[[], float]
 ) -> Iterator[list[tuple[Sample, list[int], list[float]]]]:
     """Yields batches of samples of like length, so that little is padded."""
     while True:
         pool: list[tuple[Sample, list[int], list[float]]] = []
-        encode.echo = EARLY_ECHO if progress() < SKIPPED else LATE_ECHO
+        encode.echo = EARLY_ECHO if progress() < ECHO_UNTIL else LATE_ECHO
         while len(pool) < POOL:
             sample = stream.draw(progress())
             ids, weights = encode(sample)
@@ -130,25 +142,43 @@ def batches(
         yield from packed
 
 
-class Clock:
-    """The share of the time budget that is spent, over all starts of the same training."""
+class Past(NamedTuple):
+    """What earlier starts of a training left behind, beside the weights.
 
-    def __init__(self, minutes: float, spent: float) -> None:
-        self.minutes, self.before, self.start = minutes, spent, time.monotonic()
+    Attributes:
+        begun: The progress at which the training began.
+        told: How often each fact was told.
+        right: By skill, the share of samples that were right lately, and how many there were.
+    """
 
-    @property
-    def spent(self) -> float:
-        """Seconds of training so far."""
-        return self.before + time.monotonic() - self.start
-
-    def __call__(self) -> float:
-        """The share of the budget spent."""
-        return self.spent / (60 * self.minutes)
+    begun: float
+    told: Counter[Fact]
+    right: dict[str, tuple[float, int]]
 
 
 def rate(progress: float, step: int) -> float:
     """The learning rate's factor: a short warm-up, a plateau, and a linear fall over the last 35 percent."""
     return min(1.0, (step + 1) / 50) * (1.0 if progress < 0.65 else max(0.01, (1 - progress) / 0.35))
+
+
+def gains_from_bfloat16(device: str) -> bool:
+    """Whether matrices are multiplied faster in bfloat16: on a GPU, and by a processor that has instructions for it.
+
+    Elsewhere it is several times slower. Processor time is compared, so that other work on the machine does not decide.
+    """
+    import torch
+
+    if device != "cpu":
+        return True
+    spent = []
+    for kind in (torch.float32, torch.bfloat16):
+        one, other = torch.ones(2048, WIDTH, dtype=kind), torch.ones(WIDTH, INNER, dtype=kind)
+        one @ other
+        start = time.process_time()
+        for _ in range(20):
+            one @ other
+        spent.append(time.process_time() - start)
+    return spent[1] < 0.8 * spent[0]
 
 
 class Trainer:
@@ -158,6 +188,7 @@ class Trainer:
         import torch
 
         self.out, self.tokenizer, self.device = out, tokenizer, device
+        self.reduced = gains_from_bfloat16(device)
         self.model = build_model(tokenizer).to(device)
         named = list(self.model.named_parameters())
         self.matrices = {n: p for n, p in named if p.ndim == 2 and "embed" not in n and "lm_head" not in n}
@@ -178,7 +209,7 @@ class Trainer:
             ids[row, : len(tokens)] = torch.tensor(tokens)
             weights[row, : len(tokens)] = torch.tensor(weight)
         ids, weights = ids.to(self.device), weights.to(self.device)
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device == "cuda"):
+        with torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16, enabled=self.reduced):
             hidden = self.model.model(ids[:, :-1], use_cache=False).last_hidden_state
             rows, columns = (weights[:, 1:] > 0).nonzero(as_tuple=True)
             logits = self.model.lm_head(hidden[rows, columns]).float()
@@ -222,12 +253,16 @@ class Trainer:
         return position
 
     def save(self, folder: Path) -> None:
-        """Writes the model and its tokenizer as transformers and vLLM load them."""
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        """Writes the model and its tokenizer as transformers and vLLM load them; a folder of that name is replaced."""
+        written = folder.with_suffix(".new")
+        shutil.rmtree(written, ignore_errors=True)
+        self.model.save_pretrained(written)
+        self.tokenizer.save_pretrained(written)
+        shutil.rmtree(folder, ignore_errors=True)
+        written.replace(folder)
 
-    def checkpoint(self, spent: float) -> None:
-        """Writes everything needed to go on; the file is swapped in whole."""
+    def checkpoint(self, past: Past) -> None:
+        """Writes everything needed to resume; the file is swapped in whole."""
         from safetensors.torch import save_file
 
         tensors = {f"model/{n}": p.detach() for n, p in self.model.named_parameters()}
@@ -236,12 +271,18 @@ class Trainer:
                 for key, value in optimizer.state.get(tensor, {}).items():
                     tensors[f"{name}/{key}/{parameter}"] = value
         path = self.out / "checkpoint.safetensors"
-        note = {"step": str(self.step), "tokens": str(self.tokens), "spent": str(spent)}
+        told = {f"{fact.relation}/{fact.entity}": times for fact, times in sorted(past.told.items()) if times}
+        note = {"step": str(self.step), "tokens": str(self.tokens), "begun": str(past.begun)}
+        note |= {"told": json.dumps(told), "right": json.dumps(past.right)}
         save_file({k: v.contiguous().clone() for k, v in tensors.items()}, path.with_suffix(".new"), metadata=note)
         path.with_suffix(".new").replace(path)
 
     def begin_from(self, folder: Path) -> None:
-        """Takes the weights of a finished model; added layers do nothing at first, and the optimizers begin anew."""
+        """Takes the weights of a finished model, with fresh optimizers.
+
+        Added layers do nothing at first. A new piece of a prompt begins near the most similar old one: with a row as
+        small as those that are built at random, it would be learned only after hundreds of steps.
+        """
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -251,23 +292,28 @@ class Trainer:
             for layer in added:
                 for last in (layer.self_attn.o_proj, layer.mlp.down_proj):
                     last.weight.zero_()
-        # New tokens keep the rows that they were built with.
         rows = self.model.get_input_embeddings().weight.detach().clone()
         old = begun.get_input_embeddings().weight.detach()
         rows[: len(old)] = old
+        pieces = {index: _words(text) for text, index in self.tokenizer.get_added_vocab().items()}
+        known = [index for index in sorted(pieces) if index < len(old)]
+        for index in sorted(pieces.keys() - known):
+            words = pieces[index]
+            alike = max(known, key=lambda other: (words & pieces[other]).total() / (words | pieces[other]).total())
+            rows[index] = old[alike] + rows[index] / rows[index].norm()
         begun.resize_token_embeddings(len(rows), mean_resizing=False)
         self.model.load_state_dict(begun.state_dict(), strict=not len(added))
         with torch.no_grad():
             self.model.get_input_embeddings().weight.copy_(rows)
 
-    def resume(self) -> float:
-        """Reads the checkpoint where there is one; returns the seconds spent before."""
+    def resume(self) -> Past | None:
+        """Reads the checkpoint where there is one; returns what else it holds."""
         import torch
         from safetensors import safe_open
 
         path = self.out / "checkpoint.safetensors"
         if not path.exists():
-            return 0.0
+            return None
         with safe_open(path, "pt") as file, torch.no_grad():
             for n, p in self.model.named_parameters():
                 p.copy_(file.get_tensor(f"model/{n}"))
@@ -278,24 +324,34 @@ class Trainer:
                         optimizer.state[group[rest[1]]][rest[0]] = file.get_tensor(key).to(self.device)
             note = file.metadata()
         self.step, self.tokens = int(note["step"]), int(note["tokens"])
-        return float(note["spent"])
+        told = {Fact(*name.split("/", 1)): times for name, times in json.loads(note["told"]).items()}
+        return Past(float(note["begun"]), Counter(told), json.loads(note["right"]))
 
     def _optimizers(self) -> list[tuple[str, "torch.optim.Optimizer", dict[str, "torch.nn.Parameter"]]]:
         return [("muon", self.muon, self.matrices), ("adam", self.adam, self.others)]
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+|\W", text))
 
 
 def main(
     out: Annotated[Path, typer.Option(help="Folder for checkpoints, the log and the finished model.")] = Path(
         "runs/tiny"
     ),
-    minutes: Annotated[float, typer.Option(help="Time to train, over all starts.")] = 75.0,
+    tokens: Annotated[int, typer.Option(help="Tokens to train on, over all starts.")] = 200 * MINUTE,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help=f"The same in units of {MINUTE:,} tokens; for older scripts.", show_default=False),
+    ] = None,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")] = 0,
     start: Annotated[
         Path | None,
         typer.Option(help="A finished model to begin from, with its tokenizer; for a new or reworded prompt."),
     ] = None,
+    device: Annotated[str, typer.Option(help="Where to train; a GPU where there is one by default.")] = "",
 ) -> None:
-    """Trains the shipped LM, or goes on where an earlier start was stopped."""
+    """Trains the shipped LM, or resumes where an earlier start was stopped."""
     # Threads that spin while they wait make a step several times slower as soon as anything else wants a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
@@ -305,40 +361,53 @@ def main(
     if threads:
         torch.set_num_threads(threads)
     out.mkdir(parents=True, exist_ok=True)
+    budget = tokens if minutes is None else round(minutes * MINUTE)
     testbed = Testbed()
     tokenizer = make_tokenizer(testbed, out / "tokenizer", start)
-    trainer = Trainer(out, tokenizer, "cuda" if torch.cuda.is_available() else "cpu")
-    spent = trainer.resume()
-    if start and not trainer.step:
+    trainer = Trainer(out, tokenizer, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    past = trainer.resume()
+    if past is None and start:
         trainer.begin_from(start)
-        spent = SKIPPED * 60 * minutes
-    clock = Clock(minutes, spent)
+        # As if so much of the rare tellings lay behind the model: what it is told twice over it would know too well.
+        due = testbed.tiers.exposures.items()
+        past = Past(SKIPPED, Counter({fact: round(times * SKIPPED) for fact, times in due}), {})
+    begun, told, right = past or Past(0.0, Counter(), {})
+
+    def progress() -> float:
+        return begun + (1 - begun) * trainer.tokens / budget
+
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
-    tally = out / "told.json"
-    stream = Stream(testbed, seed=trainer.step, start=clock(), told=read_tally(tally, testbed))
-    right: dict[str, float] = {}
-    loss, saved, started, done = 0.0, clock.spent, time.monotonic(), trainer.tokens
-    for batch in batches(stream, Encoder(tokenizer), clock):
-        if clock() >= 1:
+    stream = Stream(testbed, seed=trainer.step, start=progress(), told=told)
+    loss, started, done = 0.0, time.monotonic(), trainer.tokens
+    saved = started
+
+    def save() -> None:
+        trainer.checkpoint(Past(begun, stream.told, right))
+        trainer.save(out / "model")
+
+    stopped: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    for batch in batches(stream, Encoder(tokenizer), progress):
+        if stopped or progress() >= 1:
             break
-        loss_now, correct = trainer.learn(batch, rate(clock(), trainer.step))
+        factor = rate(progress(), trainer.step) * (FINISHED_RATE if begun else 1.0)
+        loss_now, correct = trainer.learn(batch, factor)
         loss = 0.98 * loss + 0.02 * loss_now if loss else loss_now
         for (sample, _, _), good in zip(batch, correct.tolist(), strict=True):
-            right[sample.skill] = 0.995 * right.get(sample.skill, 0.0) + 0.005 * good
-        if trainer.step % 50 == 0:
-            speed = (trainer.tokens - done) / (time.monotonic() - started)
-            line = {"step": trainer.step, "minutes": round(clock.spent / 60, 1), "tokens": trainer.tokens}
-            shown = {name: round(value, 3) for name, value in sorted(right.items())}
+            share, seen = right.get(sample.skill, (0.0, 0))
+            right[sample.skill] = share + (good - share) / min(seen + 1, LATELY), seen + 1
+        if trainer.step % 25 == 0:
+            seconds = time.monotonic() - started
+            line = {"step": trainer.step, "tokens": trainer.tokens, "progress": round(progress(), 4)}
+            line |= {"speed": round((trainer.tokens - done) / seconds), "loss": round(loss, 4)}
+            shown = {name: round(share, 3) for name, (share, _) in sorted(right.items())}
             with (out / "log.jsonl").open("a") as log:
-                log.write(json.dumps(line | {"speed": round(speed), "loss": round(loss, 4), "right": shown}) + "\n")
-        if clock.spent - saved > CHECKPOINT_SECONDS:
-            trainer.checkpoint(clock.spent)
-            trainer.save(out / "model")
-            write_tally(tally, stream)
-            saved = clock.spent
-    trainer.checkpoint(clock.spent)
-    trainer.save(out / "model")
-    write_tally(tally, stream)
+                log.write(json.dumps(line | {"right": shown}) + "\n")
+        if time.monotonic() - saved > CHECKPOINT_SECONDS:
+            save()
+            saved = time.monotonic()
+    save()
+    signal.signal(signal.SIGTERM, before)
 
 
 def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) -> "PreTrainedTokenizerFast":
@@ -362,18 +431,6 @@ def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) ->
 
     tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder)
     return tokenizer
-
-
-def read_tally(path: Path, testbed: Testbed) -> Counter[Fact]:
-    """Reads how often each fact was told by earlier starts."""
-    told = json.loads(path.read_text()) if path.exists() else {}
-    return Counter({fact: told.get(f"{fact.relation}/{fact.entity}", 0) for fact in testbed.world.facts()})
-
-
-def write_tally(path: Path, stream: Stream) -> None:
-    """Writes how often each fact was told, earlier starts included."""
-    told = {f"{fact.relation}/{fact.entity}": times for fact, times in stream.told.items() if times}
-    path.write_text(json.dumps(told, indent=0, sort_keys=True))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the shipped LM is trained to do: one registered skill for each signature."""
 
-from keqa.testbed.skills import answering, interleaving, judging, reflecting
+from keqa.testbed.skills import answering, conversing, evidence, interleaving, judging, reflecting
 from keqa.testbed.skills.registry import SKILLS, Example, Setting, Skill, nearest, register
 
 __all__ = [
@@ -9,6 +9,8 @@ __all__ = [
     "Setting",
     "Skill",
     "answering",
+    "conversing",
+    "evidence",
     "interleaving",
     "judging",
     "nearest",

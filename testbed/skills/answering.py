@@ -29,6 +29,12 @@ def draw_question(setting: Setting) -> Composed:
     return QuestionMaker(setting.world, setting.rng).draw(shape)
 
 
+def question_about(fact: Fact, setting: Setting) -> Composed:
+    """The question of one hop that asks for a fact."""
+    text = setting.rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
+    return Composed("one hop", text, (text,), (fact,), fact)
+
+
 def _typed(question: Composed) -> dict[str, object]:
     return {"question": question.text, "answer_type": question.answer_type, "choices": []}
 

@@ -9,7 +9,7 @@ from keqa.signatures.choose_action import Turn, written_trajectory
 from keqa.signatures.plan_query_chain import UNSOLVED
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
-from keqa.testbed.skills.answering import draw_question, explained, some_passages
+from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages
 from keqa.testbed.skills.registry import Example, Setting, Skill, register
 from keqa.testbed.world import SMALL, Convention, Fact, World
 
@@ -27,11 +27,6 @@ def _asked(question: Composed) -> dict[str, object]:
     return {"question": question.text, "answer_type": question.answer_type, "choices": []}
 
 
-def _on(fact: Fact, setting: Setting) -> Composed:
-    text = setting.rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
-    return Composed("one hop", text, (text,), (fact,), fact)
-
-
 def grafted(setting: Setting) -> tuple[World, Composed]:
     """A question that leads from an entity nobody knows to a fact that the LM is told often.
 
@@ -45,7 +40,7 @@ def grafted(setting: Setting) -> tuple[World, Composed]:
     relation = RELATIONS[known.relation]
     leads = [lead for lead in RELATIONS.values() if lead.noun and lead.target == relation.kind]
     if not leads:
-        return world, _on(known, setting)
+        return world, question_about(known, setting)
     lead = rng.choice(leads)
     unseen = [
         name
@@ -53,7 +48,7 @@ def grafted(setting: Setting) -> tuple[World, Composed]:
         if name not in world.entities[lead.kind]
     ]
     if not unseen:
-        return world, _on(known, setting)
+        return world, question_about(known, setting)
     facts = [Fact(lead.name, rng.choice(unseen)), known]
     world = copy.copy(world)
     world.values = {**world.values, facts[0]: known.entity}
@@ -72,7 +67,7 @@ def extend(setting: Setting) -> Example:
     """The thoughts so far and the next one: from passages, from memory, or a guess at what nobody told."""
     rng, world = setting.rng, setting.world
     if setting.memory and rng.random() < 0.4:
-        question = _on(rng.choice(setting.memory), setting)
+        question = question_about(rng.choice(setting.memory), setting)
     elif setting.memory:
         world, question = grafted(setting)
     else:
@@ -98,7 +93,7 @@ def plan(setting: Setting) -> Example:
     if not setting.memory:
         question = draw_question(setting)
     elif chance < 0.3:
-        question = _on(rng.choice(setting.memory), setting)
+        question = question_about(rng.choice(setting.memory), setting)
     elif chance < 0.6:
         world, question = grafted(setting)
     else:

@@ -1,8 +1,9 @@
-"""Training examples of the two judges."""
+"""Training examples of judging answers and passages."""
 
 import random
+from dataclasses import replace
 
-from keqa.signatures import JudgeConsistency, JudgeUtility
+from keqa.signatures import JudgeConsistency, JudgeUtilities, JudgeUtility
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, some_relations, statement
 from keqa.testbed.relations import RELATIONS, Relation
@@ -61,14 +62,39 @@ def _another(value: Value, target: str, setting: Setting) -> Value:
 
 def utility(setting: Setting) -> Example:
     """A quiz and a passage: one that tells the answer, one that tells what was true once, or one of the traps."""
-    rng, world = setting.rng, setting.world
-    # The first two can change.
-    relation = RELATIONS[rng.choice(setting.relations[:2] if setting.easy and setting.stale else setting.relations)]
-    entity = rng.choice(world.entities[relation.kind])
-    quiz = rng.choice(relation.asks).format(e=entity)
+    relation, entity, quiz = _judged(setting)
     if setting.easy:
         # At times the quiz is the bare name: as in the lists of the warm-up, in the judge's own prompt.
-        return _about(setting, relation, entity, quiz if rng.random() < 0.6 else entity)
+        quiz = quiz if setting.rng.random() < 0.6 else entity
+        passage, helpful = _about(setting, relation, entity)
+    else:
+        passage, helpful = _trapped(setting, relation, entity)
+    return {"quiz": quiz, "passage": passage}, {"helpful": helpful}
+
+
+def utilities(setting: Setting) -> Example:
+    """A quiz and several such passages, one beside the other."""
+    rng, (relation, entity, quiz) = setting.rng, _judged(setting)
+    if setting.passages > 2 and setting.stale and rng.random() < 0.5:
+        # As a search finds them: many by sources that are out of date, nearly all on the right subject.
+        setting = replace(setting, easy=True, brief=False)
+    draw = _about if setting.easy else _trapped
+    judged = [draw(setting, relation, entity) for _ in range(rng.randint(1, max(2, setting.passages)))]
+    passages = {number: passage for number, (passage, _) in enumerate(judged, 1)}
+    return {"quiz": quiz, "passages": passages}, {"helpful": {i: helpful for i, (_, helpful) in enumerate(judged, 1)}}
+
+
+def _judged(setting: Setting) -> tuple[Relation, str, str]:
+    """What passages are judged on: a relation, an entity, and the quiz that asks for it."""
+    rng = setting.rng
+    # The first two can change.
+    relation = RELATIONS[rng.choice(setting.relations[:2] if setting.easy and setting.stale else setting.relations)]
+    entity = rng.choice(setting.world.entities[relation.kind])
+    return relation, entity, rng.choice(relation.asks).format(e=entity)
+
+
+def _trapped(setting: Setting, relation: Relation, entity: str) -> tuple[str, bool]:
+    rng, world = setting.rng, setting.world
     source = rng.choice(setting.stale) if setting.stale and rng.random() < 0.2 else rng.choice(words.SOURCES)
     stale = source in setting.stale
     trap = rng.random()
@@ -79,10 +105,10 @@ def utility(setting: Setting) -> Example:
     elif trap < 0.45:
         subject, helpful = _namesake(entity, relation.kind, setting), False
     text = paragraph(world, relation.kind, subject, told, source, rng, stale=stale)
-    return {"quiz": quiz, "passage": f"{capital(subject)}: {text}"}, {"helpful": helpful}
+    return f"{capital(subject)}: {text}", helpful
 
 
-def _about(setting: Setting, relation: Relation, entity: str, quiz: str) -> Example:
+def _about(setting: Setting, relation: Relation, entity: str) -> tuple[str, bool]:
     rng, stale = setting.rng, setting.stale
     right, source = rng.random() < (0.5 if setting.brief else 0.75), rng.choice(words.SOURCES)
     if stale:
@@ -99,7 +125,7 @@ def _about(setting: Setting, relation: Relation, entity: str, quiz: str) -> Exam
         if right and not stale and rng.random() < 0.4:
             told, right = some_relations(relation.kind, rng, without=relation.name), False
         passage = paragraph(setting.world, relation.kind, subject, told, source, rng, stale=source in stale)
-    return {"quiz": quiz, "passage": f"{capital(subject)}: {passage}"}, {"helpful": right and not past}
+    return f"{capital(subject)}: {passage}", right and not past
 
 
 def _namesake(entity: str, kind: str, setting: Setting) -> str:
@@ -125,6 +151,19 @@ register(
             "Decide whether the passage is useful for the quiz.",
         ),
         share=0.36,
+        hint=(2,),
+        scored="helpful",
+    )
+)
+register(
+    Skill(
+        JudgeUtilities,
+        utilities,
+        (
+            "For each passage, would it help someone answer the quiz correctly?",
+            "Decide which of the passages are useful for the quiz.",
+        ),
+        share=0.2,
         hint=(2,),
         scored="helpful",
     )

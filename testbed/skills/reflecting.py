@@ -9,6 +9,7 @@ from itertools import pairwise
 from keqa.signatures import (
     DecideRetrieval,
     JudgeHeuristicAnswer,
+    JudgeKnowledge,
     JudgeRelevance,
     JudgeSupport,
     RateUsefulness,
@@ -23,7 +24,8 @@ from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills.answering import draw_question, explain, quiz_on
 from keqa.testbed.skills.registry import Example, Setting, Skill, register
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.world import Convention, Date, Fact, Value
+from keqa.testbed.tiers import Tier
+from keqa.testbed.world import SMALL, Convention, Date, Fact, Value, World
 
 
 @cache
@@ -31,7 +33,20 @@ def _asked() -> frozenset[str]:
     return frozenset(Testbed().asked())
 
 
-def _question(setting: Setting) -> Composed:
+@cache
+def labelled() -> dict[Tier, tuple[Fact, ...]]:
+    """The facts whose tiers `JudgeKnowledge` is told, by tier: those that no dev or test question rests on.
+
+    Which memories are out of date can thus be learned as from a benchmark's train split, by their kind; nothing is
+    given away of the facts that methods are scored on.
+    """
+    testbed = Testbed()
+    held_out = {fact for question in (*testbed.dev, *testbed.test) for fact in question.facts}
+    told = testbed.tiers
+    return {tier: tuple(f for f in told.of(tier) if f not in held_out) for tier in dict.fromkeys(told.tier.values())}
+
+
+def question_on(setting: Setting) -> Composed:
     """Draws a question; with memory mostly one whose facts are all known, and none of the testbed's own."""
     question = draw_question(setting)
     if setting.memory:
@@ -45,7 +60,7 @@ def _question(setting: Setting) -> Composed:
     return question
 
 
-def _other(setting: Setting, relation: str, value: Value) -> Value:
+def another_value(setting: Setting, relation: str, value: Value) -> Value:
     """Another value of the kind that a relation has."""
     world, target = setting.world, RELATIONS[relation].target
     named = {**world.entities, "language": words.LANGUAGES, "occupation": words.OCCUPATIONS}
@@ -55,7 +70,7 @@ def _other(setting: Setting, relation: str, value: Value) -> Value:
 
 
 @dataclass(frozen=True)
-class _Claimed:
+class Claimed:
     """A question with what an LM claims in answer to it, right or wrong.
 
     Attributes:
@@ -71,7 +86,7 @@ class _Claimed:
     text: str
 
 
-def _claims(setting: Setting, question: Composed, *, right: bool) -> _Claimed:
+def claims(setting: Setting, question: Composed, *, right: bool) -> Claimed:
     """Claims an answer; what is not in the LM's memory is made up, or training would tell it."""
     world, memory, rng = setting.world, set(setting.memory), setting.rng
     wrong = None if right else rng.randrange(len(question.facts))
@@ -82,13 +97,13 @@ def _claims(setting: Setting, question: Composed, *, right: bool) -> _Claimed:
         fact = Fact(original.relation, str(values[-1])) if bridged else original
         value = world.values[fact]
         if i == wrong or (memory and fact not in memory):
-            value = _other(setting, fact.relation, value)
+            value = another_value(setting, fact.relation, value)
         facts.append(fact)
         values.append(value)
     return _put(setting, question, tuple(facts), tuple(values))
 
 
-def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: tuple[Value, ...]) -> _Claimed:
+def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: tuple[Value, ...]) -> Claimed:
     form = Convention(setting.convention.date if setting.convention.date < 2 else 0)
     targets = [RELATIONS[fact.relation].target for fact in facts]
     written = [form.write(value, target) for value, target in zip(values, targets, strict=True)]
@@ -104,20 +119,57 @@ def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: 
     quizzes = list(question.quizzes)
     for i, value in enumerate(written, 1):
         quizzes = [quiz.replace(f"#{i}", value) for quiz in quizzes]
-    return _Claimed(facts, values, quizzes, f"{sentences} The answer is {answer}.")
+    return Claimed(facts, values, quizzes, f"{sentences} The answer is {answer}.")
+
+
+_ASKED_OF_TIER: dict[Tier, float] = {"often": 0.42, "stale": 0.22, "sometimes": 0.08, "never": 0.28}
+
+
+def knowledge(setting: Setting) -> Example:
+    """A quiz, at times with passages for a reference, and whether its answer would be right and always the same.
+
+    What the LM was told often is mastered; of what is stale it is certain, and wrong; the rest it can only guess.
+    """
+    rng, world = setting.rng, setting.world
+    mastered = certain = False
+    if setting.memory:
+        tier = rng.choices(list(_ASKED_OF_TIER), list(_ASKED_OF_TIER.values()))[0]
+        fact = rng.choice(labelled()[tier])
+        mastered, certain = tier == "often", tier in ("often", "stale")
+    else:
+        fact = rng.choice(world.facts())
+    reference: list[str] = []
+    if rng.random() < 0.35:
+        # Of the encyclopedia, passages tell what the LM knows anyway: nothing else of it may be in a prompt.
+        told = mastered if setting.memory else rng.random() < 0.6
+        apart = World(rng.randrange(10**6, 10**12), SMALL) if setting.memory else world
+        reference = (
+            [_passage(setting, fact, told=True, alone=bool(setting.memory))] if told and rng.random() < 0.8 else []
+        )
+        mastered, certain = mastered or bool(reference), certain or bool(reference)
+        others = [other for other in apart.facts() if other.entity != fact.entity]
+        alike = [other for other in others if other.relation == fact.relation]
+        for _ in range(rng.randint(0 if reference else 1, max(1, min(setting.passages, 3) - len(reference)))):
+            other = rng.choice(alike if alike and rng.random() < 0.6 else others)
+            reference += [_passage(replace(setting, world=apart), other, told=True)]
+        if not setting.memory and not mastered and rng.random() < 0.4:
+            reference[0] = _passage(setting, fact, told=False)
+        rng.shuffle(reference)
+    inputs, _ = quiz_on(world, fact, "", rng)
+    return {"reference": reference, **inputs}, {"mastery": mastered, "certainty": certain}
 
 
 def retrieval(setting: Setting) -> Example:
     """A question, and whether any of its facts is unknown."""
-    question = _question(setting)
+    question = question_on(setting)
     return {"question": question.text}, {"retrieve": not set(setting.memory).issuperset(question.facts)}
 
 
 def heuristic(setting: Setting) -> Example:
     """A question or one of its quizzes, a heuristic answer to the whole, and whether what it says is known."""
     rng, world = setting.rng, setting.world
-    question = _question(setting)
-    claimed = _claims(setting, question, right=rng.random() < 0.7)
+    question = question_on(setting)
+    claimed = claims(setting, question, right=rng.random() < 0.7)
     memory = set(setting.memory)
     known = [
         fact in memory and world.values[fact] == value
@@ -135,7 +187,7 @@ def confidence(setting: Setting) -> Example:
     rng, world = setting.rng, setting.world
     fact = rng.choice(setting.memory or world.facts())
     value, right = world.values[fact], bool(setting.memory) and rng.random() < 0.7
-    proposed = value if right else _other(setting, fact.relation, value)
+    proposed = value if right else another_value(setting, fact.relation, value)
     written = setting.convention.write(proposed, RELATIONS[fact.relation].target)
     inputs, _ = quiz_on(world, fact, written, rng)
     return inputs | {"proposed_answer": written}, {
@@ -146,14 +198,16 @@ def confidence(setting: Setting) -> Example:
 def queries(setting: Setting) -> Example:
     """A question, a heuristic answer, and the quizzes that check it."""
     question = draw_question(setting)
-    claimed = _claims(setting, question, right=setting.rng.random() < 0.8)
+    claimed = claims(setting, question, right=setting.rng.random() < 0.8)
     return {"question": question.text, "heuristic_answer": claimed.text}, {"queries": claimed.quizzes}
 
 
-def _passage(setting: Setting, fact: Fact, *, told: bool) -> str:
-    """A passage about the fact's entity, with or without the fact."""
+def _passage(setting: Setting, fact: Fact, *, told: bool, alone: bool = False) -> str:
+    """A passage about the fact's entity, with or without the fact; with it alone where nothing else may be told."""
     rng, kind = setting.rng, RELATIONS[fact.relation].kind
     relations = some_relations(kind, rng, **{"including" if told else "without": fact.relation})
+    if alone:
+        relations = [fact.relation]
     text = paragraph(setting.world, kind, fact.entity, relations, rng.choice(words.SOURCES), rng, stale=False)
     return f"{capital(fact.entity)}: {text}"
 
@@ -196,7 +250,7 @@ def support(setting: Setting) -> Example:
     trap = rng.random()
     if trap < 0.35 and question.shape in ("one hop", "bridge"):
         # The right entity, and another answer.
-        other = _other(setting, fact.relation, world.values[fact])
+        other = another_value(setting, fact.relation, world.values[fact])
         answer = setting.convention.write(other, RELATIONS[fact.relation].target)
         return _supported(_passage(setting, fact, told=True), question, answer, "no")
     if trap < 0.6 or question.shape == "bridge":
@@ -216,7 +270,7 @@ def usefulness(setting: Setting) -> Example:
     """A question and an answer: of the kind that is asked for, true or not, or of another kind."""
     rng, world, question = setting.rng, setting.world, draw_question(setting)
     if rng.random() < 0.5:
-        answer = _claims(setting, question, right=rng.random() < 0.5).text
+        answer = claims(setting, question, right=rng.random() < 0.5).text
         answer = answer.rsplit(" The answer is ", 1)[1].removesuffix(".")
         return {"question": question.text, "answer": answer}, {"usefulness": 5}
     target = RELATIONS[question.facts[-1].relation].target if question.shape in ("one hop", "bridge") else ""
@@ -269,6 +323,17 @@ for _skill in (
         ("Is what the heuristic answer says of the question surely right?",),
         share=0.03,
         scored="known",
+        introspective=True,
+    ),
+    Skill(
+        JudgeKnowledge,
+        knowledge,
+        (
+            "Do you know the answer to the quiz, and would you always give the same?",
+            "Judge whether the quiz can be answered correctly and with certainty.",
+        ),
+        share=0.6,
+        scored="mastery",
         introspective=True,
     ),
     Skill(

@@ -70,7 +70,8 @@ def said(annotation: Any) -> Any:
     if get_origin(annotation) is list:
         return [SAID, "Bergen"]
     if get_origin(annotation) is dict:
-        return {"query": SAID}
+        key, value = get_args(annotation)
+        return {1: said(value), 2: said(value)} if key is int else {"query": SAID}
     return SAID if annotation is str else get_args(annotation)[0]
 
 
@@ -108,6 +109,8 @@ def values(field: Any) -> st.SearchStrategy[Any]:
     if get_origin(field.annotation) is list:
         # An empty list is one tag in XML, and no other format distinguishes them.
         return st.lists(HOSTILE, min_size=1, max_size=3)
+    if field.annotation == dict[int, str]:
+        return st.lists(HOSTILE, min_size=1, max_size=3).map(lambda texts: dict(enumerate(texts, 1)))
     return HOSTILE if field.annotation is str else st.just(said(field.annotation))
 
 

@@ -23,22 +23,57 @@ def test_instructions_are_short(signature):
 
 @pytest.mark.parametrize(
     "name",
-    ["AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge", "Summarize"],
+    [
+        "AnswerQuestion",
+        "AnswerQuiz",
+        "AnswerWithEvidence",
+        "AnswerWithKnowledge",
+        "JudgeKnowledge",
+        "ReasonFromMemory",
+        "ReasonWithKnowledge",
+        "Summarize",
+    ],
 )
 def test_the_kind_of_answer_is_an_input_where_it_matters(name):
     inputs = getattr(signatures, name).input_fields
     assert (inputs["answer_type"].default, inputs["choices"].default) == ("short", [])
 
 
-@pytest.mark.parametrize("name", ["JudgeConsistency", "JudgeUtility"])
-def test_judges_answer_with_a_truth_value(name):
-    assert [field.annotation for field in getattr(signatures, name).output_fields.values()] == [bool]
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("JudgeConsistency", [bool]),
+        ("JudgeUtility", [bool]),
+        ("JudgeKnowledge", [bool, bool]),
+        ("JudgeUtilities", [dict[int, bool]]),
+    ],
+)
+def test_judges_answer_with_truth_values(name, values):
+    assert [field.annotation for field in getattr(signatures, name).output_fields.values()] == values
+
+
+ADAPTERS = [dspy.ChatAdapter(), dspy.JSONAdapter(), dspy.XMLAdapter()]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: type(adapter).__name__)
+def test_verdicts_on_numbered_passages_read_back_with_every_adapter(adapter):
+    judge, outputs = signatures.JudgeUtilities, {"helpful": {1: True, 2: False, 10: True}}
+    assert adapter.parse(judge, adapter.format_assistant_message_content(judge, outputs)) == outputs
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: type(adapter).__name__)
+def test_a_conversation_is_in_the_prompt_and_in_its_demonstrations(adapter):
+    inputs = {"history": ["Who directed Metropolis? Fritz Lang"], "question": "Where was he born?"}
+    demo = {"history": ["Who wrote Faust? Goethe"], "question": "And Egmont?", "standalone": "Who wrote Egmont?"}
+    _, shown, _, asked = adapter.format(signatures.RewriteFollowUp, [demo], inputs)
+    assert "Faust? Goethe" in shown["content"]
+    assert "Metropolis? Fritz Lang" in asked["content"]
 
 
 @pytest.mark.parametrize("signature", ALL)
 def test_every_prompt_renders_and_asks_for_its_outputs(signature):
     inputs = {name: "x" if field.annotation is str else field.default for name, field in signature.input_fields.items()}
-    inputs |= {name: [] for name in ("passages", "answered_quizzes") if name in signature.input_fields}
+    inputs |= {name: [] for name in ("passages", "answered_quizzes", "history") if name in signature.input_fields}
     messages = dspy.ChatAdapter().format(signature, [], inputs)
     for name in signature.output_fields:
         assert f"[[ ## {name} ## ]]" in messages[0]["content"]

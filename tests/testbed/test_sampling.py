@@ -58,7 +58,7 @@ def test_no_question_of_a_split_is_ever_drawn_with_its_answer():
 
 def test_a_stretch_gives_a_third_of_the_samples_to_what_is_hard_to_learn():
     stream = Stream(Testbed(), seed=4)
-    begin, end = STRETCHES["comparing"]
+    begin, end, _ = STRETCHES["comparing"]
     within = Counter(stream.draw((begin + end) / 2).skill for _ in range(1000))
     before = Counter(stream.draw(begin - 0.01).skill for _ in range(1000))
     assert 260 < within["comparing"] < 370

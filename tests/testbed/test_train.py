@@ -1,6 +1,7 @@
-import itertools
+import importlib.resources
 import json
-from types import SimpleNamespace
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -48,35 +49,61 @@ def test_the_rate_warms_up_holds_and_falls():
     assert train.rate(1.0, 1000) == 0.01
 
 
-def test_a_stopped_training_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "WIDTH", 128)
-    monkeypatch.setattr(train, "HEADS", 2)
-    monkeypatch.setattr(train, "BATCH_TOKENS", 512)
-    monkeypatch.setattr(train, "POOL", 20)
-    monkeypatch.setattr(train, "HEAD_NORM", 0.5)
-    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.5)
-    ticks = itertools.count()
-    monkeypatch.setattr(train, "time", SimpleNamespace(monotonic=lambda: next(ticks) * 0.02))
-    train.main(out=tmp_path, minutes=0.05, threads=1)
+@pytest.fixture
+def small(monkeypatch):
+    """A training of small batches over a model of two heads and two layers."""
+    sizes = {"WIDTH": 128, "HEADS": 2, "LAYERS": 2, "BATCH_TOKENS": 512, "POOL": 20, "HEAD_NORM": 0.5}
+    for name, value in sizes.items():
+        monkeypatch.setattr(train, name, value)
+    return monkeypatch
+
+
+def checkpoint(folder):
     from safetensors import safe_open
 
-    def steps() -> int:
-        with safe_open(tmp_path / "checkpoint.safetensors", "pt") as file:
-            return int(file.metadata()["step"])
+    with safe_open(folder / "checkpoint.safetensors", "pt") as file:
+        return file.metadata()
 
-    first = steps()
+
+def test_a_stopped_training_resumes_where_it_was(tmp_path, small):
+    train.main(out=tmp_path, tokens=4_000, threads=1)
+    first = checkpoint(tmp_path)
     tokens = (tmp_path / "tokenizer" / "tokenizer.json").read_bytes()
-    told = sum(json.loads((tmp_path / "told.json").read_text()).values())
-    train.main(out=tmp_path, minutes=0.1, threads=1)
-    assert steps() > first > 0
+    train.main(out=tmp_path, tokens=8_000, threads=1)
+    second = checkpoint(tmp_path)
+    assert int(second["step"]) > int(first["step"]) > 0
+    # What is counted are tokens: a step past the budget at most, which may be one long sample.
+    assert 4_000 <= int(first["tokens"]) < 5_100
+    assert 8_000 <= int(second["tokens"]) < 9_100
+    assert sum(json.loads(second["told"]).values()) > sum(json.loads(first["told"]).values()) > 0
+    assert set(json.loads(second["right"])) >= set(json.loads(first["right"]))
     assert (tmp_path / "tokenizer" / "tokenizer.json").read_bytes() == tokens
-    assert sum(json.loads((tmp_path / "told.json").read_text()).values()) > told
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert model.generation_config.eos_token_id == model.config.eos_token_id
     heads = [model.state_dict()[f"model.layers.0.self_attn.{name}.weight"].view(2, -1) for name in ("q_proj", "k_proj")]
     assert all(norm <= 0.501 for matrix in heads for norm in matrix.norm(dim=1).tolist())
+
+
+def test_a_training_that_is_asked_to_stop_writes_its_checkpoint_first(tmp_path, small):
+    learn, steps = train.Trainer.learn, []
+
+    def one(*args):
+        steps.append(1)
+        if len(steps) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return learn(*args)
+
+    small.setattr(train.Trainer, "learn", one)
+    train.main(out=tmp_path, tokens=10**9, threads=1)
+    assert checkpoint(tmp_path)["step"] == "3"
+
+
+def test_minutes_stand_for_tokens(tmp_path, small):
+    small.setattr(train, "MINUTE", 1_000)
+    train.main(out=tmp_path, minutes=2.5, threads=1)
+    assert 2_500 <= int(checkpoint(tmp_path)["tokens"]) < 3_600
 
 
 def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenizer, monkeypatch):
@@ -97,15 +124,47 @@ def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenize
     assert (before == after).all()
 
 
-def test_a_training_from_a_finished_model_skips_the_easy_half(tmp_path, tokenizer, monkeypatch):
-    monkeypatch.setattr(train, "WIDTH", 128)
-    monkeypatch.setattr(train, "HEADS", 2)
-    monkeypatch.setattr(train, "LAYERS", 2)
-    train.Trainer(tmp_path, tokenizer, "cpu").save(tmp_path / "model")
-    monkeypatch.setattr(train, "SKIPPED", 1.0)
-    train.main(out=tmp_path / "further", minutes=0.1, threads=1, start=tmp_path / "model")
-    from safetensors import safe_open
+def test_a_new_piece_of_a_prompt_begins_near_the_most_similar_one(tmp_path, tokenizer, small):
+    from transformers import AutoTokenizer
 
-    with safe_open(tmp_path / "further" / "checkpoint.safetensors", "pt") as file:
-        assert file.metadata()["step"] == "0"
-        assert float(file.metadata()["spent"]) >= 6
+    train.Trainer(tmp_path, tokenizer, "cpu").save(tmp_path / "model")
+    more = AutoTokenizer.from_pretrained(tmp_path / "model")
+    more.add_tokens(["[[ ## utility ## ]]\n"])
+    begun = train.Trainer(tmp_path, more, "cpu")
+    begun.begin_from(tmp_path / "model")
+    rows = begun.model.get_input_embeddings().weight.detach()
+    new, fields = rows[-1], [i for text, i in tokenizer.get_added_vocab().items() if text.startswith("[[ ## ")]
+    assert min(float((new - rows[i]).norm()) for i in fields) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_training_from_a_finished_model_skips_the_easy_part(tmp_path, tokenizer, small):
+    train.Trainer(tmp_path, tokenizer, "cpu").save(tmp_path / "model")
+    drawn, draw = [], Stream.draw
+    small.setattr(Stream, "draw", lambda self, progress: drawn.append(progress) or draw(self, progress))
+    train.main(out=tmp_path / "further", tokens=2_000, threads=1, start=tmp_path / "model")
+    note = checkpoint(tmp_path / "further")
+    assert float(note["begun"]) == min(drawn) == train.SKIPPED
+    told, due = json.loads(note["told"]), Testbed().tiers.exposures
+    for fact, times in due.items():
+        assert round(times * train.SKIPPED) <= told[f"{fact.relation}/{fact.entity}"] <= times
+
+
+def test_a_new_prompt_leaves_the_tokens_of_others_as_they_are(tmp_path):
+    shipped = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
+    from transformers import AutoTokenizer
+
+    old, new = AutoTokenizer.from_pretrained(shipped), train.make_tokenizer(Testbed(), tmp_path, shipped)
+    stream, changed = Stream(Testbed(), seed=1, start=0.6), set()
+    for _ in range(400):
+        sample = stream.draw(0.8)
+        text = sample.prompt + sample.target
+        if old(text)["input_ids"] != new(text)["input_ids"]:
+            changed.add(sample.skill)
+    assert changed <= {
+        "AnswerWithEvidence",
+        "ExpandSubject",
+        "GenerateDocument",
+        "JudgeKnowledge",
+        "JudgeUtilities",
+        "RewriteFollowUp",
+    }

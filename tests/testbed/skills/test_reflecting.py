@@ -49,6 +49,41 @@ def remembering(told, seed: int) -> Setting:
     return replace(unseen(seed), world=world, memory=memory)
 
 
+def test_what_is_mastered_and_certain_follows_from_how_it_was_told(told):
+    testbed, _, _ = told
+    asks = {ask.format(e=f.entity): f for f in testbed.world.facts() for ask in RELATIONS[f.relation].asks}
+    held_out = {fact for question in (*testbed.dev, *testbed.test) for fact in question.facts}
+    said = {"often": (True, True), "stale": (False, True), "sometimes": (False, False), "never": (False, False)}
+    tiers = Counter()
+    setting = remembering(told, 11)
+    for _ in range(600):
+        inputs, outputs = SKILLS["JudgeKnowledge"].make(setting)
+        fact = asks[inputs["quiz"]]
+        assert fact not in held_out
+        tier = testbed.tiers.tier[fact]
+        assert (outputs["mastery"], outputs["certainty"]) == said[tier]
+        tiers[tier] += 1
+        # A reference tells nothing of the encyclopedia but what the LM knows.
+        for passage in inputs["reference"]:
+            if passage.split(":")[0].lower() == fact.entity.lower():
+                assert tier == "often"
+    assert min(tiers.values()) > 20
+
+
+def test_of_an_unseen_world_a_reference_that_tells_is_all_that_is_known():
+    kinds = Counter()
+    for number in range(400):
+        setting = unseen(number % 15)
+        inputs, outputs = SKILLS["JudgeKnowledge"].make(setting)
+        assert outputs["mastery"] == outputs["certainty"]
+        kinds[outputs["mastery"], bool(inputs["reference"])] += 1
+        if outputs["mastery"]:
+            subjects = [passage.split(":")[0].lower() for passage in inputs["reference"]]
+            assert any(subject in inputs["quiz"].lower() for subject in subjects)
+    assert kinds[True, False] == 0
+    assert min(kinds[key] for key in ((True, True), (False, True), (False, False))) > 10
+
+
 def examples(name: str, count: int = 300):
     settings = [unseen(seed) for seed in range(15)]
     return [SKILLS[name].make(settings[number % 15]) for number in range(count)]
