@@ -264,7 +264,7 @@ def _json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _known_model(config: Mapping[str, Any]) -> bool:
-    rope = config["rope_parameters"] if "rope_parameters" in config else {}
+    rope = config.get("rope_parameters", {})
     return (
         {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
         and all(config[name] == value for name, value in _REQUIRED.items())
