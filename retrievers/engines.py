@@ -1,22 +1,23 @@
-"""The engines of retrieval that there are: how each is opened, and what it is called. A new one is a line here.
+"""The engines of retrieval that there are: how each is built and opened, and its name. A new one is a line here.
 
-Opening an index, its facts and the tables of a comparison read this registry; `register_engine` adds engines of other
-packages while a process runs. Nothing of an engine is imported before an index of it is opened.
+Building an index, opening it, its facts and the tables of a comparison read this registry; `register_engine` adds
+engines of other packages while a process runs. Nothing of an engine is imported before an index of it is built or
+opened.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.manifest import DENSE, EMBEDDED
 
-__all__ = ["ENGINES", "SERVER", "Engine", "engine_of_scheme", "entries_of", "register_engine"]
+__all__ = ["ENGINES", "SERVER", "BuildOption", "Engine", "engine_of_scheme", "entries_of", "register_engine"]
 
 SERVER = "elasticsearch"
 """The engine that refuses an address of a scheme that no engine has."""
@@ -24,6 +25,35 @@ SERVER = "elasticsearch"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
 _OF_FILES = ("schema_version", "data", "commit")
+
+
+@dataclass(frozen=True)
+class BuildOption:
+    """What an engine is told to build an index, and an option of ``keqa index``.
+
+    Attributes:
+        name: The argument of the engine's ``build`` that it is; the option is written with hyphens.
+        help: What it is for.
+        type: Of its value.
+        shown: Its default as the help shows it.
+        short: A second way to write it, such as ``-o``.
+        least: The smallest number allowed.
+        locates: Whether it says where the index will be: ``Engine.locate`` reads it, and ``build`` does not.
+    """
+
+    name: str
+    help: str = ""
+    type: type = str
+    shown: str | None = None
+    short: str | None = None
+    least: int | None = None
+    locates: bool = False
+
+
+def _in_folder_out(given: Mapping[str, Any]) -> str:
+    if "out" not in given:
+        raise InputError("--out is missing: name a folder for the index")
+    return str(given["out"])
 
 
 @dataclass(frozen=True)
@@ -39,6 +69,15 @@ class Engine:
         facts: From the same address to what `keqa index info` shows of the index.
         schemes: An address that begins with one of them and ``://`` is one of this engine's; without any an index is a
             folder whose manifest names the engine.
+        about: What ``keqa index --help`` says of it.
+        build: Makes an index of passages: from them, the address, and as keywords ``name``, ``sources``,
+            ``overwrite``, ``progress``, ``notice`` (as of `keqa.retrievers.build_index`) and the options that were
+            given. What it returns has the number of ``passages``. None where it builds none.
+        options: What ``build`` and ``locate`` take.
+        locate: From the options that were given, and ``name`` where there is one, to the address of the index to be
+            built; it raises InputError where one is missing. By default the folder of an option ``out``.
+        described: From what ``build`` returns to a few words on the index.
+        searched: From the address and what ``build`` returns to the address by which the index is searched.
     """
 
     name: str
@@ -47,6 +86,12 @@ class Engine:
     open: Callable[[str, str | None], Any]
     facts: Callable[[str], dict[str, Any]] = lambda address: {}
     schemes: tuple[str, ...] = ()
+    about: str = ""
+    build: Callable[..., Any] | None = None
+    options: tuple[BuildOption, ...] = ()
+    locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
+    described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
+    searched: Callable[[str, Any], str] = lambda address, built: address
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
@@ -94,6 +139,43 @@ def _inspect_server(address: str) -> dict[str, Any]:
         retriever.close()
 
 
+def _build_embedded(passages: Any, folder: str, **options: Any) -> Any:
+    from keqa.retrievers.tantivy_build import build_index
+
+    return build_index(passages, folder, **options)
+
+
+def _build_dense(passages: Any, folder: str, **options: Any) -> Any:
+    from keqa.retrievers.dense import build_dense
+
+    return build_dense(passages, folder, **options)
+
+
+def _with_model(folder: str, manifest: Any) -> str:
+    """The folder with the model of its questions, where that is to be named."""
+    from keqa.retrievers.dense.models import LOCAL
+    from keqa.retrievers.opening import MODEL
+
+    model = manifest.encoder.query_model
+    return folder if model == LOCAL else f"{folder}{MODEL}{model}"
+
+
+def _build_on_server(passages: Any, address: str, *, name: str, **options: Any) -> Any:
+    from keqa.retrievers.elasticsearch import load_index
+
+    return load_index(passages, address, **options)
+
+
+def _on_server(given: Mapping[str, Any]) -> str:
+    if "url" not in given or given.get("name") is None:
+        raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
+    from keqa.retrievers.elasticsearch import index_address
+
+    return index_address(given["url"], given["name"])
+
+
+_OUT = BuildOption("out", "Folder of the index.", Path, short="-o", locates=True)
+_LANGUAGE = BuildOption("language", "en, zh, or auto to decide by the text.", shown="auto")
 _ALL = (
     Engine(
         EMBEDDED,
@@ -101,8 +183,34 @@ _ALL = (
         "TantivyRetriever",
         _open_embedded,
         lambda folder: _in_folder(folder, _open_embedded(folder, None).manifest),
+        about="BM25",
+        build=_build_embedded,
+        options=(_OUT, _LANGUAGE),
     ),
-    Engine(DENSE, "dense", "DenseRetriever", _open_dense, _inspect_dense),
+    Engine(
+        DENSE,
+        "dense",
+        "DenseRetriever",
+        _open_dense,
+        _inspect_dense,
+        about="embeddings",
+        build=_build_dense,
+        options=(
+            _OUT,
+            BuildOption(
+                "model",
+                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
+                shown="local/minilm",
+            ),
+            BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
+            BuildOption("query_prefix", 'Put before a question ("query: " for E5).'),
+            BuildOption("passage_prefix", 'Put before a passage ("passage: " for E5).'),
+            BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', shown='": "'),
+            BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
+        ),
+        described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
+        searched=_with_model,
+    ),
     Engine(
         SERVER,
         "BM25 (Elasticsearch)",
@@ -110,6 +218,22 @@ _ALL = (
         _open_server,
         _inspect_server,
         schemes=("elasticsearch", "elasticsearch+http", "elasticsearch+https"),
+        about="BM25 on a cluster",
+        build=_build_on_server,
+        options=(
+            BuildOption(
+                "url",
+                "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
+                "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file "
+                "in ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for "
+                "ELASTICSEARCH_TIMEOUT seconds, 30 by default.",
+                locates=True,
+            ),
+            _LANGUAGE,
+            BuildOption("shards", "Parts of the index.", int, shown="1", least=1),
+            BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
+        ),
+        locate=_on_server,
     ),
 )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from keqa.cli.options import AsJson
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -17,13 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-UNANSWERED = 1
-"""Exit code of a demonstration in which a method answered no question."""
-
 
 def demo(
     questions: Annotated[int, typer.Option(min=2, help="Test questions of the testbed.")] = 60,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
 
@@ -32,14 +30,14 @@ def demo(
     """
     from rich.progress import Progress
 
-    from keqa.cli.console import status
+    from keqa.cli.console import UNANSWERED, show_figures, status
     from keqa.evaluation.demo import run_demo
 
     with Progress(console=status(), transient=True) as bar:
         loading = bar.add_task("loading the language model", total=None)
         result = run_demo(questions, _Advance(bar, loading, questions))
     if as_json:
-        typer.echo(json.dumps(_figures(result), indent=2))
+        show_figures(_figures(result))
     else:
         _show(result)
     if any(row.failed == result.questions for row in result.rows):
@@ -56,12 +54,10 @@ def _show(result: DemoResult) -> None:
         f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: F1 "
         f"of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
         style="dim",
-        markup=False,
     )
-    console.print(_untouched(result), style="dim", markup=False)
+    console.print(_untouched(result), style="dim")
     console.print(
         'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
-        markup=False,
         soft_wrap=True,
     )
 

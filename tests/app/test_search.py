@@ -79,7 +79,7 @@ def test_a_folder_called_info_is_indexed(keqa_command, corpus, tmp_path, monkeyp
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "one.txt").write_text("A text in a folder that is called info.")
     monkeypatch.chdir(tmp_path)
-    assert keqa_command("index", "info", "--out", "made").code == 0
+    assert keqa_command("index", "./info", "--out", "made").code == 0
     assert json.loads(keqa_command("index", "info", "made", "--json").out)["indexes"][0]["passages"] == 1
 
 
