@@ -56,6 +56,10 @@ def _in_folder_out(given: Mapping[str, Any]) -> str:
     return str(given["out"])
 
 
+def _build_nothing(passages: Any, address: str, **options: Any) -> Any:
+    raise InputError("this engine builds no index: it opens those that are there")
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine of retrieval.
@@ -72,7 +76,7 @@ class Engine:
         about: What ``keqa index --help`` says of it.
         build: Makes an index of passages: from them, the address, and as keywords ``name``, ``sources``,
             ``overwrite``, ``progress``, ``notice`` (as of `keqa.retrievers.build_index`) and the options that were
-            given. What it returns has the number of ``passages``. None where it builds none.
+            given. What it returns has the number of ``passages``.
         options: What ``build`` and ``locate`` take.
         locate: From the options that were given, and ``name`` where there is one, to the address of the index to be
             built; it raises InputError where one is missing. By default the folder of an option ``out``.
@@ -87,7 +91,7 @@ class Engine:
     facts: Callable[[str], dict[str, Any]] = lambda address: {}
     schemes: tuple[str, ...] = ()
     about: str = ""
-    build: Callable[..., Any] | None = None
+    build: Callable[..., Any] = _build_nothing
     options: tuple[BuildOption, ...] = ()
     locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
     described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)

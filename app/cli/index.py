@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from keqa.cli.index_info import info
+from keqa.cli.options import as_command
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def build(
     own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
     with _progress() as (progress, notice):
         passages = read_corpus(sources, notice=notice, summary=False)
-        built = chosen.build(  # type: ignore[misc]
+        built = chosen.build(
             passages,
             address,
             name=name,
@@ -115,34 +116,30 @@ def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, dict[str, Any]]:
     Raises:
         InputError: There is no such engine, or it does not take one of them.
     """
-    engines = _engines()
-    if name not in engines:
-        raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
+    from keqa.retrievers.engines import ENGINES
+
+    if name not in ENGINES:
+        raise InputError(f"--engine must be {', '.join(ENGINES)}, not {name!r}")
     given = {option: value for option, value in options.items() if value is not None}
-    takes = {engine: {option.name for option in one.options} for engine, one in engines.items()}
+    takes = {engine: {option.name for option in one.options} for engine, one in ENGINES.items()}
     for option in given:
         if option not in takes[name]:
             of = " and ".join(engine for engine, names in takes.items() if option in names)
             raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {name}: leave it out")
-    return engines[name], given
-
-
-def _engines() -> dict[str, Engine]:
-    """Those that build an index."""
-    from keqa.retrievers.engines import ENGINES
-
-    return {name: engine for name, engine in ENGINES.items() if engine.build is not None}
+    return ENGINES[name], given
 
 
 def _build_command() -> Any:
     """The command with an option for each that an engine takes; engines may share one."""
+    from keqa.retrievers.engines import ENGINES
+
     takers: dict[str, list[str]] = {}
     options: dict[str, BuildOption] = {}
-    for engine in _engines().values():
+    for engine in ENGINES.values():
         for option in engine.options:
             options.setdefault(option.name, option)
             takers.setdefault(option.name, []).append(engine.name)
-    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, engine in _engines().items())
+    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, engine in ENGINES.items())
     choice = Annotated[str, typer.Option(help=f"What searches the index. {about}.")]
     fixed = [one for one in inspect.signature(build, eval_str=True).parameters.values() if one.name != "options"]
     fixed = [one.replace(annotation=choice) if one.name == "engine" else one for one in fixed]
@@ -152,12 +149,8 @@ def _build_command() -> Any:
         build(**given)
 
     command.__doc__ = build.__doc__
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*fixed, *shown)]
-    )
-    command.__annotations__ = {one.name: one.annotation for one in (*fixed, *shown)}
     made = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-    made.command(_BUILD)(command)
+    made.command(_BUILD)(as_command(command, (*fixed, *shown)))
     return typer.main.get_command(made)
 
 
@@ -170,7 +163,8 @@ def _parameter(option: BuildOption, engines: list[str]) -> inspect.Parameter:
         min=option.least,
         rich_help_panel=f"Engine {engines[0]}" if len(engines) == 1 else None,
     )
-    annotation: Any = Annotated[option.type | None, made]  # type: ignore[operator]
+    kind: Any = option.type
+    annotation: Any = Annotated[kind | None, made]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

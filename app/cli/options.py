@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import Field, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -39,6 +39,7 @@ __all__ = [
     "RetryFailed",
     "RunOptions",
     "Server",
+    "as_command",
     "flags_of",
     "given",
     "invocation",
@@ -49,7 +50,6 @@ __all__ = [
 _LMS, _METHOD, _DATA, _RUN = "Language models", "Method", "Questions", "Run"
 _TINY = "keqa/tiny"
 _ADDRESS = "<address>"
-_Command = TypeVar("_Command", bound=Callable[..., None])
 _invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
 
 
@@ -231,7 +231,7 @@ class KeqaOptions:
                 Threshold.read(self.threshold)
             except ValueError:
                 raise InputError(
-                    f"--threshold must be a share between 0 and 1, such as 0.8 or 4/5, not {self.threshold!r}"
+                    f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
         found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
         found |= {name: False if getattr(self, f"no_{name}") else None for name in ("decompose", "examine", "pick")}
@@ -352,10 +352,10 @@ def invocation() -> str:
     return _invocation.get()
 
 
-def with_groups(command: _Command) -> _Command:
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each field of its groups as an option; it is called with the groups.
 
-    Typer reads a function's signature, which this writes.
+    `invocation` gives the command as it was given from then on.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
@@ -369,7 +369,7 @@ def with_groups(command: _Command) -> _Command:
             for field in fields(group):
                 parameters[field.name] = _option(field, options[field.name], panel)
         else:
-            parameters[name] = parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+            parameters[name] = parameter.replace(annotation=hints[name])
 
     @wraps(command)
     def spread(**values: Any) -> None:
@@ -380,18 +380,24 @@ def with_groups(command: _Command) -> _Command:
         }
         command(**values, **made)
 
-    spread.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    spread.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return spread  # type: ignore[return-value]
+    return as_command(spread, parameters.values())
+
+
+def as_command(function: Callable[..., None], parameters: Iterable[inspect.Parameter]) -> Callable[..., None]:
+    """Show Typer, which reads a function's signature, these parameters instead of its own."""
+    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    function.__dict__["__signature__"] = inspect.Signature(shown)
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return function
 
 
 def _option(field: Field[Any], hint: Any, panel: str | None) -> inspect.Parameter:
     kind, *beside = get_args(hint)
     panel = panel or next((mark.title for mark in beside if isinstance(mark, Panel)), None)
     if panel is not None:
-        moved = [_moved(one, panel) if isinstance(one, OptionInfo) else one for one in beside]
-        hint = Annotated[(kind, *moved)]  # type: ignore[assignment]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hint)
+        beside = [_moved(one, panel) if isinstance(one, OptionInfo) else one for one in beside]
+    made: Any = Annotated[(kind, *beside)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=made)
 
 
 def _moved(option: OptionInfo, panel: str) -> OptionInfo:

@@ -159,7 +159,7 @@ def test_a_group_stands_in_the_panel_that_the_command_names():
 
 @pytest.mark.parametrize("threshold", ["much", "0", "1.5", "-1"])
 def test_a_threshold_that_is_no_share_is_refused(threshold):
-    with pytest.raises(InputError, match="--threshold must be a share between 0 and 1"):
+    with pytest.raises(InputError, match="--threshold must be a share above 0 and at most 1"):
         KeqaOptions(threshold=threshold).settings()
 
 
