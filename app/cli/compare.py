@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, flags_of, with_groups
+from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, given, with_groups
 from keqa.errors import InputError
 
 __all__ = ["compare"]
@@ -75,7 +75,7 @@ def compare(
             show_figures(figures(rows))
         else:
             results().print(run_table(rows))
-    elif flags := [*flags_of(questions, replace(run, out=RunOptions.out), options, models), *["--json"] * as_json]:
+    elif flags := [*given(questions, replace(run, out=RunOptions.out), options, models), *["--json"] * as_json]:
         raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
     from keqa.evaluation.reports import effect_table, table, write
 

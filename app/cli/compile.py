@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,8 +34,7 @@ __all__ = ["compile_command"]
 _LEARNING = "Learning"
 
 
-def _learning(*flags: str, what: str, **more: Any) -> Any:
-    return typer.Option(*flags, help=what, rich_help_panel=_LEARNING, **more)
+_learning = partial(typer.Option, rich_help_panel=_LEARNING)
 
 
 @dataclass(frozen=True)
@@ -43,34 +43,34 @@ class LearningOptions:
 
     reflection_lm: Annotated[
         str | None,
-        _learning(what="Reflects and writes instructions for gepa, mipro and simba: a strong model; --lm is not."),
+        _learning(help="Reflects and writes instructions for gepa, mipro and simba: a strong model; --lm is not."),
         Places("/"),
     ] = None
-    reflection_api_base: Annotated[str | None, _learning(what="Address of the server of --reflection-lm."), Server] = (
+    reflection_api_base: Annotated[str | None, _learning(help="Address of the server of --reflection-lm."), Server] = (
         None
     )
-    optimizer: Annotated[str, _learning(what="bootstrap, gepa, mipro, simba or none.")] = "bootstrap"
+    optimizer: Annotated[str, _learning(help="bootstrap, gepa, mipro, simba or none.")] = "bootstrap"
     budget: Annotated[
         str,
-        _learning(what="Of gepa, mipro and simba: light, medium, heavy; or a number, of questions, trials or steps."),
+        _learning(help="Of gepa, mipro and simba: light, medium, heavy; or a number, of questions, trials or steps."),
     ] = "light"
-    demos: Annotated[int, _learning(what="Demonstrations of a predictor.", min=0)] = 4
-    judge_demos: Annotated[int, _learning(what="Demonstrations of the consistency judge.", min=0)] = 8
-    sets: Annotated[int, _learning(what="Sets of demonstrations to choose from.", min=0)] = 4
+    demos: Annotated[int, _learning(help="Demonstrations of a predictor.", min=0)] = 4
+    judge_demos: Annotated[int, _learning(help="Demonstrations of the consistency judge.", min=0)] = 8
+    sets: Annotated[int, _learning(help="Sets of demonstrations to choose from.", min=0)] = 4
     cost_per_retrieval: Annotated[
-        float, _learning(what="What a search costs in points of F1, from 0 to 1.", min=0.0)
+        float, _learning(help="What a search costs in points of F1, from 0 to 1.", min=0.0)
     ] = 0.0
-    no_reference: Annotated[bool, _learning("--no-reference", what="Build no utility reference.")] = False
-    no_tuning: Annotated[bool, _learning("--no-tuning", what="Leave threshold, samples, top-k alone.")] = False
+    no_reference: Annotated[bool, _learning("--no-reference", help="Build no utility reference.")] = False
+    no_tuning: Annotated[bool, _learning("--no-tuning", help="Leave threshold, samples, top-k alone.")] = False
     embedder: Annotated[
         str | None,
         _learning(
-            what="Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
+            help="Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
             show_default="hashing",
         ),
         Places("@"),
     ] = None
-    seed: Annotated[int, _learning(what="Another seed, other demonstrations.")] = 0
+    seed: Annotated[int, _learning(help="Another seed, other demonstrations.")] = 0
     in_flight: Annotated[InFlight, Panel(_LEARNING)] = 8
 
     def check(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +10,6 @@ import typer
 from keqa.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
     from rich.table import Table
     from rich.text import Text
 
@@ -28,14 +28,21 @@ def demo(
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
-    from rich.progress import Progress
-
-    from keqa.cli.console import UNANSWERED, show_figures, status
+    from keqa.cli.console import UNANSWERED, show_figures
+    from keqa.cli.progress import Bars
     from keqa.evaluation.demo import run_demo
 
-    with Progress(console=status(), transient=True) as bar:
-        loading = bar.add_task("loading the language model", total=None)
-        result = run_demo(questions, _Advance(bar, loading, questions))
+    done: Counter[str] = Counter()
+    loading = "loading the language model"
+    with Bars() as bars:
+        bars.report(loading, 0, 1)
+
+        def advance(method: str) -> None:
+            done[method] += 1
+            bars.report(loading, 1, 1)
+            bars.report(method, done[method], questions)
+
+        result = run_demo(questions, advance)
     if as_json:
         show_figures(_figures(result))
     else:
@@ -60,20 +67,6 @@ def _show(result: DemoResult) -> None:
         'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
         soft_wrap=True,
     )
-
-
-class _Advance:
-    """A bar for each method, made when its first question ends."""
-
-    def __init__(self, bar: Progress, loading: TaskID, questions: int) -> None:
-        self._bar, self._loading, self._questions = bar, loading, questions
-        self._tasks: dict[str, TaskID] = {}
-
-    def __call__(self, method: str) -> None:
-        if method not in self._tasks:
-            self._bar.update(self._loading, visible=False)
-            self._tasks[method] = self._bar.add_task(method, total=self._questions)
-        self._bar.advance(self._tasks[method])
 
 
 def _table(result: DemoResult) -> Table:

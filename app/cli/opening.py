@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING
 
 from keqa.cli.options import refuse_empty
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from keqa.lms import Roles
     from keqa.retrievers import Index
 
-__all__ = ["check_once", "check_roles", "open_retriever"]
+__all__ = ["check_roles", "open_retriever"]
 
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
@@ -61,11 +59,6 @@ def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
     from keqa.lms import check_reachable
 
     check_reachable([roles.task, roles.consistency, roles.utility, *others])
-
-
-def check_once(roles: Roles) -> Callable[[], None]:
-    """`check_roles` for when there is a question to ask: a command whose questions are all answered asks nobody."""
-    return cache(lambda: check_roles(roles))
 
 
 def _needs_lm(index: str) -> str:

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import Field, asdict, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
@@ -40,14 +40,16 @@ __all__ = [
     "RunOptions",
     "Server",
     "as_command",
-    "flags_of",
     "given",
     "invocation",
     "refuse_empty",
     "with_groups",
 ]
 
-_LMS, _METHOD, _DATA, _RUN = "Language models", "Method", "Questions", "Run"
+_model = partial(typer.Option, rich_help_panel="Language models")
+_setting = partial(typer.Option, rich_help_panel="Method")
+_data = partial(typer.Option, rich_help_panel="Questions")
+_run = partial(typer.Option, rich_help_panel="Run")
 _TINY = "keqa/tiny"
 _ADDRESS = "<address>"
 _invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
@@ -89,19 +91,14 @@ Embedder = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
-InFlight = Annotated[int, typer.Option(min=1, max=1000, help="Questions in work at once.", rich_help_panel=_RUN)]
+InFlight = Annotated[int, _run(min=1, max=1000, help="Questions in work at once.")]
 RetryFailed = Annotated[
     bool,
-    typer.Option(
+    _run(
         "--retry-failed",
         help="Ask the failed questions of an earlier run again, and those that a search or call failed for.",
-        rich_help_panel=_RUN,
     ),
 ]
-
-
-def _model(*flags: str, what: str, **shown: Any) -> Any:
-    return typer.Option(*flags, help=what, rich_help_panel=_LMS, **shown)
 
 
 @dataclass(frozen=True)
@@ -113,13 +110,13 @@ class LanguageModel:
         _model(
             "--lm",
             "-m",
-            what="Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
+            help="Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
             "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
             show_default=False,
         ),
         Places("/"),
     ] = None
-    api_base: Annotated[str | None, _model(what="Address of the server of --lm."), Server] = None
+    api_base: Annotated[str | None, _model(help="Address of the server of --lm."), Server] = None
 
     @property
     def name(self) -> str:
@@ -153,16 +150,16 @@ class LanguageModels(LanguageModel):
 
     consistency_lm: Annotated[
         str | None,
-        _model(what="Judges whether two answers mean the same (D_s, and SlimPLM's proxy); --lm by default."),
+        _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's proxy); --lm by default."),
         Places("/"),
     ] = None
     utility_lm: Annotated[
-        str | None, _model(what="Judges whether a passage helps (D_u); --lm by default."), Places("/")
+        str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
     ] = None
-    consistency_api_base: Annotated[str | None, _model(what="Address of the server of --consistency-lm."), Server] = (
+    consistency_api_base: Annotated[str | None, _model(help="Address of the server of --consistency-lm."), Server] = (
         None
     )
-    utility_api_base: Annotated[str | None, _model(what="Address of the server of --utility-lm."), Server] = None
+    utility_api_base: Annotated[str | None, _model(help="Address of the server of --utility-lm."), Server] = None
 
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded.
@@ -182,39 +179,35 @@ class LanguageModels(LanguageModel):
         check_listening((model, address_for(model, at, self.name, self.api_base)) for model, at in named)
 
 
-def _setting(*flags: str, what: str, **more: Any) -> Any:
-    return typer.Option(*flags, help=what, rich_help_panel=_METHOD, **more)
-
-
 @dataclass(frozen=True)
 class KeqaOptions:
     """The settings of KEQA, of which other methods have some."""
 
     tries: Annotated[
         int | None,
-        _setting(what="Closed-book samples of the answer to a quiz (N_c).", min=1, show_default="5"),
+        _setting(help="Closed-book samples of the answer to a quiz (N_c).", min=1, show_default="5"),
     ] = None
     threshold: Annotated[
         str | None,
-        _setting(what="Share of equal samples from which a quiz is known: .8 or 4/5.", show_default="0.8"),
+        _setting(help="Share of equal samples from which a quiz is known: .8 or 4/5.", show_default="0.8"),
     ] = None
-    temperature: Annotated[float | None, _setting(what="Temperature of the samples.", min=0.0, show_default="1.0")] = (
+    temperature: Annotated[float | None, _setting(help="Temperature of the samples.", min=0.0, show_default="1.0")] = (
         None
     )
     top_k: Annotated[
         int | None,
-        _setting(what="Passages retrieved for a quiz.", min=1, show_default="10, or the method's own"),
+        _setting(help="Passages retrieved for a quiz.", min=1, show_default="10, or the method's own"),
     ] = None
     no_decompose: Annotated[
-        bool, _setting("--no-decompose", what="Take the question as its only quiz, for questions of one hop.")
+        bool, _setting("--no-decompose", help="Take the question as its only quiz, for questions of one hop.")
     ] = False
-    no_examine: Annotated[bool, _setting("--no-examine", what="Retrieve for every quiz.")] = False
-    no_pick: Annotated[bool, _setting("--no-pick", what="Keep every passage retrieved.")] = False
+    no_examine: Annotated[bool, _setting("--no-examine", help="Retrieve for every quiz.")] = False
+    no_pick: Annotated[bool, _setting("--no-pick", help="Keep every passage retrieved.")] = False
     select: Annotated[
         bool,
         _setting(
             "--select",
-            what="Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
+            help="Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
         ),
     ] = False
 
@@ -243,11 +236,11 @@ class KeqaOptions:
 class MethodOptions(KeqaOptions):
     """What methods are made from: settings, passages and compiled programs."""
 
-    index: Annotated[Index, Panel(_METHOD)] = None
+    index: Annotated[Index, Panel("Method")] = None
     retriever: Annotated[
         Literal["bm25", "dense", "hybrid"] | None,
         _setting(
-            what="What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
+            help="What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
             show_default="bm25",
         ),
     ] = None
@@ -256,64 +249,56 @@ class MethodOptions(KeqaOptions):
         _setting(
             "--program",
             "-p",
-            what="A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of "
+            help="A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of "
             "it. Once for each method; testbed is the KEQA that ships.",
             show_default=False,
         ),
     ] = None
-    embedder: Annotated[Embedder, Panel(_METHOD)] = None
-
-
-def _data(*flags: str, what: str, **more: Any) -> Any:
-    return typer.Option(*flags, help=what, rich_help_panel=_DATA, **more)
+    embedder: Annotated[Embedder, Panel("Method")] = None
 
 
 @dataclass(frozen=True)
 class QuestionOptions:
     """What is asked."""
 
-    testbed: Annotated[bool, _data("--testbed", what="The testbed's questions.")] = False
+    testbed: Annotated[bool, _data("--testbed", help="The testbed's questions.")] = False
     questions: Annotated[
         str | None,
         _data(
             "--questions",
             "-q",
-            what="Your own .jsonl or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.",
+            help="Your own .jsonl or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.",
         ),
         Places(":"),
     ] = None
     data: Annotated[
-        Path | None, _data("--data", what="Folder of the benchmark's files; the Hugging Face hub by default.")
+        Path | None, _data("--data", help="Folder of the benchmark's files; the Hugging Face hub by default.")
     ] = None
-    split: Annotated[str | None, _data(what="Which part of them.", show_default="test, or what papers report")] = None
-    sample: Annotated[int | None, _data(what="Draw so many, by --seed.", min=1)] = None
-    seed: Annotated[int, _data(what="Of the sample.")] = 0
-    limit: Annotated[int | None, _data(what="The first so many.", min=1)] = None
+    split: Annotated[str | None, _data(help="Which part of them.", show_default="test, or what papers report")] = None
+    sample: Annotated[int | None, _data(help="Draw so many, by --seed.", min=1)] = None
+    seed: Annotated[int, _data(help="Of the sample.")] = 0
+    limit: Annotated[int | None, _data(help="The first so many.", min=1)] = None
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """Where the answers go, and how many questions are in work."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run files.", rich_help_panel=_RUN)] = Path(
-        "runs"
-    )
+    out: Annotated[Path, _run("--out", "-o", help="Folder of the run files.")] = Path("runs")
     retry_failed: RetryFailed = False
     no_cache: Annotated[
         bool,
-        typer.Option(
+        _run(
             "--no-cache",
             help="Make every call again; by default runs in one folder share theirs.",
-            rich_help_panel=_RUN,
         ),
     ] = False
     in_flight: InFlight = 8
     stop_after_outages: Annotated[
         int,
-        typer.Option(
+        _run(
             min=0,
             help="Stop after so many questions in succession that failed for a reason that may pass; 0: never.",
-            rich_help_panel=_RUN,
         ),
     ] = 10
 
@@ -340,11 +325,6 @@ def given(*groups: Any) -> dict[str, Any]:
         for field in fields(group)
         if (value := getattr(group, field.name)) != field.default and value != []
     }
-
-
-def flags_of(*groups: Any) -> list[str]:
-    """The names alone of `given`."""
-    return list(given(*groups))
 
 
 def invocation() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,10 +26,7 @@ PAPER = "paper"
 """The name of the preset."""
 
 _PAPER = "The preset paper"
-
-
-def _option(*flags: str, what: str, **more: Any) -> Any:
-    return typer.Option(*flags, help=what, rich_help_panel=_PAPER, **more)
+_option = partial(typer.Option, rich_help_panel=_PAPER)
 
 
 @dataclass(frozen=True)
@@ -37,12 +35,12 @@ class PaperOptions:
 
     index: Annotated[Index, Panel(_PAPER)] = None
     dense_index: Annotated[
-        str | None, _option(what="The same corpus with a dense retriever, for Table 3."), Places(",@")
+        str | None, _option(help="The same corpus with a dense retriever, for Table 3."), Places(",@")
     ] = None
     other_lm: Annotated[
         list[str] | None,
         _option(
-            what="Another language model instead of --lm, for Table 4; once for each. Its server's address is read "
+            help="Another language model instead of --lm, for Table 4; once for each. Its server's address is read "
             "from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider."
         ),
         Places("/"),
@@ -50,7 +48,7 @@ class PaperOptions:
     data: Annotated[
         list[str] | None,
         _option(
-            what="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all four "
+            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all four "
             "from the hub by default.",
             show_default=False,
         ),
@@ -61,13 +59,13 @@ class PaperOptions:
         _option(
             "--program",
             "-p",
-            what="A program compiled on training questions; few-shot CoT, w/o R and random R' need one.",
+            help="A program compiled on training questions; few-shot CoT, w/o R and random R' need one.",
         ),
     ] = None
-    sample: Annotated[int | None, _option(what="Questions of each set.", min=2, show_default="500")] = None
+    sample: Annotated[int | None, _option(help="Questions of each set.", min=2, show_default="500")] = None
     in_flight: Annotated[InFlight, Panel(_PAPER)] = 8
     retry_failed: Annotated[RetryFailed, Panel(_PAPER)] = False
-    dry_run: Annotated[bool, _option("--dry-run", what="Estimate calls, tokens and price, and ask nothing.")] = False
+    dry_run: Annotated[bool, _option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.")] = False
 
 
 @with_groups

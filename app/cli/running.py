@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,7 @@ def rows_of(
         ConfigurationError: A key, model or setting is wrong, or a server cannot be asked.
         TooManyFailuresError: Too many questions in succession failed.
     """
-    from keqa.cli.opening import check_once, open_retriever
+    from keqa.cli.opening import check_roles, open_retriever
     from keqa.cli.options import invocation
     from keqa.cli.progress import Bars
 
@@ -126,7 +127,8 @@ def rows_of(
                 progress=lambda label, tally: bars.report(label, tally.done, tally.questions, standing(tally)),
                 left_out=(lambda spec, error: bars.say(f"{spec.label} is left out: {error}")) if leave_out else None,
                 stop_after_outages=run.stop_after_outages,
-                before_first=check_once(roles),
+                # Once, and where there is a question to ask: a run that is finished asks nobody.
+                before_first=functools.cache(lambda: check_roles(roles)),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
 

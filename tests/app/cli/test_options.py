@@ -17,7 +17,7 @@ from keqa.cli.options import (
     Panel,
     QuestionOptions,
     RunOptions,
-    flags_of,
+    given,
     invocation,
     with_groups,
 )
@@ -53,7 +53,7 @@ def evaluate(
     options: MethodOptions,
     models: Annotated[LanguageModels, Panel("Somewhere else")],
 ) -> None:
-    seen.update(command=invocation(), flags=flags_of(questions, run, options, models))
+    seen.update(command=invocation(), flags=list(given(questions, run, options, models)))
 
 
 @app.command("compile")
