@@ -128,7 +128,8 @@ class PlainTokenizer:
         self, messages: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
     ) -> str:
         """The prompt as a text."""
-        return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **self._special)
+        special = self._special
+        return str(self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **special))
 
     def decode(self, tokens: list[int], *, skip_special_tokens: bool) -> str:
         """The text of tokens."""
@@ -173,7 +174,8 @@ class PlainLlama(nn.Module):
         """Logits of tokens, as a transformers model gives them."""
         hidden = self.model["embed_tokens"](input_ids)
         cosine, sine = self._rotation(position_ids, hidden)
-        for number, layer in enumerate(self.model["layers"]):  # type: ignore[arg-type]
+        layers: Any = self.model["layers"]
+        for number, layer in enumerate(layers):
             hidden = layer(hidden, attention_mask, cosine, sine, past_key_values, number)
         return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
 
@@ -248,7 +250,8 @@ class _Layer(nn.Module):
         mixed = functional.scaled_dot_product_attention(queries, keys, values, mask, scale=self._size**-0.5)
         hidden = hidden + attention["o_proj"](mixed.transpose(1, 2).flatten(2))
         read = self.post_attention_layernorm(hidden)
-        return hidden + mlp["down_proj"](functional.silu(mlp["gate_proj"](read)) * mlp["up_proj"](read))
+        added: torch.Tensor = mlp["down_proj"](functional.silu(mlp["gate_proj"](read)) * mlp["up_proj"](read))
+        return hidden + added
 
 
 def _turned(states: torch.Tensor) -> torch.Tensor:
