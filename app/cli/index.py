@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["index"]
 
-_BUILD = "build"
+# No word stands for it: a folder may have any name.
+_BUILD = ""
 # So many files are named at the end; the manifest names more of them.
 _NAMED = 20
 
@@ -34,10 +35,10 @@ class _IndexGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Make the command, whose options need the registry, when it is wanted."""
-        named = args if args and args[0] in {*self.commands, _BUILD} else [_BUILD, *args]
-        if named[0] == _BUILD:
-            self.commands[_BUILD] = _build_command()
-        return super().parse_args(ctx, named)
+        if args and args[0] and args[0] in self.commands:
+            return super().parse_args(ctx, args)
+        self.commands[_BUILD] = _build_command()
+        return super().parse_args(ctx, [_BUILD, *args])
 
 
 index = typer.Typer(name="index", cls=_IndexGroup, help="Make a searchable index of documents, or look at one.")
