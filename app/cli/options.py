@@ -153,12 +153,12 @@ class LanguageModels(LanguageModel):
         _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's proxy); --lm by default."),
         Places("/"),
     ] = None
-    utility_lm: Annotated[
-        str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
-    ] = None
     consistency_api_base: Annotated[str | None, _model(help="Address of the server of --consistency-lm."), Server] = (
         None
     )
+    utility_lm: Annotated[
+        str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
+    ] = None
     utility_api_base: Annotated[str | None, _model(help="Address of the server of --utility-lm."), Server] = None
 
     def check_listening(self) -> None:
