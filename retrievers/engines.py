@@ -1,6 +1,6 @@
-"""The engines of retrieval that there are: how each is built, opened and described. A new one is a line here.
+"""The engines of retrieval that there are: how each is built and opened, and its name. A new one is a line here.
 
-Building and opening an index, its facts and the tables of a comparison read this registry; `register_engine` adds
+Building an index, opening it, its facts and the tables of a comparison read this registry; `register_engine` adds
 engines of other packages while a process runs. Nothing of an engine is imported before an index of it is built or
 opened.
 """
@@ -30,27 +30,35 @@ _OF_FILES = ("schema_version", "data", "commit")
 
 @dataclass(frozen=True)
 class BuildOption:
-    """An option of building an index.
+    """What an engine is told to build an index, and an option of ``keqa index``.
 
     Attributes:
-        name: Of the parameter; options of one name in several engines are the same.
-        help: What it is, for whoever builds an index.
+        name: The argument of the engine's ``build`` that it is; the option is written with hyphens.
+        help: What it is for.
         type: Of its value.
-        default: What help shows for it where it is not given; the builder itself knows the value.
-        least: The least number that it can be.
+        shown: Its default as the help shows it.
+        short: A second way to write it, such as ``-o``.
+        least: The smallest number allowed.
+        locates: Whether it says where the index will be: ``Engine.locate`` reads it, and ``build`` does not.
     """
 
     name: str
-    help: str
-    type: type[Any] = str
-    default: str = ""
+    help: str = ""
+    type: type = str
+    shown: str | None = None
+    short: str | None = None
     least: int | None = None
+    locates: bool = False
 
 
-def _in_out(options: Mapping[str, Any]) -> str:
-    if not options.get("out"):
+def _in_folder_out(given: Mapping[str, Any]) -> str:
+    if "out" not in given:
         raise InputError("--out is missing: name a folder for the index")
-    return str(options["out"])
+    return str(given["out"])
+
+
+def _build_nothing(passages: Any, address: str, **options: Any) -> Any:
+    raise InputError("this engine builds no index: it opens those that are there")
 
 
 @dataclass(frozen=True)
@@ -66,16 +74,15 @@ class Engine:
         facts: From the same address to what `keqa index info` shows of the index.
         schemes: An address that begins with one of them and ``://`` is one of this engine's; without any an index is a
             folder whose manifest names the engine.
-        help: What it is, for whoever chooses an engine to build an index.
-        extra: The extra of the package that it needs; none where empty.
-        build: From passages and the address of a new index to its manifest. It takes ``sources``, ``overwrite``,
-            ``progress``, ``notice`` and the ``options`` that were given by their names, as `keqa.build_index` does.
-            None where indexes are built by something else.
-        options: What it takes to build one beyond that.
-        placed_by: The options that say where a new index is to be.
-        place: From these, as far as they were given, to its address.
-        address: From the address of a new index and its manifest to how it is named to be opened.
-        described: What an index is by its manifest, in a word or two.
+        about: What ``keqa index --help`` says of it.
+        build: Makes an index of passages: from them, the address, and as keywords ``name``, ``sources``,
+            ``overwrite``, ``progress``, ``notice`` (as of `keqa.retrievers.build_index`) and the options that were
+            given. What it returns has the number of ``passages``.
+        options: What ``build`` and ``locate`` take.
+        locate: From the options that were given, and ``name`` where there is one, to the address of the index to be
+            built; it raises InputError where one is missing. By default the folder of an option ``out``.
+        described: From what ``build`` returns to a few words on the index.
+        searched: From the address and what ``build`` returns to the address by which the index is searched.
     """
 
     name: str
@@ -84,14 +91,12 @@ class Engine:
     open: Callable[[str, str | None], Any]
     facts: Callable[[str], dict[str, Any]] = lambda address: {}
     schemes: tuple[str, ...] = ()
-    help: str = ""
-    extra: str = ""
-    build: Callable[..., Any] | None = None
+    about: str = ""
+    build: Callable[..., Any] = _build_nothing
     options: tuple[BuildOption, ...] = ()
-    placed_by: tuple[BuildOption, ...] = (BuildOption("out", "Folder of the index.", Path),)
-    place: Callable[[Mapping[str, Any]], str] = _in_out
-    address: Callable[[str, Any], str] = lambda place, manifest: place
-    described: Callable[[Any], str] = lambda manifest: str(manifest.language)
+    locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
+    described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
+    searched: Callable[[str, Any], str] = lambda address, built: address
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
@@ -112,12 +117,6 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"keqa.retrievers.{name}")
 
 
-def _on_server(options: Mapping[str, Any]) -> str:
-    if not options.get("url") or not options.get("name"):
-        raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
-    return str(_module("elasticsearch").index_address(options["url"], options["name"]))
-
-
 def _facts_of_server(address: str) -> dict[str, Any]:
     retriever = _module("elasticsearch").ElasticsearchRetriever.open(address)
     try:
@@ -126,15 +125,24 @@ def _facts_of_server(address: str) -> dict[str, Any]:
         retriever.close()
 
 
-def _dense_address(folder: str, manifest: Any) -> str:
-    """A dense index with the model of its questions, where that is to be named."""
+def _with_model(folder: str, manifest: Any) -> str:
+    """The folder with the model of its questions, where that is to be named."""
     model = manifest.encoder.query_model
     return folder if model == _module("dense").LOCAL else f"{folder}{_module('opening').MODEL}{model}"
 
 
-_NAME = BuildOption("name", "Name of the index; the folder's by default.")
-_LANGUAGE = BuildOption("language", "en, zh, or auto to decide by the text.", default="auto")
+def _build_on_server(passages: Any, address: str, *, name: str, **options: Any) -> Any:
+    return _module("elasticsearch").load_index(passages, address, **options)
 
+
+def _on_server(given: Mapping[str, Any]) -> str:
+    if "url" not in given or given.get("name") is None:
+        raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
+    return str(_module("elasticsearch").index_address(given["url"], given["name"]))
+
+
+_OUT = BuildOption("out", "Folder of the index.", Path, short="-o", locates=True)
+_LANGUAGE = BuildOption("language", "en, zh, or auto to decide by the text.", shown="auto")
 _ALL = (
     Engine(
         EMBEDDED,
@@ -142,9 +150,9 @@ _ALL = (
         "TantivyRetriever",
         open=lambda folder, model: _module("tantivy_index").TantivyRetriever.open(folder),
         facts=lambda folder: _in_folder(folder, _module("tantivy_index").TantivyRetriever.open(folder).manifest),
-        help="BM25",
-        build=lambda *given, **options: _module("tantivy_build").build_index(*given, **options),
-        options=(_NAME, _LANGUAGE),
+        about="BM25",
+        build=lambda passages, folder, **options: _module("tantivy_build").build_index(passages, folder, **options),
+        options=(_OUT, _LANGUAGE),
     ),
     Engine(
         DENSE,
@@ -152,24 +160,23 @@ _ALL = (
         "DenseRetriever",
         open=lambda folder, model: _module("dense").DenseRetriever.open(folder, model),
         facts=lambda folder: _in_folder(folder, _module("dense.index").inspected(Path(folder))),
-        help="embeddings",
-        extra="dense",
-        build=lambda *given, **options: _module("dense").build_dense(*given, **options),
+        about="embeddings",
+        build=lambda passages, folder, **options: _module("dense").build_dense(passages, folder, **options),
         options=(
-            _NAME,
+            _OUT,
             BuildOption(
                 "model",
                 "A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
-                default="local/minilm",
+                shown="local/minilm",
             ),
             BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
             BuildOption("query_prefix", 'Put before a question ("query: " for E5).'),
             BuildOption("passage_prefix", 'Put before a passage ("passage: " for E5).'),
-            BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', default='": "'),
+            BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', shown='": "'),
             BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
         ),
-        address=_dense_address,
         described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
+        searched=_with_model,
     ),
     Engine(
         SERVER,
@@ -178,25 +185,22 @@ _ALL = (
         open=lambda address, model: _module("elasticsearch").ElasticsearchRetriever.open(address),
         facts=_facts_of_server,
         schemes=("elasticsearch", "elasticsearch+http", "elasticsearch+https"),
-        help="BM25 on a cluster",
-        extra="elasticsearch",
-        placed_by=(
+        about="BM25 on a cluster",
+        build=_build_on_server,
+        options=(
             BuildOption(
                 "url",
                 "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
                 "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file "
                 "in ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for "
                 "ELASTICSEARCH_TIMEOUT seconds, 30 by default.",
+                locates=True,
             ),
-            _NAME,
-        ),
-        place=_on_server,
-        build=lambda *given, **options: _module("elasticsearch").load_index(*given, **options),
-        options=(
             _LANGUAGE,
-            BuildOption("shards", "How many parts the index has.", int, default="1", least=1),
-            BuildOption("replicas", "How many copies of each part.", int, default="1 with two nodes or more", least=0),
+            BuildOption("shards", "Parts of the index.", int, shown="1", least=1),
+            BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
         ),
+        locate=_on_server,
     ),
 )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from dspy.utils import DummyLM
+from typer.testing import CliRunner
 
 import keqa
 from keqa.data.benchmarks import BENCHMARKS, register_benchmark
@@ -93,6 +94,26 @@ def test_the_command_line_knows_what_a_module_registers(tmp_path):
     )
     assert "gate-margin has no form; it has threshold" in done.stderr
     assert done.returncode == 2
+
+
+def test_an_engine_brings_its_options_to_the_command_line(example, tmp_path):
+    module = example("A retriever, or an engine of retrieval")
+    from keqa.cli import app
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["index", *arguments], env={"COLUMNS": "120"})
+
+    shown = run("--help").stdout
+    for part in ("shelf: shared words", "Engine shelf", "Name of the shelf.", "Passages at the most.", "--similarity"):
+        assert part in shown
+    Path("rivers.jsonl").write_text('{"text": "The Glomma is a river."}\n{"text": "So is the Akerselva."}\n')
+    done = run("rivers.jsonl", "--engine", "shelf", "--shelf", "rivers", "--most", "1")
+    assert done.exit_code == 0, done.output
+    assert "Indexed 1 passage (any language) into shelf://rivers." in done.stdout
+    assert [passage.text for passage in module.SHELVES["rivers"]] == ["The Glomma is a river."]
+    assert str(run("rivers.jsonl", "--engine", "shelf").exception) == "--shelf is missing: name the shelf"
+    refused = run("rivers.jsonl", "--most", "1", "--out", "x").exception
+    assert str(refused) == "--most is for --engine shelf, not for embedded: leave it out"
 
 
 def test_a_gate_is_registered_again_where_a_notebooks_cell_is(example):

@@ -9,7 +9,7 @@ from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
 from keqa.cli.evaluate import evaluate
-from keqa.cli.index import IndexCommand, index
+from keqa.cli.index import index
 from keqa.cli.reproduce import reproduce
 from keqa.cli.search import search
 from keqa.cli.testbed import testbed
@@ -43,10 +43,10 @@ def _options(
 
 app.command()(demo)
 app.command()(ask)
-app.command(cls=IndexCommand)(index)
+app.add_typer(index)
 app.command()(search)
 app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(reproduce)
-app.add_typer(testbed, name="testbed")
+app.add_typer(testbed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from keqa.cli.run_options import RunOptions, flags_of, with_run_options
+from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, given, with_groups
 from keqa.errors import InputError
 
 __all__ = ["compare"]
@@ -17,7 +17,7 @@ LEFT_OUT = 1
 """Exit code of a comparison that a method was left out of, or in which one answered no question."""
 
 
-@with_run_options
+@with_groups
 def compare(
     methods: Annotated[
         list[str],
@@ -28,8 +28,12 @@ def compare(
             show_default=False,
         ),
     ],
+    as_json: AsJson = False,
     *,
-    options: RunOptions,
+    questions: QuestionOptions,
+    run: RunOptions,
+    options: MethodOptions,
+    models: LanguageModels,
 ) -> None:
     """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
 
@@ -49,9 +53,9 @@ def compare(
     code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
     first, such as a server that is away.
     """
-    from keqa.cli.console import results, status
-    from keqa.cli.run_table import figures, run_table, told_failures
-    from keqa.cli.running import Asking, none_answered, rows_of
+    from keqa.cli.console import results, show_figures
+    from keqa.cli.run_table import figures, run_table, warn_of_failures
+    from keqa.cli.running import none_answered, questions_of, rows_of
     from keqa.evaluation.compiled_programs import check_programs
     from keqa.evaluation.reports.summary import read_brief
     from keqa.programs.registry import parse_spec
@@ -61,28 +65,27 @@ def compare(
     if files is None:
         specs = [parse_spec(method) for method in methods]
         check_programs(specs, options.program)
-        rows = rows_of(specs, Asking.of(options), leave_out=True)
+        rows = rows_of(specs, questions_of(questions, options), models, options, run, leave_out=True)
         left_out = len(rows) < len(specs) or none_answered(rows)
         if not rows:
             raise typer.Exit(LEFT_OUT)
         files = [row.path for row in rows]
-        for line in told_failures(rows):
-            status().print(line, style="yellow", markup=False, soft_wrap=True)
-        if options.as_json:
-            typer.echo(json.dumps(figures(rows), indent=2))
+        warn_of_failures(rows)
+        if as_json:
+            show_figures(figures(rows))
         else:
             results().print(run_table(rows))
-    elif flags := [flag for flag in flags_of(options) if flag != "--out"]:
+    elif flags := [*given(questions, replace(run, out=RunOptions.out), options, models), *["--json"] * as_json]:
         raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
     from keqa.evaluation.reports import effect_table, table, write
 
     runs = [read_brief(file) for file in files]
-    write(options.out / "report", runs)
-    if not options.as_json:
+    write(run.out / "report", runs)
+    if not as_json:
         results().print(table(runs))
         if (effect := effect_table(runs)) is not None:
             results().print(effect)
-        results().print(f"Tables and figures: {options.out / 'report'}", markup=False, soft_wrap=True)
+        results().print(f"Tables and figures: {run.out / 'report'}", soft_wrap=True)
     if left_out:
         raise typer.Exit(LEFT_OUT)
 

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["complain", "results", "show_json", "status"]
+__all__ = ["UNANSWERED", "complain", "results", "show_figures", "show_json", "status", "warn"]
+
+UNANSWERED = 1
+"""Exit code of a command that asked what was sound, and got no answer to a question or to any question of a method."""
 
 
 def results() -> Console:
@@ -41,6 +44,20 @@ def show_json(value: Any) -> None:
     from keqa.storage.terminal import json_text
 
     typer.echo(json_text(value, encoding=getattr(sys.stdout, "encoding", None) or "utf-8"))
+
+
+def show_figures(value: Any) -> None:
+    """Write figures to stdout as JSON, on lines of their own: names and numbers of KEQA's, and no text from outside."""
+    import json
+
+    import typer
+
+    typer.echo(json.dumps(value, indent=2))
+
+
+def warn(line: str) -> None:
+    """Write what the user should know beside the result."""
+    status().print(line, style="yellow", soft_wrap=True)
 
 
 def complain(error: Exception) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.options import AsJson
+
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
     from rich.table import Table
     from rich.text import Text
 
@@ -17,29 +18,33 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-UNANSWERED = 1
-"""Exit code of a demonstration in which a method answered no question."""
-
 
 def demo(
     questions: Annotated[int, typer.Option(min=2, help="Test questions of the testbed.")] = 60,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
 
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
-    from rich.progress import Progress
-
-    from keqa.cli.console import status
+    from keqa.cli.console import UNANSWERED, show_figures
+    from keqa.cli.progress import Bars
     from keqa.evaluation.demo import run_demo
 
-    with Progress(console=status(), transient=True) as bar:
-        loading = bar.add_task("loading the language model", total=None)
-        result = run_demo(questions, _Advance(bar, loading, questions))
+    done: Counter[str] = Counter()
+    loading = "loading the language model"
+    with Bars() as bars:
+        bars.report(loading, 0, 1)
+
+        def advance(method: str) -> None:
+            done[method] += 1
+            bars.report(loading, 1, 1)
+            bars.report(method, done[method], questions)
+
+        result = run_demo(questions, advance)
     if as_json:
-        typer.echo(json.dumps(_figures(result), indent=2))
+        show_figures(_figures(result))
     else:
         _show(result)
     if any(row.failed == result.questions for row in result.rows):
@@ -56,28 +61,12 @@ def _show(result: DemoResult) -> None:
         f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: F1 "
         f"of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
         style="dim",
-        markup=False,
     )
-    console.print(_untouched(result), style="dim", markup=False)
+    console.print(_untouched(result), style="dim")
     console.print(
         'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
-        markup=False,
         soft_wrap=True,
     )
-
-
-class _Advance:
-    """A bar for each method, made when its first question ends."""
-
-    def __init__(self, bar: Progress, loading: TaskID, questions: int) -> None:
-        self._bar, self._loading, self._questions = bar, loading, questions
-        self._tasks: dict[str, TaskID] = {}
-
-    def __call__(self, method: str) -> None:
-        if method not in self._tasks:
-            self._bar.update(self._loading, visible=False)
-            self._tasks[method] = self._bar.add_task(method, total=self._questions)
-        self._bar.advance(self._tasks[method])
 
 
 def _table(result: DemoResult) -> Table:

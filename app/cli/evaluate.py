@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from keqa.cli.run_options import RunOptions, with_run_options
+from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, with_groups
 
 __all__ = ["evaluate"]
 
-UNANSWERED = 1
-"""Exit code of a run in which no question was answered."""
 
-
-@with_run_options
+@with_groups
 def evaluate(
     method: Annotated[
         str,
@@ -27,8 +23,12 @@ def evaluate(
         ),
     ],
     label: Annotated[str | None, typer.Option(help="Name of the run and its file; METHOD by default.")] = None,
+    as_json: AsJson = False,
     *,
-    options: RunOptions,
+    questions: QuestionOptions,
+    run: RunOptions,
+    options: MethodOptions,
+    models: LanguageModels,
 ) -> None:
     """Ask a method questions with known answers, and keep a line for each in OUT/METHOD.jsonl.
 
@@ -38,22 +38,21 @@ def evaluate(
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
     server that is away.
     """
-    from keqa.cli.console import results, status
-    from keqa.cli.run_table import figures, run_table, told_failures
-    from keqa.cli.running import Asking, none_answered, rows_of
+    from keqa.cli.console import UNANSWERED, results, show_figures
+    from keqa.cli.run_table import figures, run_table, warn_of_failures
+    from keqa.cli.running import none_answered, questions_of, rows_of
     from keqa.evaluation.compiled_programs import check_programs
     from keqa.programs.registry import parse_spec
 
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
     check_programs([spec], options.program)
-    rows = rows_of([spec], Asking.of(options))
-    if options.as_json:
-        typer.echo(json.dumps(figures(rows)[0], indent=2))
+    rows = rows_of([spec], questions_of(questions, options), models, options, run)
+    if as_json:
+        show_figures(figures(rows)[0])
     else:
         results().print(run_table(rows))
-        for line in told_failures(rows):
-            status().print(line, style="yellow", markup=False, soft_wrap=True)
-        results().print(f"Each question in full: {rows[0].path}", markup=False, soft_wrap=True)
+        warn_of_failures(rows)
+        results().print(f"Each question in full: {rows[0].path}", soft_wrap=True)
     if none_answered(rows):
         raise typer.Exit(UNANSWERED)

@@ -1,42 +1,51 @@
-"""``keqa index``: documents in, a searchable index out; ``keqa index info``: what an index is."""
+"""``keqa index``: documents in, a searchable index out, of any engine of the registry."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperGroup
 
-from keqa.cli.index_info import INFO
+from keqa.cli.index_info import info
+from keqa.cli.options import as_command
 from keqa.errors import InputError
 
-__all__ = ["IndexCommand", "index"]
+if TYPE_CHECKING:
+    from keqa.retrievers.engines import BuildOption, Engine
 
-_DENSE, _SERVER = "Engine dense", "Engine elasticsearch"
-_BUILDING = ("--out", "-o", "--engine", "--url")
+__all__ = ["index"]
 
-# The options that each engine takes beyond --name.
-_TAKES = {
-    "embedded": {"out", "language"},
-    "dense": {"out", "model", "query_model", "query_prefix", "passage_prefix", "separator", "similarity"},
-    "elasticsearch": {"url", "language", "shards", "replicas"},
-}
+# No word stands for it: a folder may have any name.
+_BUILD = ""
+# So many files are named at the end; the manifest names more of them.
+_NAMED = 20
 
-
-class IndexCommand(TyperCommand):
-    """A command beside whose sources ``info`` stands for a command of its own."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Hand over to ``keqa index info`` where nothing is to be built of a file called info."""
-        building = any(arg.partition("=")[0] in _BUILDING for arg in args)
-        if args[:1] == ["info"] and not building:
-            command: Any = typer.main.get_command(INFO)
-            return command.make_context(f"{info_name} info", args[1:], parent=parent, **extra)
-        return super().make_context(info_name, args, parent=parent, **extra)
+Notice = Callable[[str], None]
+Progress = Callable[..., None]
+"""How many passages are done, and of how many where that is known."""
 
 
-def index(
+class _IndexGroup(TyperGroup):
+    """Builds an index where no other command is named; the options are those of the engines that are registered."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Make the command, whose options need the registry, when it is wanted."""
+        if args and args[0] and args[0] in self.commands:
+            return super().parse_args(ctx, args)
+        self.commands[_BUILD] = _build_command()
+        return super().parse_args(ctx, [_BUILD, *args])
+
+
+index = typer.Typer(name="index", cls=_IndexGroup, help="Make a searchable index of documents, or look at one.")
+index.command()(info)
+
+
+def build(
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -45,63 +54,14 @@ def index(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the index; not for elasticsearch.", show_default=False)
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(help="embedded (BM25), dense (embeddings), or elasticsearch (BM25 on a cluster).")
-    ] = "embedded",
-    language: Annotated[
-        str | None, typer.Option(help="en, zh, or auto to decide by the text.", show_default="auto")
-    ] = None,
+    engine: str = "embedded",
     name: Annotated[str | None, typer.Option(help="Name of the index; the folder's by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an index that was made of other sources.")] = False,
     skip_unreadable: Annotated[
         bool,
         typer.Option("--skip-unreadable", help="End with exit code 0 although something could not be read."),
     ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
-            show_default="local/minilm",
-            rich_help_panel=_DENSE,
-        ),
-    ] = None,
-    query_model: Annotated[
-        str | None,
-        typer.Option(help="Encodes questions, where a pair of models is for the two.", rich_help_panel=_DENSE),
-    ] = None,
-    query_prefix: Annotated[
-        str | None, typer.Option(help='Put before a question ("query: " for E5).', rich_help_panel=_DENSE)
-    ] = None,
-    passage_prefix: Annotated[
-        str | None, typer.Option(help='Put before a passage ("passage: " for E5).', rich_help_panel=_DENSE)
-    ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(help='Between title and text (" [SEP] " for DPR).', show_default='": "', rich_help_panel=_DENSE),
-    ] = None,
-    similarity: Annotated[
-        str | None,
-        typer.Option(
-            help="cosine or dot; by default dot for a pair of models, for one what it says.", rich_help_panel=_DENSE
-        ),
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
-            "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file in "
-            "ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for ELASTICSEARCH_TIMEOUT "
-            "seconds, 30 by default.",
-            rich_help_panel=_SERVER,
-        ),
-    ] = None,
-    shards: Annotated[int | None, typer.Option(min=1, show_default="1", rich_help_panel=_SERVER)] = None,
-    replicas: Annotated[
-        int | None, typer.Option(min=0, show_default="1 with two nodes or more", rich_help_panel=_SERVER)
-    ] = None,
+    **options: Any,
 ) -> None:
     """Index documents, so that `keqa ask --index` can search them.
 
@@ -113,37 +73,124 @@ def index(
     damaged PDF, a folder without rights, a link that leads elsewhere), the index is made of the rest and the exit code
     is 1.
 
-    keqa index info ADDRESS shows what an index is.
+    keqa index info ADDRESS shows what an index is; documents in a folder that is called info are named ./info.
     """
-    from keqa.cli.indexing import build
+    from keqa.cli.console import results, warn
+    from keqa.retrievers import read_corpus
 
-    given = {
-        "out": out,
-        "language": language,
-        "model": model,
-        "query_model": query_model,
-        "query_prefix": query_prefix,
-        "passage_prefix": passage_prefix,
-        "separator": separator,
-        "similarity": similarity,
-        "url": url,
-        "shards": shards,
-        "replicas": replicas,
-    }
-    build(engine, sources, name, _taken(engine, given), force=force, skip_unreadable=skip_unreadable)
+    chosen, given = _taken(engine, options)
+    named = {} if name is None else {"name": name}
+    address = chosen.locate({**given, **named})
+    own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
+    with _progress() as (progress, notice):
+        passages = read_corpus(sources, notice=notice, summary=False)
+        built = chosen.build(
+            passages,
+            address,
+            name=name,
+            overwrite=force,
+            sources=[str(source) for source in sources],
+            progress=progress,
+            notice=notice,
+            **own,
+        )
+    noun = "passage" if built.passages == 1 else "passages"
+    results().print(
+        f"Indexed {built.passages:,} {noun} ({chosen.described(built)}) into {address}. "
+        f'Ask with: keqa ask "…" --index {chosen.searched(address, built)} --lm …',
+        soft_wrap=True,
+    )
+    left_out = passages.left_out
+    for line in left_out.lines(_NAMED):
+        warn(line)
+    if left_out.unexpected and not skip_unreadable:
+        warn(
+            f"{left_out.unexpected} of the sources should be in the index and could not be read, so this ends "
+            "with exit code 1; with --skip-unreadable it does not. keqa index info names them again"
+        )
+        raise typer.Exit(1)
 
 
-def _taken(engine: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given.
+def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, dict[str, Any]]:
+    """The engine, and the options that were given.
 
     Raises:
         InputError: There is no such engine, or it does not take one of them.
     """
-    if engine not in _TAKES:
-        raise InputError(f"--engine must be {', '.join(_TAKES)}, not {engine!r}")
-    options = {option: value for option, value in given.items() if value is not None}
-    for option in options:
-        if option not in _TAKES[engine]:
-            of = " and ".join(one for one, takes in _TAKES.items() if option in takes)
-            raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {engine}: leave it out")
-    return options
+    from keqa.retrievers.engines import ENGINES
+
+    if name not in ENGINES:
+        raise InputError(f"--engine must be {', '.join(ENGINES)}, not {name!r}")
+    given = {option: value for option, value in options.items() if value is not None}
+    takes = {engine: {option.name for option in one.options} for engine, one in ENGINES.items()}
+    for option in given:
+        if option not in takes[name]:
+            of = " and ".join(engine for engine, names in takes.items() if option in names)
+            raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {name}: leave it out")
+    return ENGINES[name], given
+
+
+def _build_command() -> Any:
+    """The command with an option for each that an engine takes; engines may share one."""
+    from keqa.retrievers.engines import ENGINES
+
+    takers: dict[str, list[str]] = {}
+    options: dict[str, BuildOption] = {}
+    for engine in ENGINES.values():
+        for option in engine.options:
+            options.setdefault(option.name, option)
+            takers.setdefault(option.name, []).append(engine.name)
+    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, engine in ENGINES.items())
+    choice = Annotated[str, typer.Option(help=f"What searches the index. {about}.")]
+    fixed = [one for one in inspect.signature(build, eval_str=True).parameters.values() if one.name != "options"]
+    fixed = [one.replace(annotation=choice) if one.name == "engine" else one for one in fixed]
+    shown = [_parameter(option, takers[name]) for name, option in options.items()]
+
+    def command(**given: Any) -> None:
+        build(**given)
+
+    command.__doc__ = build.__doc__
+    made = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+    made.command(_BUILD)(as_command(command, (*fixed, *shown)))
+    return typer.main.get_command(made)
+
+
+def _parameter(option: BuildOption, engines: list[str]) -> inspect.Parameter:
+    flags = [f"--{option.name.replace('_', '-')}", *([option.short] if option.short else [])]
+    made = typer.Option(
+        *flags,
+        help=option.help or None,
+        show_default=option.shown or False,
+        min=option.least,
+        rich_help_panel=f"Engine {engines[0]}" if len(engines) == 1 else None,
+    )
+    kind: Any = option.type
+    annotation: Any = Annotated[kind | None, made]
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Progress, Notice]]:
+    """A bar for passages, and a way to say something beside it."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from keqa.cli.console import status
+
+    console = status()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("indexing"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}{task.fields[of]} passages"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("indexing", total=None, of="")
+
+        def progress(done: int, total: int | None = None) -> None:
+            bar.update(task, completed=done, total=total, of="" if total is None else f" of {total:,}")
+
+        def notice(text: str) -> None:
+            console.print(text, style="yellow", soft_wrap=True)
+
+        yield progress, notice

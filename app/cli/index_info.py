@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.options import AsJson
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["INFO", "info"]
-
-INFO = typer.Typer(
-    name="info",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+__all__ = ["info"]
 
 
-@INFO.command("info")
 def info(
     address: Annotated[
         str,
@@ -33,12 +27,11 @@ def info(
     ],
     query: Annotated[str | None, typer.Option("--query", "-q", help="Search for it, as a test.")] = None,
     k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages to show.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what an index is: how it was built, of what, how many passages it holds and how much room it takes.
 
-    The passages are counted, and a file that is missing or cut off is reported. Where documents to be indexed are in a
-    folder that is called info, write ./info.
+    The passages are counted, and a file that is missing or cut off is reported.
     """
     from keqa.cli.console import results, show_json, status
     from keqa.cli.search import as_json_rows, hits_table, timed
@@ -58,7 +51,7 @@ def info(
         results().print(_table(part))
     if found is not None:
         results().print(hits_table(found[0]))
-        results().print(f"{len(found[0])} passages in {found[1]:.1f} ms", style="dim", markup=False)
+        results().print(f"{len(found[0])} passages in {found[1]:.1f} ms", style="dim")
 
 
 def _table(part: Mapping[str, Any]) -> Table:

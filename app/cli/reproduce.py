@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.options import AsJson, Index, InFlight, LanguageModels, Panel, Places, RetryFailed, given, with_groups
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +26,49 @@ PAPER = "paper"
 """The name of the preset."""
 
 _PAPER = "The preset paper"
+_option = partial(typer.Option, rich_help_panel=_PAPER)
 
 
+@dataclass(frozen=True)
+class PaperOptions:
+    """The options of the preset, beside its language models."""
+
+    index: Annotated[Index, Panel(_PAPER)] = None
+    dense_index: Annotated[
+        str | None, _option(help="The same corpus with a dense retriever, for Table 3."), Places(",@")
+    ] = None
+    other_lm: Annotated[
+        list[str] | None,
+        _option(
+            help="Another language model instead of --lm, for Table 4; once for each. Its server's address is read "
+            "from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider."
+        ),
+        Places("/"),
+    ] = None
+    data: Annotated[
+        list[str] | None,
+        _option(
+            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all four "
+            "from the hub by default.",
+            show_default=False,
+        ),
+        Places(":"),
+    ] = None
+    program: Annotated[
+        Path | None,
+        _option(
+            "--program",
+            "-p",
+            help="A program compiled on training questions; few-shot CoT, w/o R and random R' need one.",
+        ),
+    ] = None
+    sample: Annotated[int | None, _option(help="Questions of each set.", min=2, show_default="500")] = None
+    in_flight: Annotated[InFlight, Panel(_PAPER)] = 8
+    retry_failed: Annotated[RetryFailed, Panel(_PAPER)] = False
+    dry_run: Annotated[bool, _option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.")] = False
+
+
+@with_groups
 def reproduce(
     names: Annotated[
         list[str] | None,
@@ -42,76 +85,10 @@ def reproduce(
             "--out", "-o", help="Folder of the run files, with which a stopped command resumes; temporary by default."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
-    lm: Annotated[
-        str | None, typer.Option("--lm", "-m", help="As for keqa ask.", rich_help_panel=_PAPER, show_default=False)
-    ] = None,
-    consistency_lm: Annotated[
-        str | None,
-        typer.Option(help="As for keqa ask; the paper's D_s, and SlimPLM's proxy.", rich_help_panel=_PAPER),
-    ] = None,
-    utility_lm: Annotated[
-        str | None, typer.Option(help="As for keqa ask; the paper's D_u.", rich_help_panel=_PAPER)
-    ] = None,
-    api_base: Annotated[str | None, typer.Option(help="Address of the server of --lm.", rich_help_panel=_PAPER)] = None,
-    consistency_api_base: Annotated[
-        str | None, typer.Option(help="Address of the server of --consistency-lm.", rich_help_panel=_PAPER)
-    ] = None,
-    utility_api_base: Annotated[
-        str | None, typer.Option(help="Address of the server of --utility-lm.", rich_help_panel=_PAPER)
-    ] = None,
-    index: Annotated[
-        str | None,
-        typer.Option("--index", "-i", help="The corpus, as an index of keqa index.", rich_help_panel=_PAPER),
-    ] = None,
-    dense_index: Annotated[
-        str | None, typer.Option(help="The same with a dense retriever, for Table 3.", rich_help_panel=_PAPER)
-    ] = None,
-    other_lm: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Another language model instead of --lm, for Table 4; once for each. Its server's address is read "
-            "from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all four "
-            "from the hub by default.",
-            rich_help_panel=_PAPER,
-            show_default=False,
-        ),
-    ] = None,
-    program: Annotated[
-        Path | None,
-        typer.Option(
-            "--program",
-            "-p",
-            help="A program compiled on training questions; few-shot CoT, w/o R and random R' need one.",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(min=2, help="Questions of each set.", rich_help_panel=_PAPER, show_default="500"),
-    ] = None,
-    in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Questions in work at once.", rich_help_panel=_PAPER, show_default="8")
-    ] = None,
-    retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed",
-            help="Ask the failed questions of an earlier run again, and those that a search or call failed for.",
-            rich_help_panel=_PAPER,
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.", rich_help_panel=_PAPER),
-    ] = False,
+    as_json: AsJson = False,
+    *,
+    models: Annotated[LanguageModels, Panel(_PAPER)],
+    paper: PaperOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -122,35 +99,17 @@ def reproduce(
     the paper's figures beside yours. Begin with --dry-run.
     """
     chosen = names or []
-    own: dict[str, Any] = {
-        "lm": lm,
-        "consistency_lm": consistency_lm,
-        "utility_lm": utility_lm,
-        "api_base": api_base,
-        "consistency_api_base": consistency_api_base,
-        "utility_api_base": utility_api_base,
-        "index": index,
-        "dense_index": dense_index,
-        "other_lm": other_lm or None,
-        "data": data or None,
-        "program": program,
-        "sample": sample,
-        "in_flight": in_flight,
-        "retry_failed": retry_failed or None,
-        "dry_run": dry_run or None,
-    }
-    given = {name: value for name, value in own.items() if value is not None}
     if PAPER in chosen:
         if len(chosen) > 1 or listed:
             raise InputError("the preset paper stands alone: keqa reproduce paper")
         from keqa.cli.paper import reproduce_paper
 
-        reproduce_paper(out=out, as_json=as_json, **given)
+        reproduce_paper(out or Path("runs") / "paper", models, paper, as_json=as_json)
         return
     from keqa.evaluation.reproduction.case_commands import GIVEN, options_of
     from keqa.evaluation.reproduction.expectations import case_names, load_case
 
-    flags = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
+    flags = given(models, paper)
     values = {
         flag: [str(one) for one in (value if isinstance(value, list) else [value])]
         for flag, value in flags.items()
@@ -168,9 +127,11 @@ def reproduce(
             typer.echo(f"{case.name}: {case.what}")
         typer.echo(f"{PAPER}: the KEQA paper's own experiments, with --lm and --index")
         return
+    from keqa.cli.console import show_figures
+
     checked = _check(cases, out, quiet=as_json)
     if as_json:
-        typer.echo(json.dumps([_figure(one) for one in checked], indent=2))
+        show_figures([_figure(one) for one in checked])
     if not all(one.reproduced for one in checked):
         raise typer.Exit(1)
 
@@ -183,7 +144,7 @@ def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]
     checked = []
     with tempfile.TemporaryDirectory(prefix="keqa-") if out is None else nullcontext(out) as folder:
         for case in cases:
-            status().print(f"{case.name}: {case.command}", style="dim", markup=False, soft_wrap=True)
+            status().print(f"{case.name}: {case.command}", style="dim", soft_wrap=True)
             place = Path(folder) / case.name
             place.mkdir(parents=True, exist_ok=True)
             for one in check(case, place):

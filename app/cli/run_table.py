@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from keqa.evaluation.reports.rendering.terminal import Rendered
     from keqa.evaluation.tally import Tally
 
-__all__ = ["figures", "run_table", "told_failures"]
+__all__ = ["figures", "run_table", "warn_of_failures"]
 
 
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
@@ -69,9 +69,15 @@ def _untouched(tally: Tally) -> Iterator[Cell]:
         yield number(tally.untouched_mean(name))
 
 
-def told_failures(rows: Sequence[Row]) -> list[str]:
-    """What failed, by the kind of error, and what to do about it."""
-    failures = []
+def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
+    """Say what failed, by the kind of error, and what to do about it.
+
+    Args:
+        rows: The runs.
+        before: What each line begins with.
+    """
+    from keqa.cli.console import warn
+
     for row in rows:
         tally = row.tally
         for count, how, causes in (
@@ -80,8 +86,7 @@ def told_failures(rows: Sequence[Row]) -> list[str]:
         ):
             if count:
                 kinds = ", ".join(f"{cause} {times}" for cause, times in causes.most_common())
-                failures.append(f"{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
-    return failures
+                warn(f"{before}{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

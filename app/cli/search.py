@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.options import AsJson, Index
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,12 +20,9 @@ __all__ = ["as_json_rows", "hits_table", "search", "timed"]
 
 def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Any text.", show_default=False)],
-    index: Annotated[
-        str | None,
-        typer.Option("--index", "-i", help="As for keqa ask; the testbed's encyclopedia by default."),
-    ] = None,
+    index: Index = None,
     k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search an index and show the passages that it finds, best first."""
     from keqa.cli.console import results, show_json, status
@@ -37,7 +36,7 @@ def search(
         show_json({"query": query, "milliseconds": milliseconds, "hits": as_json_rows(hits)})
         return
     results().print(hits_table(hits))
-    results().print(f"{len(hits)} passages in {milliseconds:.1f} ms", style="dim", markup=False)
+    results().print(f"{len(hits)} passages in {milliseconds:.1f} ms", style="dim")
 
 
 def timed(retriever: Retriever, query: str, k: int) -> tuple[list[Hit], float]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.options import AsJson, LanguageModel, with_groups
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ testbed = typer.Typer(
 
 
 @testbed.command()
+@with_groups
 def check(
-    lm: Annotated[str, typer.Option("--lm", "-m", help="The language model to check.")] = "keqa/tiny",
-    api_base: Annotated[str | None, typer.Option(help="Address of its server.")] = None,
     asked: Annotated[int, typer.Option(min=1, help="Examples for each skill and number of demonstrations.")] = 100,
     skill: Annotated[
         list[str] | None, typer.Option(help="This skill only; once for each, all by default.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
+    *,
+    model: LanguageModel,
 ) -> None:
     """Ask an LM for every skill on entities it has never seen.
 
@@ -39,8 +40,7 @@ def check(
     """
     from rich.progress import Progress
 
-    from keqa.cli.console import results, status
-    from keqa.lms import build_lm
+    from keqa.cli.console import results, show_figures, status
     from keqa.testbed.check import DEMONSTRATIONS, TASKS, check_skills, shortfalls
 
     tasks = [task for task in TASKS if not skill or task.name in skill]
@@ -51,46 +51,44 @@ def check(
         )
     with Progress(console=status(), transient=True) as bar:
         counted = bar.add_task("checking", total=len(tasks) * len(DEMONSTRATIONS) * asked)
-        checked = build_lm(lm, api_base=api_base)
-        scores = check_skills(checked, asked=asked, tasks=tasks, progress=lambda: bar.advance(counted))
+        scores = check_skills(model.roles().task, asked=asked, tasks=tasks, progress=lambda: bar.advance(counted))
     missed = shortfalls(scores)
     if as_json:
         rows = [
             {"task": s.task, "demonstrations": s.demonstrations, "right": s.right, "parsed": s.parsed, "asked": s.asked}
             for s in scores
         ]
-        typer.echo(json.dumps({"lm": lm, "scores": rows, "shortfalls": missed}, indent=2))
+        show_figures({"lm": model.name, "scores": rows, "shortfalls": missed})
     else:
         results().print(_table(scores))
         for line in missed:
-            results().print(f"below what is asked: {line}", style="yellow", markup=False)
+            results().print(f"below what is asked: {line}", style="yellow")
     if missed:
         raise typer.Exit(1)
 
 
 @testbed.command()
+@with_groups
 def boundary(
-    lm: Annotated[str, typer.Option("--lm", "-m", help="The language model to examine.")] = "keqa/tiny",
-    api_base: Annotated[str | None, typer.Option(help="Address of its server.")] = None,
     facts: Annotated[int, typer.Option(min=50, max=800, help="Facts to examine, drawn over all tiers.")] = 400,
     tries: Annotated[int, typer.Option(min=1, help="Answers to each, N_c.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
+    *,
+    model: LanguageModel,
 ) -> None:
     """Examine facts of the encyclopedia: how well does their consistency T_c show what the LM was trained on?"""
     from rich.progress import Progress
 
-    from keqa.cli.console import results, status
-    from keqa.lms import build_roles
+    from keqa.cli.console import results, show_figures, status
     from keqa.testbed.boundary import draw_boundary
 
     with Progress(console=status(), transient=True) as bar:
         task = bar.add_task("examining", total=facts)
-        roles = build_roles(lm, api_base=api_base)
-        found = draw_boundary(roles, facts=facts, tries=tries, progress=lambda: bar.advance(task))
+        found = draw_boundary(model.roles(), facts=facts, tries=tries, progress=lambda: bar.advance(task))
     if as_json:
         tiers = [{"tier": tier, **found.figures(tier)} for tier in found.tiers]
-        figures = {"lm": lm, "tiers": tiers, "auroc": found.auroc, "auroc_of_all": found.auroc_of_all}
-        typer.echo(json.dumps(figures, indent=2))
+        figures = {"lm": model.name, "tiers": tiers, "auroc": found.auroc, "auroc_of_all": found.auroc_of_all}
+        show_figures(figures)
         return
     results().print(_tiers(found))
     results().print(f"AUROC, often against never: {found.auroc:.3f}")

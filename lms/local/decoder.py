@@ -1,6 +1,6 @@
 """Batched reading and drawing for a causal LM: many requests with different settings share one forward pass.
 
-Imported only once a local model is wanted, for it imports torch and transformers.
+Imported only once a local model is wanted, for it imports torch.
 
 Prompts are read padded on the right, where a causal mask hides the padding. A prompt drawn from several times is read
 once; the beginnings that prompts share (system message, demonstrations) are read once as well and kept while memory
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache
 
-from keqa.lms.local.kv_cache import KeyValues, Place, PrefixCache, Reading, ReadLayer, RowsLayer
+from keqa.lms.local.kv_cache import KeyValues, Layers, Place, PrefixCache, Reading, ReadLayer, RowsLayer
+from keqa.lms.local.plain_llama import PlainLlama
 from keqa.lms.local.sampling import Job, draw, scored
 
 __all__ = ["Decoder"]
@@ -74,7 +74,8 @@ class Decoder:
         self._jobs: list[Job] = []
         self._firsts: list[torch.Tensor] = []
         self._place = Place()
-        self._cache: Cache | None = None
+        self._cache: Any = None
+        self._layers_in = _cache_class(model)
         self._lengths = torch.zeros(max_rows, dtype=torch.long, device=self._device)
         self._last = torch.zeros(max_rows, dtype=torch.long, device=self._device)
         self._keep: torch.Tensor | None = None
@@ -242,7 +243,7 @@ class Decoder:
         ids = torch.tensor([[*rest, *[0] * (width - len(rest))] for rest in rests], device=self._device)
         positions = torch.arange(done, done + width, device=self._device)
         distance = positions[:, None] - torch.arange(done + width, device=self._device)[None]
-        cache = Cache(layers=[ReadLayer(beginning.layers[i] if beginning else None) for i in range(self._layers)])
+        cache = self._layers_in([ReadLayer(beginning.layers[i] if beginning else None) for i in range(self._layers)])
         self._keep = torch.tensor([len(rest) - 1 for rest in rests], device=self._device)
         try:
             logits = (
@@ -307,7 +308,7 @@ class Decoder:
                 new_keys[:used, :, : keys.shape[2]] = keys[:used]
                 new_values[:used, :, : values.shape[2]] = values[:used]
             layers.append(RowsLayer(self._place, new_keys, new_values))
-        self._cache = Cache(layers=layers)
+        self._cache = self._layers_in(layers)
 
     def _choose(self, logits: torch.Tensor, start: int) -> None:
         """Draw one token for each row from `start` on, and let finished texts leave."""
@@ -348,3 +349,14 @@ class Decoder:
             self._firsts[row] = self._firsts[last]
         self._jobs.pop()
         self._firsts.pop()
+
+
+def _cache_class(model: Any) -> Any:
+    """What holds the layers of a cache where a model looks for them."""
+    if isinstance(model, PlainLlama):
+        return Layers
+    from transformers.cache_utils import Cache, CacheLayerMixin
+
+    for layer in (ReadLayer, RowsLayer):
+        CacheLayerMixin.register(layer)
+    return Cache

@@ -8,13 +8,13 @@ moving the others.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers.cache_utils import CacheLayerMixin
 
-__all__ = ["KeyValues", "Place", "PrefixCache", "ReadLayer", "Reading", "RowsLayer"]
+__all__ = ["KeyValues", "Layers", "Place", "PrefixCache", "ReadLayer", "Reading", "RowsLayer"]
 
 KeyValues = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -68,16 +68,28 @@ class PrefixCache:
         self._used = 0
 
 
-class ReadLayer(CacheLayerMixin):
-    """One layer while prompts are read: a shared beginning, the same for all rows, before what is read now."""
+class _Layer:
+    """What transformers asks of a layer of a cache: its ``CacheLayerMixin``, without the time its import takes."""
 
-    def __init__(self, beginning: tuple[torch.Tensor, torch.Tensor] | None) -> None:
-        super().__init__()
-        self.beginning = beginning
+    is_compileable = False
+    is_initialized = True
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Nothing to set up; see transformers' ``CacheLayerMixin``."""
-        self.is_initialized = True
+        """Nothing to set up."""
+
+    def get_max_length(self) -> int:
+        """No bound."""
+        return -1
+
+
+class ReadLayer(_Layer):
+    """One layer while prompts are read: a shared beginning, the same for all rows, before what is read now."""
+
+    keys: torch.Tensor | None = None
+    values: torch.Tensor | None = None
+
+    def __init__(self, beginning: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+        self.beginning = beginning
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -88,7 +100,7 @@ class ReadLayer(CacheLayerMixin):
             keys, values = self.beginning
             key_states = torch.cat([keys.expand(rows, *keys.shape), key_states], dim=2)
             value_states = torch.cat([values.expand(rows, *values.shape), value_states], dim=2)
-        self.keys, self.values, self.is_initialized = key_states, value_states, True
+        self.keys, self.values = key_states, value_states
         return key_states, value_states
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -101,10 +113,6 @@ class ReadLayer(CacheLayerMixin):
             return int(self.keys.shape[2])
         return 0 if self.beginning is None else int(self.beginning[0].shape[1])
 
-    def get_max_length(self) -> int:
-        """No bound."""
-        return -1
-
 
 class Place:
     """Where the rows of a batch write their next token, the same for all layers."""
@@ -115,17 +123,12 @@ class Place:
         self.length = 0
 
 
-class RowsLayer(CacheLayerMixin):
+class RowsLayer(_Layer):
     """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place."""
 
     def __init__(self, place: Place, keys: torch.Tensor, values: torch.Tensor) -> None:
-        super().__init__()
         self.place = place
-        self.keys, self.values, self.is_initialized = keys, values, True
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Nothing to set up; see transformers' ``CacheLayerMixin``."""
-        self.is_initialized = True
+        self.keys, self.values = keys, values
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -145,6 +148,13 @@ class RowsLayer(CacheLayerMixin):
         """How many tokens are held so far."""
         return self.place.length - 1
 
-    def get_max_length(self) -> int:
-        """No bound."""
-        return -1
+
+class Layers:
+    """The layers of a cache, for a model that is not one of transformers, whose ``Cache`` is for its own."""
+
+    def __init__(self, layers: Sequence[ReadLayer] | Sequence[RowsLayer]) -> None:
+        self.layers = layers
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Hand over to a layer."""
+        return self.layers[layer].update(keys, values)

@@ -31,8 +31,8 @@ def load_model(path: str) -> tuple[Any, Any]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
+
+        from keqa.lms.local.plain_llama import load_plain, readable
     except ImportError as error:
         raise MissingExtraError("local", "A language model in this process") from error
     folder, extra = _source(path)
@@ -40,21 +40,32 @@ def load_model(path: str) -> tuple[Any, Any]:
         raise MissingExtraError("gguf", f"The model {path}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.float32 if device == "cpu" else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    try:
+        if not extra and readable(Path(folder)):
+            tokenizer, model = load_plain(Path(folder), dtype)
+        else:
+            tokenizer, model = _by_transformers(folder, path, dtype, extra)
+    except ImportError as error:
+        raise MissingExtraError("gguf" if extra else "local", f"The model {path}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
+    return tokenizer, model.to(device).eval()
+
+
+def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(folder, **extra)
         _check_kind(path, config)
         tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
-    except ImportError as error:
-        raise MissingExtraError("gguf" if extra else "local", f"The model {path}") from error
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
+        return tokenizer, AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
     finally:
         if bars:
             logging.enable_progress_bar()
-    return tokenizer, model.to(device).eval()
 
 
 def can_read_gguf() -> bool:

@@ -257,10 +257,10 @@ def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
 
     rows_of = running.rows_of
 
-    def refused(specs, asking, **others):
+    def refused(specs, *asking, **others):
         if specs[0].label == "flare":
             raise ConfigurationError("LMAuthError: the key is wrong")
-        return rows_of(specs, asking, **others)
+        return rows_of(specs, *asking, **others)
 
     monkeypatch.setattr(running, "rows_of", refused)
     monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag", "flare"))

@@ -62,11 +62,12 @@ def test_info_of_an_index_that_was_cut_off(keqa_command, bm25):
     assert "says 4 passages, it holds 3" in ended.err
 
 
-def test_a_folder_called_info_is_indexed(keqa_command, corpus, tmp_path, monkeypatch):
-    (tmp_path / "info").mkdir()
-    (tmp_path / "info" / "one.txt").write_text("A text in a folder that is called info.")
+@pytest.mark.parametrize(("name", "written"), [("info", "./info"), ("build", "build")])
+def test_a_folder_may_be_called_as_a_command(keqa_command, tmp_path, monkeypatch, name, written):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "one.txt").write_text("A text in a folder that is called as a command.")
     monkeypatch.chdir(tmp_path)
-    assert keqa_command("index", "info", "--out", "made").code == 0
+    assert keqa_command("index", written, "--out", "made").code == 0
     assert json.loads(keqa_command("index", "info", "made", "--json").out)["indexes"][0]["passages"] == 1
 
 

@@ -239,7 +239,7 @@ def test_whatever_rich_is_given_only_rich_acts_on_the_terminal(monkeypatch):
         bar.add_task(EVIL.replace("[/link]", ""), total=1)
         bar.refresh()
     with console.status("asking"):
-        print(EVIL)
+        sys.stdout.write(f"{EVIL}\n")
     written = sys.stdout.getvalue()
     assert KEY not in written
     assert "http://evil" in written

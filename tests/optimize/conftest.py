@@ -82,26 +82,26 @@ class Town:
         shown = (local.demos > 0 or (self.advised or "nothing") in local.system) and not self.spoilt
         return getattr(self, name)(inputs, config, shown)
 
-    def DecomposeQuestion(self, inputs, config, shown):  # noqa: N802
+    def DecomposeQuestion(self, inputs, config, shown):
         town = inputs["question"].split("mayor of ")[1].split()[0]
         return {"quizzes": f'["Who governs {town}?", "To whom is #1 married?"]'}
 
-    def AnswerQuiz(self, inputs, config, shown):  # noqa: N802
+    def AnswerQuiz(self, inputs, config, shown):
         if "governs" not in inputs["quiz"]:
             return {"answer": f"guess {config.seed}"}
         number = inputs["quiz"].rstrip("?").split("Town")[1]
         return {"answer": f"Bo Mayor{number}" if shown else f"Mayor{number}"}
 
-    def JudgeConsistency(self, inputs, config, shown):  # noqa: N802
+    def JudgeConsistency(self, inputs, config, shown):
         return {"same": inputs["first_answer"].split()[-1] == inputs["second_answer"].split()[-1]}
 
-    def StateConfidence(self, inputs, config, shown):  # noqa: N802
+    def StateConfidence(self, inputs, config, shown):
         return {"confidence": "90" if "governs" in inputs["quiz"] else "30"}
 
-    def JudgeUtility(self, inputs, config, shown):  # noqa: N802
+    def JudgeUtility(self, inputs, config, shown):
         return {"helpful": "married" in inputs["passage"]}
 
-    def AnswerWithKnowledge(self, inputs, config, shown):  # noqa: N802
+    def AnswerWithKnowledge(self, inputs, config, shown):
         if "Spouse" not in inputs["passages"]:
             return {"reasoning": "None tells.", "answer": "unknown"}
         number = inputs["passages"].split("Spouse")[1].split(".")[0]
@@ -109,10 +109,10 @@ class Town:
 
     ReasonWithKnowledge = AnswerWithKnowledge
 
-    def ReasonFromMemory(self, inputs, config, shown):  # noqa: N802
+    def ReasonFromMemory(self, inputs, config, shown):
         return {"reasoning": "", "answer": "unknown"}
 
-    def Summarize(self, inputs, config, shown):  # noqa: N802
+    def Summarize(self, inputs, config, shown):
         return {"explanation": "It follows.", "answer": inputs["answered_quizzes"].rstrip('"]').split("? ")[-1]}
 
 

@@ -302,7 +302,7 @@ def test_no_label_is_made_with_a_demonstration_of_the_same_question(setting, tow
     class Reworded(town):
         """Asks for mayors in other words than the gold quizzes do."""
 
-        def DecomposeQuestion(self, inputs, config, shown):  # noqa: N802
+        def DecomposeQuestion(self, inputs, config, shown):
             quizzes = super().DecomposeQuestion(inputs, config, shown)["quizzes"]
             return {"quizzes": quizzes.replace("Who governs", "Who now governs")}
 

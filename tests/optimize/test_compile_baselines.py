@@ -35,20 +35,20 @@ def world(setting, town):
                 return "Nobody at all"
             return f"Ann Spouse{number}" if shown else f"Spouse{number}"
 
-        def AnswerWithKnowledge(self, inputs, config, shown):  # noqa: N802
+        def AnswerWithKnowledge(self, inputs, config, shown):
             return {"answer": self._told(inputs, shown)}
 
-        def ReasonWithKnowledge(self, inputs, config, shown):  # noqa: N802
+        def ReasonWithKnowledge(self, inputs, config, shown):
             return {"reasoning": "It follows.", "answer": self._told(inputs, shown)}
 
         ReasonFromMemory = AnswerFromTrajectory = ReasonWithKnowledge
 
-        def ExtendReasoning(self, inputs, config, shown):  # noqa: N802
+        def ExtendReasoning(self, inputs, config, shown):
             if inputs["thoughts"] == "[]":
                 return {"thought": f"The mayor is Mayor{inputs['question'].split('Town')[1].split()[0]}."}
             return {"thought": f"So the answer is {self._told(inputs, shown)}."}
 
-        def ChooseAction(self, inputs, config, shown):  # noqa: N802
+        def ChooseAction(self, inputs, config, shown):
             query = json.dumps({"query": inputs["question"]})
             if "observation_0" in inputs:
                 return {"next_thought": "It is told.", "next_tool_name": "finish", "next_tool_args": "{}"}

@@ -226,7 +226,7 @@ class OpenAIServer:
             self._closing.wait(seconds)
 
 
-class HTTPFault(Exception):
+class HTTPFault(Exception):  # noqa: N818
     """Raised by a reply function to answer with an HTTP error of its own."""
 
     def __init__(

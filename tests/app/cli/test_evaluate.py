@@ -51,7 +51,10 @@ def test_the_file_holds_no_address_and_no_folder(evaluate, server, tmp_path):
     assert str(server.port) not in text
     assert str(tmp_path) not in text
     command = read_run(tmp_path / "runs" / "mine.jsonl").header.command
-    assert command.startswith("keqa evaluate rag --questions towns.jsonl --index index --out runs")
+    assert command == (
+        "keqa evaluate rag --label mine --questions towns.jsonl --out runs --index index --lm openai/scripted "
+        "--api-base '<address>'"
+    )
 
 
 def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_ships(evaluate, keqa_command, tmp_path):
@@ -263,7 +266,7 @@ def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
         (["empty"], "holds no run file"),
         (["runs", "--testbed", "--json"], "and nothing is asked: leave out --testbed, --json"),
         (["runs", "--retry-failed"], "leave out --retry-failed"),
-        (["runs", "--program", "p", "--top-k", 3, "--split", "dev"], "leave out --split, --program, --top-k"),
+        (["runs", "--program", "p", "--top-k", 3, "--split", "dev"], "leave out --split, --top-k, --program"),
         (["runs", "--no-cache", "--in-flight", 2, "--api-base", "x"], "leave out --no-cache, --in-flight, --api-base"),
     ],
 )

@@ -4,20 +4,18 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dspy
 import pytest
+import torch
+from dspy import lm15
+from dspy.lm15 import Config, Message, Request
+from tiny_model import save_tiny_model
 
-torch = pytest.importorskip("torch")
-
-import dspy  # noqa: E402
-from dspy import lm15  # noqa: E402
-from dspy.lm15 import Config, Message, Request  # noqa: E402
-from tiny_model import save_tiny_model  # noqa: E402
-
-from keqa.errors import ConfigurationError  # noqa: E402
-from keqa.lms import build_lm  # noqa: E402
-from keqa.lms.local import loading  # noqa: E402
-from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine  # noqa: E402
-from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of  # noqa: E402
+from keqa.errors import ConfigurationError
+from keqa.lms import build_lm
+from keqa.lms.local import loading
+from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
+from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of
 
 pytestmark = pytest.mark.model
 

@@ -1,11 +1,9 @@
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from keqa.lms.local.sampling import Settings, draw  # noqa: E402
+from keqa.lms.local.sampling import Settings, draw
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
 

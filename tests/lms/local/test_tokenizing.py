@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
+import transformers
+from dspy.lm15 import Message, Request
+from tiny_model import save_tiny_model
 
-transformers = pytest.importorskip("transformers")
-
-from dspy.lm15 import Message, Request  # noqa: E402
-from tiny_model import save_tiny_model  # noqa: E402
-
-from keqa.lms.local.tokenizing import Texts  # noqa: E402
+from keqa.lms.local.tokenizing import Texts
 
 pytestmark = pytest.mark.model
 

@@ -1,0 +1,72 @@
+"""What a command opens and makes sure of before its first question: an index, and language models that can be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from keqa.cli.options import refuse_empty
+from keqa.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import dspy
+
+    from keqa.lms import Roles
+    from keqa.retrievers import Index
+
+__all__ = ["check_roles", "open_retriever"]
+
+
+def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
+    """Open an index, or the testbed's encyclopedia where none is given.
+
+    Args:
+        index: Its address; see `keqa.retrievers.open_index`.
+        lm: The language model that will read its passages; the one that ships with KEQA where None.
+        engine: What searches the encyclopedia: ``bm25``, ``dense`` or ``hybrid``.
+
+    Raises:
+        ConfigurationError: The language model that ships with KEQA cannot read this index.
+        MissingExtraError: A package is missing that the engine needs.
+        InputError: The address is none, or empty.
+        RetrievalError: The index cannot be opened.
+    """
+    from keqa.retrievers import HybridRetriever, open_index
+    from keqa.testbed.index import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
+
+    refuse_empty("--index", index)
+    if index is None and engine == "dense":
+        return open_dense_encyclopedia()
+    if index is None and engine == "hybrid":
+        return HybridRetriever([open_encyclopedia(), open_dense_encyclopedia()])
+    if index is None:
+        return open_encyclopedia()
+    retriever = open_index(index)
+    if lm is None and not holds_encyclopedia(retriever.manifest):
+        raise ConfigurationError(_needs_lm(index))
+    return retriever
+
+
+def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
+    """Find a server that is dead, wrong or unauthorised within five seconds.
+
+    Args:
+        roles: The language models of all roles.
+        *others: Further ones that the command asks.
+
+    Raises:
+        ConfigurationError: One cannot be asked; see `keqa.lms.preflight.check_reachable`.
+    """
+    from keqa.lms import check_reachable
+
+    check_reachable([roles.task, roles.consistency, roles.utility, *others])
+
+
+def _needs_lm(index: str) -> str:
+    from keqa.lms.discover import suggestions
+
+    found = "\n".join(f"  {suggestion.flag}\n      {suggestion.why}" for suggestion in suggestions())
+    return (
+        "the language model that ships with KEQA knows only the testbed, a fictional encyclopedia, and can neither "
+        f"read nor judge the passages of {index}. Say with --lm which one to use. On this machine, for instance:\n"
+        f"{found}"
+    )

@@ -1,0 +1,433 @@
+"""The options of all commands: one declaration each of language models, method, questions and run.
+
+A command takes a group as one argument, annotated with its class, and `with_groups` shows Typer each field of the class
+as an option of its own. A marker beside an option says how its value is written where the command is kept.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass
+from functools import partial, wraps
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from keqa.lms import Roles
+
+__all__ = [
+    "AsJson",
+    "Embedder",
+    "InFlight",
+    "Index",
+    "KeqaOptions",
+    "LanguageModel",
+    "LanguageModels",
+    "MethodOptions",
+    "Panel",
+    "Places",
+    "QuestionOptions",
+    "RetryFailed",
+    "RunOptions",
+    "Server",
+    "as_command",
+    "given",
+    "invocation",
+    "refuse_empty",
+    "with_groups",
+]
+
+_model = partial(typer.Option, rich_help_panel="Language models")
+_setting = partial(typer.Option, rich_help_panel="Method")
+_data = partial(typer.Option, rich_help_panel="Questions")
+_run = partial(typer.Option, rich_help_panel="Run")
+_TINY = "keqa/tiny"
+_ADDRESS = "<address>"
+_invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Beside an option, or the class of a group for all of its options: the panel of the help in which it stands."""
+
+    title: str
+
+
+@dataclass(frozen=True)
+class Places:
+    """Beside an option whose text names folders or files: the characters that stand between them, or before one."""
+
+    between: str
+
+
+Server = Places("")
+"""Beside an option that is the address of a server."""
+
+Index = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        "-i",
+        help="An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are "
+        "ranked together. The testbed's encyclopedia by default.",
+    ),
+    Places(",@"),
+]
+Embedder = Annotated[
+    str | None,
+    typer.Option(
+        help="The embedding model that the program was compiled with, where it is one of the hub or in a folder: it is "
+        "opened only if you name it.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+InFlight = Annotated[int, _run(min=1, max=1000, help="Questions in work at once.")]
+RetryFailed = Annotated[
+    bool,
+    _run(
+        "--retry-failed",
+        help="Ask the failed questions of an earlier run again, and those that a search or call failed for.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A language model, and its server where it has one."""
+
+    lm: Annotated[
+        str | None,
+        _model(
+            "--lm",
+            "-m",
+            help="Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
+            "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+            show_default=False,
+        ),
+        Places("/"),
+    ] = None
+    api_base: Annotated[str | None, _model(help="Address of the server of --lm."), Server] = None
+
+    @property
+    def name(self) -> str:
+        """The model string; that of the model that ships where none was given."""
+        return self.lm or _TINY
+
+    def check(self) -> None:
+        """Refuse an address without its model, which would be ignored in silence, and what is empty.
+
+        Raises:
+            InputError: There is one, or one of them is empty, as a variable that is not set is.
+        """
+        values = asdict(self)
+        for model in [name for name in values if name.endswith("lm")]:
+            address = f"{model[:-2]}api_base"
+            refuse_empty(_flag(model), values[model])
+            refuse_empty(_flag(address), values[address])
+            if values[address] is not None and values[model] is None:
+                raise InputError(f"{_flag(address)} needs {_flag(model)}: the model that this server serves")
+
+    def roles(self, *, cache: bool = True) -> Roles:
+        """Build the language model of each role; see `keqa.lms.build_roles`."""
+        from keqa.lms import build_roles
+
+        return build_roles(**{**asdict(self), "lm": self.name}, cache=cache)
+
+
+@dataclass(frozen=True)
+class LanguageModels(LanguageModel):
+    """The language models of all roles: the options of `keqa.lms.build_roles`."""
+
+    consistency_lm: Annotated[
+        str | None,
+        _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's proxy); --lm by default."),
+        Places("/"),
+    ] = None
+    consistency_api_base: Annotated[str | None, _model(help="Address of the server of --consistency-lm."), Server] = (
+        None
+    )
+    utility_lm: Annotated[
+        str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
+    ] = None
+    utility_api_base: Annotated[str | None, _model(help="Address of the server of --utility-lm."), Server] = None
+
+    def check_listening(self) -> None:
+        """Find a server at which nobody listens, before anything is loaded.
+
+        Raises:
+            ConfigurationError: There is one.
+        """
+        from keqa.lms import address_for
+        from keqa.lms.preflight import check_listening
+
+        own = (
+            (self.lm, self.api_base),
+            (self.consistency_lm, self.consistency_api_base),
+            (self.utility_lm, self.utility_api_base),
+        )
+        named = [(model, address) for model, address in own if model is not None]
+        check_listening((model, address_for(model, at, self.name, self.api_base)) for model, at in named)
+
+
+@dataclass(frozen=True)
+class KeqaOptions:
+    """The settings of KEQA, of which other methods have some."""
+
+    tries: Annotated[
+        int | None,
+        _setting(help="Closed-book samples of the answer to a quiz (N_c).", min=1, show_default="5"),
+    ] = None
+    threshold: Annotated[
+        str | None,
+        _setting(help="Share of equal samples from which a quiz is known: .8 or 4/5.", show_default="0.8"),
+    ] = None
+    temperature: Annotated[float | None, _setting(help="Temperature of the samples.", min=0.0, show_default="1.0")] = (
+        None
+    )
+    top_k: Annotated[
+        int | None,
+        _setting(help="Passages retrieved for a quiz.", min=1, show_default="10, or the method's own"),
+    ] = None
+    no_decompose: Annotated[
+        bool, _setting("--no-decompose", help="Take the question as its only quiz, for questions of one hop.")
+    ] = False
+    no_examine: Annotated[bool, _setting("--no-examine", help="Retrieve for every quiz.")] = False
+    no_pick: Annotated[bool, _setting("--no-pick", help="Keep every passage retrieved.")] = False
+    select: Annotated[
+        bool,
+        _setting(
+            "--select",
+            help="Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
+        ),
+    ] = False
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that were given, by the names that a method's constructor and `keqa.load` take.
+
+        Raises:
+            InputError: The threshold is no share. It stays as it was written, so that 4 of 5 reaches .8.
+        """
+        from keqa.programs.arguments import Threshold
+
+        if self.threshold is not None:
+            try:
+                Threshold.read(self.threshold)
+            except ValueError:
+                raise InputError(
+                    f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
+                ) from None
+        found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
+        found |= {name: False if getattr(self, f"no_{name}") else None for name in ("decompose", "examine", "pick")}
+        found["select"] = self.select or None
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class MethodOptions(KeqaOptions):
+    """What methods are made from: settings, passages and compiled programs."""
+
+    index: Annotated[Index, Panel("Method")] = None
+    retriever: Annotated[
+        Literal["bm25", "dense", "hybrid"] | None,
+        _setting(
+            help="What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
+            show_default="bm25",
+        ),
+    ] = None
+    program: Annotated[
+        list[Path] | None,
+        _setting(
+            "--program",
+            "-p",
+            help="A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of "
+            "it. Once for each method; testbed is the KEQA that ships.",
+            show_default=False,
+        ),
+    ] = None
+    embedder: Annotated[Embedder, Panel("Method")] = None
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What is asked."""
+
+    testbed: Annotated[bool, _data("--testbed", help="The testbed's questions.")] = False
+    questions: Annotated[
+        str | None,
+        _data(
+            "--questions",
+            "-q",
+            help="Your own .jsonl or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.",
+        ),
+        Places(":"),
+    ] = None
+    data: Annotated[
+        Path | None, _data("--data", help="Folder of the benchmark's files; the Hugging Face hub by default.")
+    ] = None
+    split: Annotated[str | None, _data(help="Which part of them.", show_default="test, or what papers report")] = None
+    sample: Annotated[int | None, _data(help="Draw so many, by --seed.", min=1)] = None
+    seed: Annotated[int, _data(help="Of the sample.")] = 0
+    limit: Annotated[int | None, _data(help="The first so many.", min=1)] = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where the answers go, and how many questions are in work."""
+
+    out: Annotated[Path, _run("--out", "-o", help="Folder of the run files.")] = Path("runs")
+    retry_failed: RetryFailed = False
+    no_cache: Annotated[
+        bool,
+        _run(
+            "--no-cache",
+            help="Make every call again; by default runs in one folder share theirs.",
+        ),
+    ] = False
+    in_flight: InFlight = 8
+    stop_after_outages: Annotated[
+        int,
+        _run(
+            min=0,
+            help="Stop after so many questions in succession that failed for a reason that may pass; 0: never.",
+        ),
+    ] = 10
+
+
+def refuse_empty(flag: str, value: str | None) -> None:
+    """Refuse an option that was given and holds nothing: its default would be taken for it in silence.
+
+    Args:
+        flag: The option.
+        value: What it was given; None where it was not.
+
+    Raises:
+        InputError: It is empty.
+    """
+    if value is not None and not value.strip():
+        raise InputError(f"{flag} is empty: give it a value, or leave it out")
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """The options of groups that are not what they are by default, by the names that they are written with."""
+    return {
+        _flag(field.name): value
+        for group in groups
+        for field in fields(group)
+        if (value := getattr(group, field.name)) != field.default and value != []
+    }
+
+
+def invocation() -> str:
+    """The command that runs, without secrets and addresses; of a folder or file outside, only the last component."""
+    return _invocation.get()
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command each field of its groups as an option; it is called with the groups.
+
+    `invocation` gives the command as it was given from then on.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        group, *beside = get_args(hints[name]) or (hints[name],)
+        if is_dataclass(group):
+            groups[name] = group
+            options = get_type_hints(group, include_extras=True)
+            panel = next((mark.title for mark in beside if isinstance(mark, Panel)), None)
+            for field in fields(group):
+                parameters[field.name] = _option(field, options[field.name], panel)
+        else:
+            parameters[name] = parameter.replace(annotation=hints[name])
+
+    @wraps(command)
+    def spread(**values: Any) -> None:
+        _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
+        made = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **made)
+
+    return as_command(spread, parameters.values())
+
+
+def as_command(function: Callable[..., None], parameters: Iterable[inspect.Parameter]) -> Callable[..., None]:
+    """Show Typer, which reads a function's signature, these parameters instead of its own."""
+    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    function.__dict__["__signature__"] = inspect.Signature(shown)
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return function
+
+
+def _option(field: Field[Any], hint: Any, panel: str | None) -> inspect.Parameter:
+    kind, *beside = get_args(hint)
+    panel = panel or next((mark.title for mark in beside if isinstance(mark, Panel)), None)
+    if panel is not None:
+        beside = [_moved(one, panel) if isinstance(one, OptionInfo) else one for one in beside]
+    made: Any = Annotated[(kind, *beside)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=made)
+
+
+def _moved(option: OptionInfo, panel: str) -> OptionInfo:
+    copied = OptionInfo(**vars(option))
+    copied.rich_help_panel = panel
+    return copied
+
+
+def _flag(name: str) -> str:
+    return "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
+
+
+def _written(command: str, parameters: Mapping[str, inspect.Parameter], values: Mapping[str, Any]) -> str:
+    """A command as it may be kept."""
+    arguments: list[str] = []
+    options: list[str] = []
+    for name, parameter in parameters.items():
+        _, *beside = get_args(parameter.annotation) or (None,)
+        place = next((mark for mark in beside if isinstance(mark, Places)), None)
+        value = values[name]
+        if value is None or value == parameter.default or value == []:
+            continue
+        texts = [_shareable(one, place) for one in (value if isinstance(value, list) else [value])]
+        if any(isinstance(mark, ArgumentInfo) for mark in beside):
+            arguments += texts
+        elif value is True:
+            options.append(_flag(name))
+        else:
+            options += [part for text in texts for part in (_flag(name), text)]
+    return shlex.join(["keqa", command, *arguments, *options])
+
+
+def _shareable(value: Any, place: Places | None) -> str:
+    from keqa.storage.redaction import without_secrets
+
+    if isinstance(value, Path):
+        return value.name or str(value)
+    if place is Server:
+        return _ADDRESS
+    text = str(without_secrets(str(value)))
+    if place is None:
+        return text
+    if place.between == "/":
+        # The name of a model may hold the same: only what follows the provider can be a path.
+        provider, slash, rest = text.partition("/")
+        return provider + slash + _last(rest)
+    return "".join(map(_last, re.split(f"([{place.between}])", text)))
+
+
+def _last(text: str) -> str:
+    """An absolute path by its last component alone; whatever else as it is."""
+    path = PureWindowsPath(text)
+    return path.name if path.root or text.startswith("~") else text

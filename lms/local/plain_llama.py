@@ -1,0 +1,304 @@
+"""A plain Llama and its tokenizer, read without transformers, whose import takes longer than a first question.
+
+Only what is computed here exactly as there, to the last bit, is read here: `readable` lists it, and whatever else a
+folder says leaves it to transformers. The model that ships with KEQA is of this kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import nn
+from torch.nn import functional
+
+__all__ = ["PlainLlama", "PlainTokenizer", "load_plain", "readable"]
+
+_REQUIRED = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "mlp_bias": False,
+    "pretraining_tp": 1,
+    "tie_word_embeddings": True,
+}
+_SIZES = {
+    "attention_bias",
+    "head_dim",
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "rms_norm_eps",
+    "rope_parameters",
+    "vocab_size",
+}
+_WITHOUT_EFFECT = {
+    "attention_dropout",
+    "bos_token_id",
+    "dtype",
+    "eos_token_id",
+    "initializer_range",
+    "max_position_embeddings",
+    "pad_token_id",
+    "transformers_version",
+    "use_cache",
+}
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
+_TOKENIZER = {*_SPECIAL, "backend", "is_local", "local_files_only", "model_max_length", "padding_side"}
+_FILES = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+_TEMPLATE = "chat_template.jinja"
+
+
+def readable(folder: Path) -> bool:
+    """Whether a folder holds a model that is computed here as transformers computes it."""
+    if not all((folder / name).is_file() for name in (*_FILES, _TEMPLATE)):
+        return False
+    try:
+        config, tokenizer = _json(folder, "config.json"), _json(folder, "tokenizer_config.json")
+        template = (folder / _TEMPLATE).read_text(encoding="utf-8")
+        return _known_model(config) and _known_tokenizer(tokenizer) and _known_template(template)
+    except (OSError, ValueError, TypeError, AttributeError):
+        # transformers says what is wrong with it.
+        return False
+
+
+def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:
+    """Read tokenizer and model of a folder that is `readable`.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: The weights or the tokenizer are not what the configuration says.
+    """
+    config = SimpleNamespace(**_json(folder, "config.json"))
+    config.get_text_config = lambda decoder=True: config
+    with torch.device("meta"):
+        model = PlainLlama(config)
+    try:
+        weights = {name: value.to(dtype) for name, value in load_file(folder / "model.safetensors").items()}
+        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+        model.load_state_dict(weights, assign=True)
+        tokenizer = PlainTokenizer(folder)
+    except OSError:
+        raise
+    except Exception as error:
+        # Both libraries raise types of their own.
+        raise ValueError(str(error)) from error
+    model.generation_config = SimpleNamespace(**_json(folder, "generation_config.json"))
+    return tokenizer, model
+
+
+class PlainTokenizer:
+    """What `keqa.lms.local.tokenizing.Texts` needs of a tokenizer, by the names that transformers has for it.
+
+    Attributes:
+        backend_tokenizer: That of the tokenizers library.
+        chat_template: How messages become a prompt.
+        added_tokens_decoder: The tokens that stand for themselves, by number.
+        all_special_tokens: Those with a role, such as the one that ends a text.
+        bos_token: The one that opens a text, where there is one.
+        eos_token_id: The number of the one that ends a text.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read it from a folder."""
+        self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.backend_tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
+        named = _json(folder, "tokenizer_config.json")
+        self._special = {name: named[name] for name in _SPECIAL if named.get(name) is not None}
+        self.added_tokens_decoder = self.backend_tokenizer.get_added_tokens_decoder()
+        self.all_special_tokens = list(self._special.values())
+        self.bos_token = self._special.get("bos_token")
+        self.eos_token_id = self.backend_tokenizer.token_to_id(self._special.get("eos_token", ""))
+        special = {token.content for token in self.added_tokens_decoder.values() if token.special}
+        if missing := {*self.all_special_tokens} - special:
+            raise ValueError(f"{min(missing)!r} is no special token of tokenizer.json")
+        self.chat_template = (folder / _TEMPLATE).read_text(encoding="utf-8")
+        self._template = _environment().from_string(self.chat_template)
+
+    def apply_chat_template(
+        self, messages: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+    ) -> str:
+        """The prompt as a text."""
+        special = self._special
+        return str(self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **special))
+
+    def decode(self, tokens: list[int], *, skip_special_tokens: bool) -> str:
+        """The text of tokens."""
+        return str(self.backend_tokenizer.decode(tokens, skip_special_tokens=skip_special_tokens))
+
+
+class PlainLlama(nn.Module):
+    """A Llama whose weights have the names that they have in its file.
+
+    Attributes:
+        config: Its sizes.
+        generation_config: What ends its texts.
+    """
+
+    generation_config: Any
+
+    def __init__(self, config: Any) -> None:
+        """Make it without weights."""
+        super().__init__()
+        self.config = config
+        self.model = nn.ModuleDict(
+            {
+                "embed_tokens": _Embedding(config.vocab_size, config.hidden_size),
+                "layers": nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers)),
+                "norm": _Norm(config),
+            }
+        )
+        self.lm_head = _Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The layer that gives the logits."""
+        return self.lm_head
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        position_ids: torch.Tensor,
+        past_key_values: Any,
+        use_cache: bool = True,
+    ) -> SimpleNamespace:
+        """Logits of tokens, as a transformers model gives them."""
+        hidden = self.model["embed_tokens"](input_ids)
+        cosine, sine = self._rotation(position_ids, hidden)
+        layers: Any = self.model["layers"]
+        for number, layer in enumerate(layers):
+            hidden = layer(hidden, attention_mask, cosine, sine, past_key_values, number)
+        return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
+
+    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        size, base = self.config.head_dim, self.config.rope_parameters["rope_theta"]
+        # On the processor, as transformers computes them, wherever the model is.
+        inverse = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.float) / size))
+        angles = positions[..., None].float() * inverse.to(like.device)
+        angles = torch.cat((angles, angles), dim=-1)[:, None]
+        return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+
+
+class _Linear(nn.Linear):
+    """Its weights are read, not drawn."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing: on the device without data that would import torch's compiler."""
+
+
+class _Embedding(nn.Embedding):
+    """Likewise."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing."""
+
+
+class _Norm(nn.Module):
+    """Scales by the root of the mean square."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.hidden_size))
+        self._least = config.rms_norm_eps
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        wide = hidden.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self._least)
+        return self.weight * wide.to(hidden.dtype)
+
+
+class _Layer(nn.Module):
+    """Attention and a gated feed-forward network, each added to what it reads."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self._size = config.head_dim
+        heads, bias = config.num_attention_heads * self._size, config.attention_bias
+        reads = {name: _Linear(width, heads, bias=bias) for name in ("q_proj", "k_proj", "v_proj")}
+        self.self_attn = nn.ModuleDict({**reads, "o_proj": _Linear(heads, width, bias=bias)})
+        gates = {name: _Linear(width, inner, bias=False) for name in ("gate_proj", "up_proj")}
+        self.mlp = nn.ModuleDict({**gates, "down_proj": _Linear(inner, width, bias=False)})
+        self.input_layernorm = _Norm(config)
+        self.post_attention_layernorm = _Norm(config)
+
+    def forward(
+        self,
+        hidden: torch.Tensor,
+        mask: torch.Tensor,
+        cosine: torch.Tensor,
+        sine: torch.Tensor,
+        cache: Any,
+        number: int,
+    ) -> torch.Tensor:
+        attention, mlp, read = self.self_attn, self.mlp, self.input_layernorm(hidden)
+        queries, keys, values = (
+            attention[name](read).unflatten(-1, (-1, self._size)).transpose(1, 2)
+            for name in ("q_proj", "k_proj", "v_proj")
+        )
+        queries, keys = (one * cosine + _turned(one) * sine for one in (queries, keys))
+        keys, values = cache.update(keys, values, number)
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, mask, scale=self._size**-0.5)
+        hidden = hidden + attention["o_proj"](mixed.transpose(1, 2).flatten(2))
+        read = self.post_attention_layernorm(hidden)
+        added: torch.Tensor = mlp["down_proj"](functional.silu(mlp["gate_proj"](read)) * mlp["up_proj"](read))
+        return hidden + added
+
+
+def _turned(states: torch.Tensor) -> torch.Tensor:
+    first, second = states.chunk(2, dim=-1)
+    return torch.cat((-second, first), dim=-1)
+
+
+def _json(folder: Path, name: str) -> dict[str, Any]:
+    value = json.loads((folder / name).read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"{folder / name} holds no object")
+    return value
+
+
+def _known_model(config: Mapping[str, Any]) -> bool:
+    rope = config.get("rope_parameters", {})
+    return (
+        {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
+        and all(config[name] == value for name, value in _REQUIRED.items())
+        and {*rope} == {"rope_theta", "rope_type"}
+        and rope["rope_type"] == "default"
+        and config["num_key_value_heads"] == config["num_attention_heads"]
+    )
+
+
+def _known_tokenizer(config: Mapping[str, Any]) -> bool:
+    return (
+        config.get("tokenizer_class") == "TokenizersBackend"
+        and {*config} <= {*_TOKENIZER, "tokenizer_class"}
+        and all(isinstance(config.get(name, ""), str | None) for name in _SPECIAL)
+    )
+
+
+def _known_template(template: str) -> bool:
+    """Whether a template uses nothing of what transformers adds to the language."""
+    from jinja2 import TemplateError
+    from jinja2.meta import find_undeclared_variables
+
+    environment = _environment()
+    try:
+        used = find_undeclared_variables(environment.parse(template))
+    except TemplateError:
+        return False
+    return used <= {"messages", "add_generation_prompt", *_SPECIAL} and "tojson" not in template
+
+
+def _environment() -> Any:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    return ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)

@@ -1,0 +1,169 @@
+"""Groups of options become options of a command, and the command is kept without secrets, addresses and folders."""
+
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from keqa.cli.compile import LearningOptions
+from keqa.cli.options import (
+    AsJson,
+    Index,
+    KeqaOptions,
+    LanguageModels,
+    MethodOptions,
+    Panel,
+    QuestionOptions,
+    RunOptions,
+    given,
+    invocation,
+    with_groups,
+)
+from keqa.cli.reproduce import PaperOptions
+from keqa.errors import InputError
+
+app = typer.Typer()
+runner = CliRunner()
+seen = {}
+
+
+@app.command()
+@with_groups
+def ask(
+    question: Annotated[str, typer.Argument()],
+    program: Annotated[Path | None, typer.Option("--program", "-p")] = None,
+    index: Index = None,
+    *,
+    models: LanguageModels,
+    method: KeqaOptions,
+) -> None:
+    seen.update(command=invocation(), models=models, method=method)
+
+
+@app.command()
+@with_groups
+def evaluate(
+    methods: Annotated[list[str], typer.Argument()],
+    as_json: AsJson = False,
+    *,
+    questions: QuestionOptions,
+    run: RunOptions,
+    options: MethodOptions,
+    models: Annotated[LanguageModels, Panel("Somewhere else")],
+) -> None:
+    seen.update(command=invocation(), flags=list(given(questions, run, options, models)))
+
+
+@app.command("compile")
+@with_groups
+def compile_command(
+    train: Annotated[Path | None, typer.Argument()] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    *,
+    learning: LearningOptions,
+) -> None:
+    seen.update(command=invocation(), arguments=learning.arguments())
+
+
+@app.command()
+@with_groups
+def reproduce(names: Annotated[list[str], typer.Argument()], *, paper: PaperOptions) -> None:
+    seen.update(command=invocation())
+
+
+def run(*typed):
+    seen.clear()
+    ended = runner.invoke(app, typed, catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        (["evaluate", "keqa", "rag:top_k=5", "--testbed"], "keqa evaluate keqa rag:top_k=5 --testbed"),
+        (["ask", "Was it red and/or blue, at 10:30?"], "keqa ask 'Was it red and/or blue, at 10:30?'"),
+        (["compile", "/home/me/train.jsonl", "--out=~/mine/p"], "keqa compile train.jsonl --out p"),
+        (["compile", "musique:/data/train.jsonl"], "keqa compile train.jsonl"),
+        (["ask", "Who?", "-p", "/srv/mine/"], "keqa ask 'Who?' --program mine"),
+        (["evaluate", "keqa", "-q", "nq", "--data", "sets/nq"], "keqa evaluate keqa --questions nq --data nq"),
+        (
+            ["ask", "Who?", "--api-base", "gpu:8000", "--lm", "hosted_vllm/m"],
+            "keqa ask 'Who?' --lm hosted_vllm/m --api-base '<address>'",
+        ),
+        (["ask", "Who?", "--utility-api-base=gpu"], "keqa ask 'Who?' --utility-api-base '<address>'"),
+        (["compile", "--reflection-api-base=gpu"], "keqa compile --reflection-api-base '<address>'"),
+        (["ask", "Who?", "--lm", "transformers//srv/models/m"], "keqa ask 'Who?' --lm transformers/m"),
+        (["ask", "Who?", "--lm=transformers/~/m"], "keqa ask 'Who?' --lm transformers/m"),
+        (["ask", "Who?", "-m", "transformers/org/m"], "keqa ask 'Who?' --lm transformers/org/m"),
+        (["evaluate", "keqa", "--index", "mine/wiki"], "keqa evaluate keqa --index mine/wiki"),
+        (["evaluate", "keqa", "-i", "C:\\mine\\wiki"], "keqa evaluate keqa --index wiki"),
+        (["ask", "Who?", "--index", "elasticsearch://10.0.0.7:9200/wiki"], "keqa ask 'Who?' --index '<address>'"),
+        (["ask", "Who?", "-i", "/srv/dense@/srv/models/e5"], "keqa ask 'Who?' --index dense@e5"),
+        (["ask", "Who?", "-i", "/srv/dense@intfloat/e5"], "keqa ask 'Who?' --index dense@intfloat/e5"),
+        (
+            ["reproduce", "paper", "--dense-index=/srv/a,/srv/b,elasticsearch+https://one:1,two:2/in/wiki"],
+            "keqa reproduce paper --dense-index 'a,b,<address>'",
+        ),
+        (
+            ["evaluate", "rag", "-qnq:/data/nq/dev.jsonl", "-o/tmp/a"],
+            "keqa evaluate rag --questions nq:dev.jsonl --out a",
+        ),
+        (
+            ["reproduce", "paper", "--data=NQ:~/in//a.jsonl", "--data", "strategyqa"],
+            "keqa reproduce paper --data NQ:a.jsonl --data strategyqa",
+        ),
+        (["compile", "--embedder", "/srv/models/e5"], "keqa compile --embedder e5"),
+        (["ask", "Who?", "--embedder", "/srv/models/e5"], None),
+    ],
+)
+def test_no_address_and_no_folder_of_this_machine_is_kept(typed, kept):
+    if kept is None:
+        assert runner.invoke(app, typed).exit_code == 2
+        return
+    assert run(*typed)["command"] == kept
+
+
+def test_a_command_is_called_with_its_groups():
+    found = run("ask", "Who?", "--lm", "openai/m", "--tries", "3", "--threshold", "4/5", "--no-pick", "--select")
+    assert found["models"] == LanguageModels("openai/m")
+    assert found["method"].settings() == {"tries": 3, "threshold": "4/5", "pick": False, "select": True}
+    assert run("compile", "--no-tuning", "--budget", "20")["arguments"] | {"seed": 0} == {
+        "optimizer": "bootstrap",
+        "budget": 20,
+        "demos": 4,
+        "judge_demos": 8,
+        "sets": 4,
+        "cost_per_retrieval": 0.0,
+        "reference": True,
+        "tuning": False,
+        "embedder": None,
+        "seed": 0,
+        "in_flight": 8,
+    }
+
+
+def test_the_options_that_were_given_are_named():
+    typed = ("evaluate", "a.jsonl", "-o", "x", "-p", "one", "-p", "two", "--seed", "0", "--no-cache")
+    assert run(*typed)["flags"] == ["--out", "--no-cache", "--program"]
+
+
+def test_a_group_stands_in_the_panel_that_the_command_names():
+    shown = runner.invoke(app, ["evaluate", "--help"], env={"COLUMNS": "120"}).stdout
+    assert shown.index("Somewhere else") < shown.index("--utility-lm")
+    assert "Language models" not in shown
+    assert "Language models" in runner.invoke(app, ["ask", "--help"]).stdout
+
+
+@pytest.mark.parametrize("threshold", ["much", "0", "1.5", "-1"])
+def test_a_threshold_that_is_no_share_is_refused(threshold):
+    with pytest.raises(InputError, match="--threshold must be a share above 0 and at most 1"):
+        KeqaOptions(threshold=threshold).settings()
+
+
+@pytest.mark.parametrize("role", ["", "consistency_", "utility_"])
+def test_an_address_needs_its_model(role):
+    with pytest.raises(InputError, match=f"--{role.replace('_', '-')}api-base needs --{role.replace('_', '-')}lm"):
+        LanguageModels(**{f"{role}api_base": "http://a"}).check()
