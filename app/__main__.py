@@ -11,8 +11,6 @@ from types import FrameType
 
 from keqa.errors import KeqaError, StageError
 
-__all__ = ["main"]
-
 UNANSWERED = 1
 """Exit code of a question that ended without an answer, although what was asked was sound."""
 

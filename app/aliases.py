@@ -10,8 +10,6 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["MOVED", "install"]
-
 MOVED = {
     "keqa.compiled": "keqa.programs.saving.folder",
     "keqa.encyclopedia": "keqa.testbed.index",

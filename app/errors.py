@@ -3,17 +3,6 @@
 This module imports nothing, so that every room can raise them without a cost.
 """
 
-__all__ = [
-    "ConfigurationError",
-    "InputError",
-    "KeqaError",
-    "MissingExtraError",
-    "RetrievalError",
-    "StageError",
-    "StorageError",
-    "TooManyFailuresError",
-]
-
 
 class KeqaError(Exception):
     """Base of all errors whose message is meant for the user."""

@@ -12,8 +12,6 @@ from keqa.data.records import Converted
 from keqa.data.rows import Row, json_list
 from keqa.errors import InputError, MissingExtraError
 
-__all__ = ["Benchmark", "HubSource", "pick_split", "whole"]
-
 # The same part of a benchmark under the names that files and the hub give it.
 _ALSO: dict[str, tuple[str, ...]] = {
     "dev": ("validation", "val"),

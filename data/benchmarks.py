@@ -12,8 +12,6 @@ from keqa.data import choices, freshqa, hotpotqa, musique, open_domain, rgb, sim
 from keqa.data.benchmark import Benchmark
 from keqa.errors import ConfigurationError
 
-__all__ = ["BENCHMARKS", "register_benchmark"]
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _MODULES = (open_domain, squad, freshqa, hotpotqa, musique, strategyqa, choices, webqa, simpleqa, rgb)
 

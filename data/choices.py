@@ -15,8 +15,6 @@ from keqa.data.records import field, items, make
 from keqa.data.rows import Row, table
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS"]
-
 _LETTERS = "ABCD"
 _SPLIT = re.compile(r"_(test|dev|val)$")
 

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from keqa.errors import InputError
 from keqa.retrievers.text import clean_text, one_line
 
-__all__ = ["ContextPassage", "PassageRole", "SupportingFact", "Triple", "one_text"]
-
 PassageRole = Literal["unknown", "supporting", "distractor", "counterfactual"]
 
 

@@ -14,8 +14,6 @@ from keqa.data.quiz_references import check, parse
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
-__all__ = ["Answered", "Example", "as_example", "as_examples"]
-
 
 @dataclass(frozen=True)
 class Example:

@@ -11,8 +11,6 @@ from keqa.data.example import Example
 from keqa.data.records import field, is_polar, make, usable
 from keqa.data.rows import Row, table
 
-__all__ = ["BENCHMARKS"]
-
 _KINDS = ("fact_type", "num_hops")
 """What KBM distinguishes questions by: how fast the answer changes (its Table 2), and the hops to it (its Table 3)."""
 

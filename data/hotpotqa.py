@@ -16,8 +16,6 @@ from keqa.data.records import field, make, usable
 from keqa.data.rows import Row, json_lines, json_list
 from keqa.errors import InputError
 
-__all__ = ["ALIASES", "BENCHMARKS"]
-
 ALIASES = "id_aliases.json"
 """The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside."""
 

@@ -11,8 +11,6 @@ from typing import Any
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import MAX_LINE, READ_ERRORS, open_binary
 
-__all__ = ["elements"]
-
 _CHUNK = 1 << 20
 _SPACE = " \t\r\n"
 

@@ -10,8 +10,6 @@ from keqa.data.own import read_examples
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
-__all__ = ["load"]
-
 _OWN = (".jsonl", ".ndjson", ".csv", ".tsv")
 
 

@@ -15,8 +15,6 @@ from keqa.data.records import Converted, LeftOut
 from keqa.data.rows import Row
 from keqa.errors import InputError
 
-__all__ = ["Loaded", "Problem", "collect", "read_records", "sampled"]
-
 
 @dataclass(frozen=True)
 class Problem:

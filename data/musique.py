@@ -9,8 +9,6 @@ from keqa.data.benchmark import Benchmark, HubSource
 from keqa.data.evidence import ContextPassage, SupportingFact, one_text
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 
-__all__ = ["BENCHMARKS"]
-
 
 def _convert(record: Mapping[str, Any]) -> Converted:
     """A record of MuSiQue-Ans or MuSiQue-Full; the unanswerable ones of the latter are left out.

@@ -19,8 +19,6 @@ from keqa.data.rows import Row, json_document, json_list
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
-__all__ = ["BENCHMARKS"]
-
 # WebQuestions writes its answers as (list (description "Jazmyn Bieber") (description London)).
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 
 from keqa.errors import InputError
 
-__all__ = ["AnswerType", "Question", "check_answer_type", "check_text", "clean"]
-
 AnswerType = Literal["short", "yes/no", "choice"]
 """What kind of answer a question wants."""
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-__all__ = ["Problem", "Quiz", "check", "parse", "place_of", "plain", "references", "resolvable", "resolve"]
-
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
 _MOST_DIGITS = 18

@@ -13,8 +13,6 @@ from keqa.data.quiz_references import check, parse
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize
 
-__all__ = ["Converted", "LeftOut", "field", "is_polar", "items", "make", "usable"]
-
 _POLAR = re.compile(r"(?:yes|no)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
 
 

@@ -12,8 +12,6 @@ from keqa.data.example import Example
 from keqa.data.records import field, make, usable
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS"]
-
 _ROLES: dict[str, PassageRole] = {
     "positive": "supporting",
     "negative": "distractor",

@@ -14,8 +14,6 @@ from keqa.data.json_stream import elements
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import READ_ERRORS, open_binary, read_lines, read_whole
 
-__all__ = ["Row", "csv_cells", "json_document", "json_lines", "json_list", "table"]
-
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST = 2 << 30
 

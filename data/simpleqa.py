@@ -9,8 +9,6 @@ from keqa.data.benchmark import Benchmark, HubSource
 from keqa.data.example import Example
 from keqa.data.records import field, make, usable
 
-__all__ = ["BENCHMARKS"]
-
 
 def _convert(record: Mapping[str, Any]) -> Example:
     field(record, "primary_category", str)

@@ -12,8 +12,6 @@ from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS"]
-
 
 def _rows(path: Path) -> Iterator[Row]:
     """Each question of the file with title and context of its paragraph."""

@@ -10,8 +10,6 @@ from keqa.data.evidence import SupportingFact, one_text
 from keqa.data.example import Example
 from keqa.data.records import field, make
 
-__all__ = ["BENCHMARKS"]
-
 
 def _convert(record: Mapping[str, Any]) -> Example:
     """The decomposition becomes quizzes, to which StrategyQA has no answers; its test set has none at all.

@@ -13,8 +13,6 @@ from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document, json_list
 from keqa.errors import InputError
 
-__all__ = ["BENCHMARKS"]
-
 _NO_ANSWER = "no_answer"
 
 

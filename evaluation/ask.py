@@ -16,8 +16,6 @@ from keqa.programs.records import Failure, QuestionRecord
 from keqa.programs.runtime.batch import ask as ask_program
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["ask", "scores_of"]
-
 
 def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     """Ask a method a question.

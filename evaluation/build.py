@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from keqa.programs.stages.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = ["Parts", "given", "make", "own_of"]
-
 _ONE_LANGUAGE = {"rowen": {"language": None}}
 
 

@@ -11,8 +11,6 @@ import dspy
 
 from keqa.programs.runtime.forgetting import listen_to
 
-__all__ = ["bypass_cache", "dspys_own", "install_cache", "is_cache_bypassed"]
-
 _anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
 
 

@@ -7,8 +7,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["as_dspy_reads", "as_kept", "is_sound", "key_of", "settled"]
-
 _FORMAT = "keqa-calls-1"
 _REPLIES = ("ModelResponse", "TextCompletionResponse")
 # They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.

@@ -21,8 +21,6 @@ from keqa.programs.runtime.forgetting import tell_kept
 from keqa.storage.closing import Closing
 from keqa.storage.sqlite_store import SqliteStore
 
-__all__ = ["CallCache"]
-
 
 class CallCache(Closing):
     """Answers of language models by what was asked. Safe to use from many threads.

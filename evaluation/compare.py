@@ -26,8 +26,6 @@ from keqa.programs.registry import Spec
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.probabilities import NoProbabilitiesError
 
-__all__ = ["Row", "compare", "run_path"]
-
 _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
 

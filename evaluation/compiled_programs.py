@@ -9,8 +9,6 @@ from typing import TypeAlias
 from keqa.errors import InputError
 from keqa.programs.registry import Method, Spec
 
-__all__ = ["Folders", "check_programs", "program_of", "served_by"]
-
 Folders: TypeAlias = Path | Sequence[Path] | None
 """A folder that ``keqa compile`` wrote, several of them, or none."""
 

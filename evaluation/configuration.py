@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from keqa.evaluation.records import RunHeader
     from keqa.programs.program import Program
 
-__all__ = ["demonstrations_of", "describe", "differences", "fingerprint_of"]
-
 _ABSENT = object()
 _LONGEST = 80
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["Spread", "searched"]
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from keqa.lms import Roles
     from keqa.retrievers import Retriever
 
-__all__ = ["COMPILED", "DemoResult", "MethodResult", "ask_all", "run_demo"]
-
 COMPILED = "KEQA, compiled"
 AS_IT_COMES = {
     "closed book": "closed-book",

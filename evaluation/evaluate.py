@@ -28,8 +28,6 @@ from keqa.programs.runtime.failures import is_transient
 if TYPE_CHECKING:
     from keqa.evaluation.call_cache import CallCache
 
-__all__ = ["STOP_AFTER_OUTAGES", "evaluate"]
-
 Progress = Callable[[Tally], None]
 
 STOP_AFTER_OUTAGES = 10

@@ -20,8 +20,6 @@ from keqa.evaluation.records import RunLine
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["OracleLog", "golds_of", "golds_within", "oracle_log", "with_golds"]
-
 _TESTBED = "testbed"
 
 

@@ -17,8 +17,6 @@ from keqa.evaluation.run_settings import RunSettings
 from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.registry import Spec, check_arguments
 
-__all__ = ["NoRatioError", "check_matches", "forget_other_match", "matched_gate", "waits"]
-
 _USUAL = ("gate-votes", "keqa")
 _ARGUMENTS = {"like", "seed"}
 _INSTEAD = "give gate-random:threshold=0.4"

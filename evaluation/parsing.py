@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
 
-__all__ = ["NOT_COMPARABLE_ABOVE", "UNREADABLE", "Parsed", "unreadable"]
-
 UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
 """Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
 number that was asked for."""

@@ -16,8 +16,6 @@ from keqa.data.own import Problem, iter_examples
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
-__all__ = ["Questions", "of_name", "of_testbed"]
-
 _LINES = (".jsonl", ".ndjson")
 
 _CHINESE: Mapping[str, Mapping[str, Any]] = {

@@ -19,8 +19,6 @@ from keqa.evaluation.records import GOLDS_SINCE, READABLE, Run, RunHeader, RunLi
 from keqa.programs.records import QuizRecord
 from keqa.storage.untrusted import MissingFileError, open_regular, parse_json, reasons
 
-__all__ = ["LONGEST_LINE", "iter_lines", "lines_with_golds", "places", "read_header", "read_run"]
-
 LONGEST_LINE = 64 << 20
 """The most bytes of a line."""
 

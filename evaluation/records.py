@@ -23,18 +23,6 @@ from keqa.data.question import AnswerType
 from keqa.evaluation.run_settings import RunSettings
 from keqa.programs.records import Failure, QuestionRecord
 
-__all__ = [
-    "FORMAT",
-    "GOLDS_SINCE",
-    "READABLE",
-    "Run",
-    "RunHeader",
-    "RunLine",
-    "content_of",
-    "header_line",
-    "run_line",
-]
-
 FORMAT = 3
 """Version of the layout of a run file: 2 since language models are described with all their settings, 3 since each line
 holds the gold answers of its quizzes."""

@@ -19,8 +19,6 @@ from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file, private_folder
 
-__all__ = ["RunFile", "empty", "forget_unasked"]
-
 _MAGIC = b'{"header": '
 
 

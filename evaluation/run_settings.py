@@ -12,8 +12,6 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.gates.registry import GATES
 from keqa.retrievers.engines import ENGINES
 
-__all__ = ["IndexSettings", "ModelSettings", "RunSettings"]
-
 _HYBRID = {"HybridRetriever": "hybrid"}
 
 

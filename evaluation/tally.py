@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from keqa.evaluation.records import RunLine
 from keqa.programs.records import Cost
 
-__all__ = ["Tally"]
-
 
 @dataclass
 class Tally:

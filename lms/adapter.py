@@ -21,8 +21,6 @@ from pydantic import TypeAdapter
 
 from keqa.signatures.markers import sections, without_completed
 
-__all__ = ["MAX_REPLY_CHARS", "PatientChatAdapter", "adapter"]
-
 MAX_REPLY_CHARS = 200_000
 """Longer replies are not read."""
 

@@ -17,8 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
-__all__ = ["Background", "questions", "requests"]
-
 T = TypeVar("T")
 
 _HELPERS = 32

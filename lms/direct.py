@@ -25,8 +25,6 @@ from keqa.lms.faults import UNREADABLE
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["complete", "is_direct"]
-
 _SENT = frozenset(
     (
         *("messages", "temperature", "max_tokens", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs"),

@@ -19,8 +19,6 @@ from keqa.errors import ConfigurationError
 from keqa.lms.local.weights import fingerprint, place_of
 from keqa.lms.served import EXAMPLES, provider_of, served
 
-__all__ = ["Roles", "address_for", "build_lm", "build_roles", "check_model"]
-
 IN_PROCESS = ("keqa", "local", "transformers")
 # The reply is complete where this marker starts; a weak LM would ramble on after it.
 IN_PROCESS_STOP = ("[[ ## completed ## ]]",)

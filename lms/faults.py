@@ -21,8 +21,6 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-__all__ = ["LONGEST_WAIT", "UNREADABLE", "VOID", "chain", "check_reply", "is_tried_again", "known", "pause"]
-
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
 

@@ -20,8 +20,6 @@ from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYP
 from keqa.signatures.choose_action import TURN_MARKER
 from keqa.signatures.markers import broken_up
 
-__all__ = ["CONTROL_TOKEN", "Guarded", "harmless", "sound"]
-
 CONTROL_TOKEN = re.compile(
     r"<[|｜][^\s|｜<>]{1,64}[|｜]?>|<[A-Za-z_]{1,64}[|｜]>"
     r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"

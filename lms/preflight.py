@@ -19,8 +19,6 @@ from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_l
 if TYPE_CHECKING:
     import dspy
 
-__all__ = ["check_listening", "check_reachable"]
-
 _CONNECT_SECONDS = 3.0
 _SECONDS = 4.5
 """For one language model, the connection included."""

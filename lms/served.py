@@ -21,18 +21,6 @@ from keqa.lms import background
 from keqa.lms.direct import complete, is_direct
 from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
 
-__all__ = [
-    "EXAMPLES",
-    "KEYLESS",
-    "ServedLM",
-    "address_in_environment",
-    "is_address",
-    "provider_of",
-    "quiet_litellm",
-    "served",
-    "supports_n",
-]
-
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
     "hosted_vllm/<served name> with an api_base such as http://127.0.0.1:8000/v1, transformers/<folder>, "

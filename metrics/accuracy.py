@@ -8,8 +8,6 @@ from fractions import Fraction
 
 from keqa.metrics.answers import exact_match, f1, is_abstention, same_answer, tokens
 
-__all__ = ["accuracy", "agrees", "consistency_label", "contains_answer", "mastery"]
-
 _ALIKE = 0.85
 
 

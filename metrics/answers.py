@@ -15,8 +15,6 @@ from collections.abc import Sequence
 
 from keqa.metrics.choices import OPTION, normalize_choice
 
-__all__ = ["exact_match", "f1", "is_abstention", "normalize", "same_answer", "tokens"]
-
 _CJK = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff"
 _CJK_CHARACTER = re.compile(f"([{_CJK}])")
 _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")

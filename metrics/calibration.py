@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Bin", "expected_calibration_error", "reliability"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bin:

@@ -15,16 +15,6 @@ from keqa.metrics.answers import normalize
 
 CertaintyForm = Literal["by_types", "plain", "by_samples"]
 
-__all__ = [
-    "CERTAINTIES",
-    "CertaintyForm",
-    "answer_type_sizes",
-    "certainty_by_samples",
-    "certainty_by_types",
-    "entropy",
-    "plain_certainty",
-]
-
 
 def entropy(sizes: Sequence[int]) -> float:
     """Entropy, in nats, of the shares of groups.

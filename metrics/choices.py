@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-__all__ = ["OPTION", "normalize_choice"]
-
 OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*+(?::\s*+)?)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
 """An option's letter and nothing else."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["auroc"]
-
 
 def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> float:
     """The area under the ROC curve of a score that should be higher for what is known.

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-__all__ = ["RiskCoverage", "aurc", "prediction_rejection_ratio", "risk_coverage"]
-
 
 @dataclass(frozen=True, slots=True)
 class RiskCoverage:

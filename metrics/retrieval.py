@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-__all__ = ["macro_recall_at_k", "mean_overlap_at_k", "recall_at_k"]
-
 
 def recall_at_k(retrieved: Sequence[str], gold: Iterable[str], k: int) -> Fraction:
     """Return the share of the gold titles among the first ``k`` retrieved ones.

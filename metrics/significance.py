@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Interval", "bootstrap_mean", "mcnemar", "paired_bootstrap", "paired_t_test"]
-
 _RESAMPLES_AT_ONCE = 500
 _SCORES_AT_ONCE = 1_000_000
 """Together they bound the memory that resampling takes, whatever the number of questions; the draws are the same."""

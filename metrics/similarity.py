@@ -16,8 +16,6 @@ from keqa.metrics.answers import f1, tokens
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SIMILARITIES", "SimilarityForm", "bert_score", "lexical_similarity", "rouge_l", "token_f1"]
-
 SimilarityForm = Literal["rouge_l", "token_f1"]
 
 

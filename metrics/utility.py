@@ -16,8 +16,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-__all__ = ["Correctness", "Utility", "gain", "utility"]
-
 Correctness = Callable[[str | None, Sequence[str], str, Sequence[str]], float]
 """Cor: from an answer (None where there is none), gold answers, answer type and choices to a number that is higher
 where the answer is more correct. `keqa.metrics.answers.f1` is one; it takes the best match among the gold answers."""

@@ -14,8 +14,6 @@ from keqa.metrics.answers import f1
 from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.decomposition import is_the_question
 
-__all__ = ["Settled", "best_gold", "gold_answers", "gold_quizzes", "settled_quizzes"]
-
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4
 

@@ -27,8 +27,6 @@ from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["Asking", "Kept", "Progress", "Step", "Task", "Trace", "Trial", "silent"]
-
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
 

@@ -37,8 +37,6 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
 
-__all__ = ["Compiled", "compile_program"]
-
 P = TypeVar("P", bound=Program)
 
 

@@ -13,8 +13,6 @@ from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, ret
 from keqa.programs.program import Program
 from keqa.programs.stages.stage import RoleLMs
 
-__all__ = ["compilation_fingerprint", "example_key", "lms_asked", "lms_of", "question_key"]
-
 _ROLES = ("task", "consistency", "utility")
 
 

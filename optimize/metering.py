@@ -12,8 +12,6 @@ from keqa.programs.records import CallCost
 from keqa.programs.runtime.listening import token_count
 from keqa.storage.journal import Journal
 
-__all__ = ["COUNTED", "Meter"]
-
 COUNTED = {"calls", "prompt_tokens", "completion_tokens"}
 """What of a `CallCost` is counted here: what reached a language model, and its tokens."""
 

@@ -10,8 +10,6 @@ from keqa.optimize.dspy_bridge.optimizers import OPTIMIZERS, Budget, check_optim
 from keqa.optimize.search_space import Grid
 from keqa.programs.reference.embedding import Embedder
 
-__all__ = ["UNREFLECTING", "Options"]
-
 UNREFLECTING = ("bootstrap", "none")
 """The optimizers that need no language model to reflect."""
 

@@ -26,8 +26,6 @@ from keqa.programs.reference.embedding import HASHING
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
 
-__all__ = ["Steps", "builds_reference", "empty_reference"]
-
 _NAMED = 5
 
 

@@ -18,8 +18,6 @@ from keqa.programs.program import Program
 from keqa.programs.records import CallCost
 from keqa.programs.settings import settings_of
 
-__all__ = ["Change", "PredictorChange", "Report", "changed_predictors", "changed_settings"]
-
 
 @dataclass(frozen=True)
 class PredictorChange:

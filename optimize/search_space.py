@@ -12,8 +12,6 @@ from keqa.errors import ConfigurationError
 from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
 
-__all__ = ["Grid", "Knobs", "Point", "Settings", "has_tunable_threshold"]
-
 
 @dataclass(frozen=True)
 class Grid:

@@ -21,8 +21,6 @@ from keqa.programs.runtime.session import Session
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["SharedSession"]
-
 _OPTIONS = frozenset({"config", "demos", "attempt", "usable"})
 """Arguments of `Session.predict` that are no inputs of the predictor."""
 

@@ -12,8 +12,6 @@ from keqa.data.example import Example
 from keqa.data.own import Problem, read_examples, sort_examples
 from keqa.errors import InputError
 
-__all__ = ["Questions", "Split", "named", "split"]
-
 Questions = Iterable[Any] | str | Path
 """Examples in any of the forms that `keqa.data.example.as_examples` takes, or a file of them."""
 

@@ -26,8 +26,6 @@ from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import NoCopy, run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
 
-__all__ = ["Tuned", "set_to", "tune"]
-
 
 @dataclass(frozen=True)
 class Tuned:

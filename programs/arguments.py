@@ -28,40 +28,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from keqa.errors import ConfigurationError
 
-__all__ = [
-    "CORRECTNESS",
-    "EMBEDDER",
-    "GATE",
-    "GOLDS",
-    "LMS",
-    "REFERENCE",
-    "RETRIEVER",
-    "SIMILARITY",
-    "Certainty",
-    "Characters",
-    "Count",
-    "InFlight",
-    "Kind",
-    "Probability",
-    "Seed",
-    "Share",
-    "Steps",
-    "Temperature",
-    "Threshold",
-    "TopK",
-    "TopP",
-    "Tries",
-    "Weight",
-    "Word",
-    "Workers",
-    "check",
-    "checked",
-    "exact",
-    "fraction_text",
-    "shown",
-    "whole",
-]
-
 T = TypeVar("T")
 
 _LONGEST_SHOWN = 80

@@ -32,18 +32,6 @@ from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
 from keqa.programs.stages.stage import Stage
 from keqa.storage.redaction import without_folders, without_secrets
 
-__all__ = [
-    "digest",
-    "function_fingerprint",
-    "gate_fingerprint",
-    "lm_spec",
-    "models_by_role",
-    "program_fingerprint",
-    "program_spec",
-    "retriever_spec",
-    "similarity_fingerprint",
-]
-
 _OURS = "keqa."
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
 # How a request is sent, not what is asked; each draw has an identity of its own beside these settings.

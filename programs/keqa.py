@@ -47,8 +47,6 @@ from keqa.programs.stages.stage import RoleLMs
 from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
 
-__all__ = ["KEQA"]
-
 _FALLBACK = "answered the question itself with retrieval"
 
 

@@ -18,8 +18,6 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 from keqa.errors import ConfigurationError
 
-__all__ = ["Predictor", "checked_state", "checked_states", "load_predictor", "named_values", "shown"]
-
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
 _MAX_VALUES = 100_000

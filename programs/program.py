@@ -20,8 +20,6 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import RoleLMs, Stage
 
-__all__ = ["Program", "RecordBuilder", "UnansweredError"]
-
 
 class UnansweredError(StageError):
     """A question that has no answer.

@@ -8,8 +8,6 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import get_annotation_name
 
-__all__ = ["Prompts", "drift", "prompt_of", "prompts_of", "whole_prompt"]
-
 Prompts = dict[str, dict[str, Any]]
 """By predictor: the name of its signature, its instructions and its fields."""
 

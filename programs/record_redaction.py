@@ -8,8 +8,6 @@ from typing import Any
 from keqa.programs.records import QuestionRecord
 from keqa.storage.redaction import key_remover, without_secrets
 
-__all__ = ["record_without_keys", "record_without_secrets"]
-
 # What an index, the user or this program wrote, and no server that was given a key.
 _OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
 

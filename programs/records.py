@@ -16,22 +16,6 @@ Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
 AnswerSource = Literal["memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "failed"]
 
-__all__ = [
-    "AnswerSource",
-    "CallCost",
-    "ClusterRecord",
-    "Cost",
-    "CriticalPath",
-    "Degradation",
-    "Failure",
-    "PassageVerdict",
-    "QuestionRecord",
-    "QuizRecord",
-    "QuizSource",
-    "SampleRecord",
-    "Verdict",
-]
-
 _NO_FAILURES = frozenset(
     {
         "ContextWindowExceededError",

@@ -21,21 +21,6 @@ from keqa.programs.gates.registry import GATES, check_gate
 if TYPE_CHECKING:
     from keqa.programs.reference.utility_reference import Variant
 
-__all__ = [
-    "KEQA",
-    "LIKE",
-    "METHODS",
-    "Method",
-    "Spec",
-    "arguments_of",
-    "check_arguments",
-    "load_class",
-    "parse_spec",
-    "register_gate",
-    "register_method",
-    "takes",
-]
-
 _GateClass = TypeVar("_GateClass", bound=type[NamedGate])
 Kind = Literal["baseline", "keqa", "ablation", "gate"]
 

@@ -17,8 +17,6 @@ from keqa.programs.program import Program
 from keqa.programs.registry import arguments_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity, lexical_similarity
 
-__all__ = ["OWN", "arguments", "settings_of"]
-
 OWN = "own"
 """Stands for a gate or a similarity that is code of the user's: it cannot be written down and has to be given again."""
 

@@ -16,8 +16,6 @@ from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 from keqa.storage.sqlite_store import SqliteStore
 
-__all__ = ["CachingRetriever", "Kept"]
-
 _FORMAT = "keqa-retrievals-1"
 
 

@@ -18,8 +18,6 @@ from typing import Any
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.manifest import DENSE, EMBEDDED
 
-__all__ = ["ENGINES", "SERVER", "BuildOption", "Engine", "engine_of_scheme", "entries_of", "register_engine"]
-
 SERVER = "elasticsearch"
 """The engine that refuses an address of a scheme that no engine has."""
 

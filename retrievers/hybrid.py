@@ -15,8 +15,6 @@ from typing import Any
 from keqa.errors import InputError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 
-__all__ = ["CONSTANT", "DEPTH", "HybridManifest", "HybridRetriever", "fused"]
-
 CONSTANT = 2
 """k: how little the first ranks stand out. The paper's 60 is for many runs, a thousand deep.
 

@@ -15,8 +15,6 @@ from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
 
-__all__ = ["HEAD", "Intake", "SeenIds", "cleaned"]
-
 HEAD: Final = 1000
 """So many of the first passages are looked at before any is indexed, by default."""
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from keqa.storage.terminal import visible_line
 
-__all__ = ["LeftOut", "LeftOutCounter"]
-
 NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
 

@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever
     from keqa.retrievers.tantivy_index import TantivyRetriever
 
-__all__ = [
-    "JOINT",
-    "MODEL",
-    "Index",
-    "facts_of",
-    "folder_and_model",
-    "is_remote",
-    "open_index",
-    "parts_of",
-]
-
 Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever"
 
 JOINT = ","

@@ -20,8 +20,6 @@ from keqa.storage.untrusted import parse_json
 if TYPE_CHECKING:
     import tantivy
 
-__all__ = ["Opened", "TantivyRetriever"]
-
 # An entry for each segment; an index has dozens.
 _META = "meta.json"
 _LARGEST_META = 16 << 20

@@ -12,8 +12,6 @@ import dspy
 
 from keqa.signatures.markers import broken_up
 
-__all__ = ["TURN_MARKER", "AnswerFromTrajectory", "ChooseAction", "Turn", "written_trajectory"]
-
 TURN_MARKER = re.compile(r"^(\[\[ ## (?:thought|tool_name|tool_args|observation)_\d+ ## \]\])$", re.MULTILINE)
 """The markers within a trajectory, which are none of a field."""
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
-__all__ = ["COMPLETED", "Section", "broken_up", "is_completed", "sections", "without_completed"]
-
 COMPLETED = "completed"
 """The name of the marker that ends a reply."""
 

@@ -6,8 +6,6 @@ import os
 from contextlib import suppress
 from io import FileIO
 
-__all__ = ["append"]
-
 
 def append(stream: FileIO, data: bytes, *, sync: bool = False) -> int:
     """Write at the end of a file, all or nothing.

@@ -14,8 +14,6 @@ from pathlib import Path
 from keqa.errors import InputError
 from keqa.storage.private import new_file, private_folder
 
-__all__ = ["check_writable", "publish", "sync_folder"]
-
 
 def check_writable(folder: Path, option: str) -> None:
     """Refuse a folder that cannot be written to, before work is put into what it shall hold.

@@ -16,8 +16,6 @@ from keqa.storage.locking import open_locked
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import parse_json, reasons
 
-__all__ = ["Journal"]
-
 T = TypeVar("T")
 
 _MAGIC = b'{"keqa_journal": 1, '

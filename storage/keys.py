@@ -18,8 +18,6 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-__all__ = ["SECRET", "hide_keys", "known_keys"]
-
 SECRET = "<secret>"
 
 _NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)

@@ -10,8 +10,6 @@ from pathlib import Path
 from keqa.errors import InputError, KeqaError
 from keqa.storage.private import opener
 
-__all__ = ["open_locked", "refuse_special"]
-
 
 def refuse_special(path: Path, error: type[KeqaError] = InputError) -> None:
     """Refuse what is there under a name and is no regular file: a pipe would be waited for, a device never end.

@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["new_file", "opener", "private_file", "private_folder"]
-
 _FILE, _FOLDER = 0o600, 0o700
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

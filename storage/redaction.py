@@ -10,15 +10,6 @@ from urllib.parse import urlsplit
 
 from keqa.storage.keys import SECRET, hide_keys, known_keys
 
-__all__ = [
-    "HOST",
-    "REPLACED",
-    "key_remover",
-    "without_folders",
-    "without_keys",
-    "without_secrets",
-]
-
 REPLACED = "<address>"
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>]+", re.IGNORECASE)
 # Numbers of lines, times and ratios follow a colon too: a host has a dot in it, and no file's ending, or "host" before.

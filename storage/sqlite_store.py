@@ -16,8 +16,6 @@ from keqa.storage.locking import refuse_special
 from keqa.storage.private import private_file, private_folder
 from keqa.storage.untrusted import parse_json
 
-__all__ = ["SqliteStore"]
-
 _WAIT = 30.0
 _LARGEST = 64 << 20
 _DEEPEST = 100

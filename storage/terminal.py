@@ -16,8 +16,6 @@ from typing import Any, TextIO, cast
 
 from keqa.storage.redaction import without_keys
 
-__all__ = ["UNSAFE", "GuardedStream", "guard_streams", "json_text", "visible", "visible_line"]
-
 # Where only line breaks and tabs are left to act.
 _ACTING = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters: ESC, carriage return, CSI, OSC, DCS, backspace

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_LINE",
-    "MissingFileError",
-    "open_regular",
-    "parse_json",
-    "parse_jsonl",
-    "parse_npy",
-    "read_file",
-    "read_json",
-    "reasons",
-]
-
 MAX_DEPTH = 32
 """How deeply lists and objects may be nested in a JSON value, where a reader needs no other bound."""
 

@@ -20,8 +20,6 @@ from keqa.testbed.world import Convention, Fact
 if TYPE_CHECKING:
     from keqa.programs.stages.stage import RoleLMs
 
-__all__ = ["TIERS", "Boundary", "Examined", "draw_boundary"]
-
 TIERS = ("often", "sometimes", "stale", "never")
 """How often an LM saw a fact in training; see `keqa.testbed.tiers`."""
 

@@ -14,8 +14,6 @@ from keqa.errors import InputError, RetrievalError
 if TYPE_CHECKING:
     from keqa.retrievers import DenseManifest, DenseRetriever, HybridManifest, Manifest, Passage, TantivyRetriever
 
-__all__ = ["holds_encyclopedia", "open_dense_encyclopedia", "open_encyclopedia"]
-
 _NAME = "encyclopedia"
 
 _R = TypeVar("_R", "TantivyRetriever", "DenseRetriever")

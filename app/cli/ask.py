@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
 
-__all__ = ["ask"]
-
 
 @with_groups
 def ask(

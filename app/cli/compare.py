@@ -11,8 +11,6 @@ import typer
 from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, given, with_groups
 from keqa.errors import InputError
 
-__all__ = ["compare"]
-
 LEFT_OUT = 1
 """Exit code of a comparison that a method was left out of, or in which one answered no question."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from keqa.optimize.compile import Compiled
     from keqa.programs.registry import Spec
 
-__all__ = ["compile_command"]
-
 _LEARNING = "Learning"
 
 

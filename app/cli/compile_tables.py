@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from keqa.optimize.report import Report
     from keqa.programs.records import CallCost
 
-__all__ = ["report_parts"]
-
 _PROBLEMS_SHOWN = 8
 
 

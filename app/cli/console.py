@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["UNANSWERED", "complain", "results", "show_figures", "show_json", "status", "warn"]
-
 UNANSWERED = 1
 """Exit code of a command that asked what was sound, and got no answer to a question or to any question of a method."""
 

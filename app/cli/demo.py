@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from keqa.evaluation.demo import DemoResult
     from keqa.metrics.significance import Interval
 
-__all__ = ["demo"]
-
 
 def demo(
     questions: Annotated[int, typer.Option(min=2, help="Test questions of the testbed.")] = 60,

@@ -9,8 +9,6 @@ import typer
 
 from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, with_groups
 
-__all__ = ["evaluate"]
-
 
 @with_groups
 def evaluate(

@@ -11,8 +11,6 @@ from rich.text import Text
 from keqa.storage.redaction import without_keys
 from keqa.storage.terminal import UNSAFE, visible
 
-__all__ = ["GuardedConsole"]
-
 
 class GuardedConsole(Console):
     """A console that makes visible whatever in a text would act on the terminal or hide in it.

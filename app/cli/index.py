@@ -18,8 +18,6 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.retrievers.engines import BuildOption, Engine
 
-__all__ = ["index"]
-
 # No word stands for it: a folder may have any name.
 _BUILD = ""
 # So many files are named at the end; the manifest names more of them.

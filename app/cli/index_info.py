@@ -12,8 +12,6 @@ from keqa.cli.options import AsJson
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["info"]
-
 
 def info(
     address: Annotated[

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from keqa.lms import Roles
     from keqa.retrievers import Index
 
-__all__ = ["check_roles", "open_retriever"]
-
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
     """Open an index, or the testbed's encyclopedia where none is given.

@@ -24,28 +24,6 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.lms import Roles
 
-__all__ = [
-    "AsJson",
-    "Embedder",
-    "InFlight",
-    "Index",
-    "KeqaOptions",
-    "LanguageModel",
-    "LanguageModels",
-    "MethodOptions",
-    "Panel",
-    "Places",
-    "QuestionOptions",
-    "RetryFailed",
-    "RunOptions",
-    "Server",
-    "as_command",
-    "given",
-    "invocation",
-    "refuse_empty",
-    "with_groups",
-]
-
 _model = partial(typer.Option, rich_help_panel="Language models")
 _setting = partial(typer.Option, rich_help_panel="Method")
 _data = partial(typer.Option, rich_help_panel="Questions")

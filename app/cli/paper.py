@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from keqa.evaluation.reports.grid import Grid
     from keqa.evaluation.reproduction.experiments import Experiment
 
-__all__ = ["Plan", "reproduce_paper"]
-
 _TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""
 

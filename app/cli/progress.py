@@ -11,8 +11,6 @@ from dspy.utils.usage_tracker import UsageTracker
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Bars"]
-
 
 class Bars:
     """A bar for each step, and how many LM calls were made so far."""

@@ -12,8 +12,6 @@ from keqa.storage.terminal import visible_line
 if TYPE_CHECKING:
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 
-__all__ = ["cost_line", "record_tree"]
-
 _QUIZ_SOURCES = {
     "memory": "from memory",
     "passages": "from the passages kept",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from keqa.evaluation.reproduction.checking import Checked
     from keqa.evaluation.reproduction.expectations import Case
 
-__all__ = ["reproduce"]
-
 PAPER = "paper"
 """The name of the preset."""
 

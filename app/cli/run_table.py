@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from keqa.evaluation.reports.rendering.terminal import Rendered
     from keqa.evaluation.tally import Tally
 
-__all__ = ["figures", "run_table", "warn_of_failures"]
-
-
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _IMPAIRED = (
     "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "

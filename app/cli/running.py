@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from keqa.programs.registry import Spec
     from keqa.retrievers import Index, Retriever
 
-__all__ = ["none_answered", "questions_of", "refuse_foreign", "rows_of"]
-
 _NAMED = 5
 
 

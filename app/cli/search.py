@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from keqa.retrievers import Hit, Retriever
 
-__all__ = ["as_json_rows", "hits_table", "search", "timed"]
-
 
 def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Any text.", show_default=False)],

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from keqa.testbed.boundary import Boundary
     from keqa.testbed.check import SkillScore
 
-__all__ = ["testbed"]
-
 testbed = typer.Typer(
     name="testbed", help="The fictional encyclopedia, and the small LM trained on a part of it.", no_args_is_help=True
 )

@@ -16,8 +16,6 @@ from keqa.evaluation.reports.tables.retrieval_effect import effect_figure
 from keqa.metrics.rejection import risk_coverage
 from keqa.programs.gates.votes import leader
 
-__all__ = ["figures_of", "gate_figure", "probabilities", "risk", "scores_over_alpha", "scores_over_top_k"]
-
 _FULL = "keqa-full"
 _BOUNDS = ("gate-never", "gate-always")
 

@@ -8,23 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = [
-    "EMPTY",
-    "Cell",
-    "Column",
-    "Figure",
-    "Grid",
-    "Panel",
-    "Row",
-    "Series",
-    "count",
-    "number",
-    "p_value",
-    "points_of",
-    "share",
-    "text",
-]
-
 Style = Literal["curve", "line", "points"]
 
 

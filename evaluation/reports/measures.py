@@ -9,8 +9,6 @@ from keqa.errors import InputError
 from keqa.evaluation.parsing import Parsed
 from keqa.evaluation.reports.summary import NUMBERS, QuestionSummary
 
-__all__ = ["MEASURES", "measure", "parsed", "quality", "right"]
-
 Lines = Sequence[QuestionSummary]
 
 

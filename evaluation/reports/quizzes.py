@@ -12,8 +12,6 @@ from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
 from keqa.programs.gates.votes import leader
 
-__all__ = ["Checked", "checked_quizzes"]
-
 
 @dataclass(frozen=True)
 class Checked(Settled):

@@ -15,8 +15,6 @@ from keqa.evaluation.reports.summary import QuestionSummary, RunSummary, brief_o
 from keqa.evaluation.run_settings import RunSettings
 from keqa.programs.registry import METHODS
 
-__all__ = ["KEQA", "Entry", "Group", "Identity", "called", "entries_of", "groups_of", "of_method", "paired", "title_of"]
-
 KEQA = "keqa"
 """The method that all others are compared with."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from keqa.evaluation.records import RunHeader, RunLine
 
-__all__ = ["NUMBERS", "ROLES", "STEPS", "QuestionSummary", "RunSummary", "brief_of", "read_brief"]
-
 ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
 

@@ -8,8 +8,6 @@ from typing import Any, Literal, get_args
 
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 
-__all__ = ["Facet", "main_rows", "sweep"]
-
 Facet = Literal["threshold", "top_k", "gate", "retriever", "lm"]
 
 # Another language model may have been compiled with demonstrations of its own, and is compared as it is used.

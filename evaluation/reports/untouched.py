@@ -13,8 +13,6 @@ from keqa.evaluation.reports.grid import Cell, Column, number
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import Entry
 
-__all__ = ["COLUMNS", "any_touched", "cells", "note"]
-
 _GROUP = "untouched by failures"
 _SCORES = {"F1": "f1", "EM": "em"}
 COLUMNS = (Column("questions", _GROUP), *(Column(name, _GROUP) for name in _SCORES))

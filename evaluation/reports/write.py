@@ -21,8 +21,6 @@ from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.retrieval_effect import retrieval_effect
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
 
-__all__ = ["Runs", "effect_table", "figures", "table", "tables", "write"]
-
 Runs = Sequence[Run | RunSummary]
 """As `keqa.evaluation.reading.read_run` or `keqa.evaluation.reports.summary.read_brief` reads them, finished or not.
 

@@ -17,8 +17,6 @@ import yaml  # type: ignore[import-untyped]
 from keqa.errors import InputError
 from keqa.storage.untrusted import read_file
 
-__all__ = ["line_of", "read_mapping"]
-
 _MOST_BYTES = 1 << 20
 _MOST_NODES = 20_000
 _DEEPEST = 16

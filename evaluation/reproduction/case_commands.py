@@ -18,8 +18,6 @@ from keqa.programs.reference.embedding import HASHING, LOCAL
 from keqa.programs.registry import parse_spec
 from keqa.retrievers.opening import JOINT, MODEL
 
-__all__ = ["FOLDER", "GIVEN", "check_command", "options_of"]
-
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""
 

@@ -19,8 +19,6 @@ from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.summary import brief_of
 from keqa.evaluation.reproduction.expectations import FOLDER, Case, Expected
 
-__all__ = ["Checked", "check", "find"]
-
 _ROUNDING = 1e-9
 
 

@@ -22,8 +22,6 @@ from keqa.evaluation.reproduction.published import (
     TABLE_5,
 )
 
-__all__ = ["DENSE", "compare_with_paper"]
-
 DENSE = "dense"
 """Ends the labels of runs with a dense retriever."""
 

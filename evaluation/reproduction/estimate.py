@@ -16,8 +16,6 @@ from keqa.lms.factory import Roles
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec
 
-__all__ = ["Bounds", "Estimate", "Spent", "counter", "estimate", "estimates", "price"]
-
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
 

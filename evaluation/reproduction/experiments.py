@@ -16,16 +16,6 @@ from keqa.evaluation.reproduction.compare_with_paper import DENSE
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1
 from keqa.programs.registry import Method, Spec, parse_spec, takes
 
-__all__ = [
-    "LEARNED",
-    "SAMPLE",
-    "SETTINGS",
-    "Experiment",
-    "check_labels",
-    "experiments",
-    "settings_for",
-]
-
 SAMPLE = 500
 """Questions of each data set (section 4.1)."""
 

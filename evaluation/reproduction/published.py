@@ -6,8 +6,6 @@ to 5 are pictures without numbers.
 
 from __future__ import annotations
 
-__all__ = ["COLUMNS", "COSTS", "DATASETS", "SECONDS", "TABLE_1", "TABLE_2", "TABLE_3", "TABLE_4", "TABLE_5"]
-
 DATASETS = ("nq", "strategyqa", "hotpotqa", "2wikimultihopqa")
 """The paper's four data sets, by the names under which they are loaded, in the order of its tables."""
 

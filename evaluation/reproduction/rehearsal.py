@@ -20,8 +20,6 @@ from typing import Any
 import dspy
 from dspy import lm15
 
-__all__ = ["stand_in"]
-
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
 _SENTENCE = "a sentence of the length that a language model gives to its reasons when it is asked to explain itself "
 _LONG = ("reasoning", "explanation", "thought", "next_thought")

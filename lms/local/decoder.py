@@ -19,8 +19,6 @@ from keqa.lms.local.kv_cache import KeyValues, Layers, Place, PrefixCache, Readi
 from keqa.lms.local.plain_llama import PlainLlama
 from keqa.lms.local.sampling import Job, draw, scored
 
-__all__ = ["Decoder"]
-
 SHORTEST_SHARED = 16
 LENGTH_STEP = 128
 

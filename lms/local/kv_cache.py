@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["KeyValues", "Layers", "Place", "PrefixCache", "ReadLayer", "Reading", "RowsLayer"]
-
 KeyValues = list[tuple[torch.Tensor, torch.Tensor]]
 
 

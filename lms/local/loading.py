@@ -7,8 +7,6 @@ from typing import Any
 
 from keqa.errors import ConfigurationError, MissingExtraError
 
-__all__ = ["can_read_gguf", "free_memory", "load_model", "stop_tokens"]
-
 RECURRENT = ("linear", "mamba", "recurrent", "conv")
 GIB = 2**30
 

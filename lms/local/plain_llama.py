@@ -18,8 +18,6 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["PlainLlama", "PlainTokenizer", "load_plain", "readable"]
-
 _REQUIRED = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-__all__ = ["Job", "Settings", "draw", "scored"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

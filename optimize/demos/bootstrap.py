@@ -25,8 +25,6 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session
 
-__all__ = ["Bootstrapped", "bootstrap", "with_demos"]
-
 P = TypeVar("P", bound=Program)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Candidate", "choose", "complete"]
-
 _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
 

@@ -27,8 +27,6 @@ from keqa.optimize.demos.from_quizzes import kind_of
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.keqa import KEQA
 
-__all__ = ["labelled"]
-
 _ENOUGH = 32
 """Quizzes that are searched for: each costs a search, and a set of demonstrations holds a handful."""
 

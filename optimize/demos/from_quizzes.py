@@ -15,8 +15,6 @@ from keqa.programs.gates import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import PassageVerdict
 
-__all__ = ["ClosedBook", "answers", "judgements", "kind_of", "tries", "triples", "verdict_on"]
-
 ClosedBook = Callable[[Trace, Settled], float | None]
 """Correctness of the answer without passages, for a quiz that was not examined; None where the call failed."""
 

@@ -33,8 +33,6 @@ from keqa.optimize.failures import Failures
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["JUDGES", "candidates", "is_right"]
-
 JUDGES = frozenset({"examination.same"})
 """Predictors whose demonstrations must show both verdicts equally often."""
 

@@ -23,8 +23,6 @@ from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord
 
-__all__ = ["demos_from_traces", "judges"]
-
 _SO_FAR = ("thoughts", "verified")
 """Inputs that grow from call to call; a set of demonstrations shows beginnings and ends."""
 

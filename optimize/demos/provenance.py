@@ -9,8 +9,6 @@ from keqa.optimize.demos.candidate import Candidate
 from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 
-__all__ = ["DemoProvenance", "without_demos"]
-
 P = TypeVar("P", bound=Program)
 
 

@@ -19,8 +19,6 @@ from keqa.optimize.alignment import Settled, gold_quizzes, settled_quizzes
 from keqa.optimize.dspy_bridge.student import PREFIX
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["FeedbackMetric", "as_example_of", "feedback_metric", "feedback_on"]
-
 FeedbackMetric = Callable[..., Any]
 """``metric(gold, pred, trace, pred_name, pred_trace)``, as GEPA calls it."""
 

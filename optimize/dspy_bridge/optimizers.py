@@ -37,8 +37,6 @@ from keqa.programs.program import Program
 if TYPE_CHECKING:
     from keqa.optimize.options import Options
 
-__all__ = ["BUDGETS", "OPTIMIZERS", "Budget", "check_optimizer", "optimize", "tunable"]
-
 Budget = Literal["light", "medium", "heavy"]
 BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
 _STEPS = {"light": 2, "medium": 4, "heavy": 8}

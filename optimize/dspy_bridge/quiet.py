@@ -11,8 +11,6 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["no_straggler_retries", "quiet"]
-
 
 @contextmanager
 def quiet() -> Iterator[None]:

@@ -19,8 +19,6 @@ from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresErro
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.failures import is_transient
 
-__all__ = ["as_reflecting", "ask_once", "watched"]
-
 
 def as_reflecting(lm: Any, optimizer: str) -> dspy.BaseLM:
     """The language model that reflects, built where a model string names it.

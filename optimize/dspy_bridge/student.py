@@ -21,8 +21,6 @@ from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 from keqa.programs.runtime.concurrency import NoCopy
 
-__all__ = ["PREFIX", "Student", "as_dspy"]
-
 PREFIX = "program."
 """What stands before the name of a predictor in the student."""
 

@@ -14,8 +14,6 @@ from keqa.optimize.reference.labelling import Labeller
 from keqa.programs.runtime.batch import in_parallel
 from keqa.programs.runtime.concurrency import run_blocking
 
-__all__ = ["build_reference"]
-
 
 def build_reference(
     labeller: Labeller,

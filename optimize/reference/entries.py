@@ -9,8 +9,6 @@ from pydantic import ConfigDict, Field
 
 from keqa.programs.records import Record
 
-__all__ = ["Basis", "Labelled", "UtilityEntries", "UtilityEntry"]
-
 Basis = Literal["question", "quiz"]
 
 

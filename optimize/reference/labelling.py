@@ -28,8 +28,6 @@ from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["Labeller"]
-
 
 @dataclass
 class _Labels:

@@ -12,8 +12,6 @@ from keqa.metrics.answers import same_answer
 from keqa.optimize.reference.entries import Basis
 from keqa.programs.stages.decomposition import is_the_question
 
-__all__ = ["Reason", "Rule", "Target", "question_target", "quiz_targets"]
-
 Rule = Literal["auto", "growing", "one passage"]
 Reason = Literal["auto"] | bool
 

@@ -15,8 +15,6 @@ from keqa.programs.program import RecordBuilder
 from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
 
-__all__ = ["AlwaysRetrieve"]
-
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -28,8 +28,6 @@ from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
 
-__all__ = ["Baseline", "ChainBaseline", "ExaminingBaseline", "SearchingBaseline"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Baseline(Program):

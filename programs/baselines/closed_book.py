@@ -15,8 +15,6 @@ from keqa.programs.program import RecordBuilder
 from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerQuestion, ReasonFromMemory
 
-__all__ = ["ClosedBook"]
-
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)

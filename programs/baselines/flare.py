@@ -27,8 +27,6 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
 
-__all__ = ["FLARE", "masked"]
-
 _FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
 
 

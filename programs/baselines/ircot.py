@@ -18,8 +18,6 @@ from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 
-__all__ = ["IRCoT"]
-
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)

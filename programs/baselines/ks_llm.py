@@ -16,8 +16,6 @@ from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.selection import Selection
 from keqa.retrievers.base import Hit
 
-__all__ = ["KSLLM", "Form"]
-
 Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
 """The method and the baselines that take a part of it away (section 4.1)."""
 

@@ -32,8 +32,6 @@ from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.choose_action import Turn, written_trajectory
 
-__all__ = ["ReAct"]
-
 _LEFT_OUT = 2
 """Turns that one call may leave out, as in DSPy."""
 

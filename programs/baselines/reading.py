@@ -22,24 +22,6 @@ from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.selection import sentences
 from keqa.retrievers.base import Hit
 
-__all__ = [
-    "Collected",
-    "Reply",
-    "answer_from",
-    "asked_inputs",
-    "conclude",
-    "concluded",
-    "examined",
-    "first_sentence",
-    "from_memory",
-    "from_passages",
-    "reason_from",
-    "search_record",
-    "unanswered",
-    "unread",
-    "verdicts",
-]
-
 _ABBREVIATED = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Gen|Col|Capt|Lt|Sgt|Rev|vs|No)\.$")
 _ABBREVIATION_CHARS = 8
 _CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)

@@ -38,8 +38,6 @@ from keqa.signatures import (
     TranslateQuestion,
 )
 
-__all__ = ["Rephrasing", "Rowen"]
-
 
 class Rephrasing(Stage):
     """Draws other wordings of a question, all side by side."""

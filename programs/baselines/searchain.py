@@ -24,8 +24,6 @@ from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
 from keqa.signatures.plan_query_chain import UNSOLVED
 
-__all__ = ["SearChain"]
-
 
 @dataclass
 class _Chain:

@@ -33,9 +33,6 @@ from keqa.signatures import (
     RateUsefulness,
 )
 
-__all__ = ["Critique", "Reflection", "SelfRAG"]
-
-
 _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
 """What the probability of each support token counts (appendix A.3)."""
 

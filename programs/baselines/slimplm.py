@@ -29,8 +29,6 @@ from keqa.signatures import (
     RewriteQueries,
 )
 
-__all__ = ["SlimPLM"]
-
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -8,8 +8,6 @@ from keqa.errors import ConfigurationError
 from keqa.programs.gates.votes import Votes, leader_is_fixed, reaches, smallest_wave
 from keqa.programs.stages.gate_question import GateQuestion
 
-__all__ = ["AllSamplesGate", "Asks", "LeaderGate", "NamedGate", "Needs", "asks", "question_of"]
-
 Asks: TypeAlias = type[GateQuestion] | Literal["probabilities"] | None
 """What a gate wants beyond the samples' texts: a question to the LM, the samples' token probabilities, or nothing."""
 

@@ -15,8 +15,6 @@ from keqa.programs.arguments import CORRECTNESS, GOLDS, Share, Word, checked
 from keqa.programs.gates.base import LeaderGate
 from keqa.programs.gates.votes import Votes, reaches
 
-__all__ = ["AlwaysRetrieveGate", "Golds", "NeverRetrieveGate", "OracleGate"]
-
 Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 """From the resolved text of a quiz to its gold answers."""
 

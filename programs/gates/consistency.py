@@ -10,8 +10,6 @@ from keqa.programs.arguments import Threshold, Word, checked
 from keqa.programs.gates.base import LeaderGate
 from keqa.programs.gates.votes import Votes, leader_is_fixed, smallest_wave
 
-__all__ = ["VoteGate"]
-
 
 @checked
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from keqa.programs.arguments import Probability, Seed, Share, checked
 from keqa.programs.gates.base import LeaderGate
 from keqa.programs.gates.votes import Votes
 
-__all__ = ["MatchedRandomGate", "RandomGate"]
-
 
 @checked
 @dataclass(frozen=True)

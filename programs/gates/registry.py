@@ -24,8 +24,6 @@ from keqa.programs.gates.uncertainty import (
 )
 from keqa.programs.stages.gate_question import GateQuestion
 
-__all__ = ["GATES", "check_gate", "questions", "saved_gate"]
-
 # In the order in which methods are listed.
 _ALL: tuple[type[Any], ...] = (
     VoteGate,

@@ -14,8 +14,6 @@ from keqa.programs.gates.base import AllSamplesGate, LeaderGate
 from keqa.programs.gates.votes import Votes, reaches
 from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 
-__all__ = ["CertaintyGate", "ConfidenceGate", "LexicalSimilarityGate", "ProbabilityGate", "PromptGate"]
-
 
 @checked
 @dataclass(frozen=True)

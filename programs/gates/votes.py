@@ -10,16 +10,6 @@ from typing import Any, Protocol, runtime_checkable
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, shown
 
-__all__ = [
-    "Gate",
-    "Votes",
-    "as_fraction",
-    "leader",
-    "leader_is_fixed",
-    "reaches",
-    "smallest_wave",
-]
-
 
 @dataclass(frozen=True)
 class Votes:

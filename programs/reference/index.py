@@ -15,8 +15,6 @@ from keqa.errors import ConfigurationError
 from keqa.programs.arguments import check
 from keqa.programs.reference.embedding import Embedder, Vectors
 
-__all__ = ["Demonstration", "Entry", "ReferenceIndex", "Scored", "entry_from", "joined"]
-
 _FEW = 10_000
 _MOST_NUMBERS = 1 << 29
 """2 GiB of vectors, which so few demonstrations do not reach."""

@@ -43,8 +43,6 @@ from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Hit, Retriever
 
-__all__ = ["ANSWER", "DRAW", "JUDGEMENT", "ask", "attempted", "has_answer", "searched"]
-
 ANSWER = 4
 """So often an answer is drawn where the reply holds none: nothing stands in for it."""
 JUDGEMENT = 1

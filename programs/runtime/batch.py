@@ -19,8 +19,6 @@ from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraE
 from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["Outcome", "answer_many", "ask", "in_parallel"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

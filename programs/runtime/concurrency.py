@@ -18,8 +18,6 @@ from typing import Any, Generic, TypeVar
 from keqa.lms.background import questions
 from keqa.programs.arguments import Workers, checked
 
-__all__ = ["Branch", "CallLimiter", "NoCopy", "reached", "run_blocking"]
-
 T = TypeVar("T")
 
 reached: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar("keqa_reached", default=frozenset())

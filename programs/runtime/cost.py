@@ -9,8 +9,6 @@ from types import TracebackType
 
 from keqa.programs.records import CallCost, Cost, CriticalPath
 
-__all__ = ["Event", "Ledger"]
-
 
 @dataclass
 class Event:

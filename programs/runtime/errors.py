@@ -22,8 +22,6 @@ from dspy.utils.exceptions import (
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.storage.redaction import without_keys
 
-__all__ = ["CallError", "typed_error"]
-
 # Errors that no other question of a batch would escape: they always reach the user.
 _SURFACING = (
     LMAuthError,

@@ -6,8 +6,6 @@ import builtins
 
 from dspy.utils import exceptions
 
-__all__ = ["is_transient"]
-
 _PASSING = (
     exceptions.LMTransportError,
     exceptions.LMTimeoutError,

@@ -16,8 +16,6 @@ from typing import Any
 import dspy
 from dspy.clients.cache import Cache
 
-__all__ = ["Kept", "keeping", "listen_to", "tell_kept"]
-
 _current: ContextVar[Kept | None] = ContextVar("keqa_kept_replies", default=None)
 
 

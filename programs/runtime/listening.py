@@ -13,8 +13,6 @@ from dspy.utils.usage_tracker import UsageTracker
 from keqa.programs.runtime.errors import CallError
 from keqa.signatures.markers import is_completed
 
-__all__ = ["Listener", "Meter", "listened", "token_count"]
-
 _MOST_TOKENS = 100_000_000
 """More than any one request takes; what a server reports beyond that is no count."""
 

@@ -18,8 +18,6 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.selection import sentences
 
-__all__ = ["first_line", "predict_with_retry", "salvaged"]
-
 # As in `keqa.signatures.markers`, at the start of a line; written with less care.
 _MARKER = re.compile(
     r"^[^\S\n]*(?:\[\[++[^\S\n]*#|\[[^\S\n]*##)#*+[^\S\n]*(?:(\w+)[^\S\n]*(#++[^\S\n]*\]++)?)?", re.MULTILINE

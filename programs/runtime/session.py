@@ -23,8 +23,6 @@ from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 from keqa.signatures.markers import without_completed
 
-__all__ = ["Session", "runs_in_process", "text_of"]
-
 T = TypeVar("T")
 
 _AGAIN_AT = 0.7

@@ -37,8 +37,6 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination
 from keqa.storage.redaction import without_secrets
 
-__all__ = ["DrawStore", "SharedDraws", "SharedExamination"]
-
 
 class DrawStore(Protocol):
     """Keeps draws beyond a process, such as `keqa.storage.journal.Journal`."""

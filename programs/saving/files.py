@@ -23,22 +23,6 @@ from keqa.programs.reference.index import Entry, entry_from
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "OWNED",
-    "PROGRAM",
-    "as_json",
-    "check_readable",
-    "finite",
-    "folder_of",
-    "must_be_named",
-    "place_of",
-    "read",
-    "reference_in",
-    "written",
-]
-
 FORMAT, FORMAT_VERSION = "keqa-program", 1
 PROGRAM, _ENTRIES, _VECTORS = "program.json", "reference.jsonl", "reference.npy"
 OWNED = frozenset({PROGRAM, _ENTRIES, _VECTORS})

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from keqa.programs.stages.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = ["arguments_from", "compilable", "expected", "made", "name_of", "set_up"]
-
 _NAME = "keqa"
 _SIMILARITY = "similarity"
 _LONGEST = 1_000

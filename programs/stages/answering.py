@@ -15,8 +15,6 @@ from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerWithKnowledge
 
-__all__ = ["Answering", "FromPassages"]
-
 
 class FromPassages:
     """Calls a predictor with passages; where they exceed the context window, with the better half of them.

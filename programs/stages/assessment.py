@@ -11,8 +11,6 @@ from typing import Any
 from keqa.data.question import AnswerType
 from keqa.programs.gates import Votes, leader
 
-__all__ = ["Assessment", "Draw", "draw_identity"]
-
 
 @dataclass
 class Draw:

@@ -15,8 +15,6 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import DecomposeQuestion
 
-__all__ = ["Decomposition", "is_the_question"]
-
 
 def is_the_question(quiz: str, question: str) -> bool:
     """Whether a quiz is the question itself, as far as normalisation shows."""

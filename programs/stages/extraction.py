@@ -12,8 +12,6 @@ from keqa.programs.stages.selection import Similarity, closest, lexical_similari
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.caching import Kept
 
-__all__ = ["KeyDemonstrations", "KeySentences"]
-
 _LONGEST_TITLE = 100
 
 

@@ -18,8 +18,6 @@ from keqa.signatures import DecideRetrieval, StateConfidence
 if TYPE_CHECKING:
     from keqa.programs.gates.votes import Votes
 
-__all__ = ["GateQuestion", "RetrievalDecision", "StatedConfidence", "read_confidence", "wants_retrieval"]
-
 
 class GateQuestion(Stage):
     """A stage that a gate brings along: its class is what the gate `asks`, its reply what the gate reads in `Votes`.

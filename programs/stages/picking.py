@@ -15,8 +15,6 @@ from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeUtility
 
-__all__ = ["Picking", "Reference", "Shorten", "unjudged", "with_kept"]
-
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
 

@@ -12,16 +12,6 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.signatures.markers import sections
 
-__all__ = [
-    "LOGPROBS",
-    "NoProbabilitiesError",
-    "answer_probability",
-    "output_tokens",
-    "probabilities_of",
-    "tokens_of",
-    "word_probabilities",
-]
-
 LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 """What a request has to say; LMs in this process and LiteLLM's providers understand it alike."""
 

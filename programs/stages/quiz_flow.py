@@ -20,8 +20,6 @@ from keqa.programs.stages.picking import Picking, unjudged, with_kept
 from keqa.programs.stages.selection import Selection
 from keqa.retrievers.base import Hit, Retriever
 
-__all__ = ["OnNothingHelpful", "QuizFlow", "Select"]
-
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
 

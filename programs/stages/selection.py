@@ -19,16 +19,6 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import ConstructTriples
 
-__all__ = [
-    "EmbeddingSimilarity",
-    "Selection",
-    "Similarity",
-    "closest",
-    "lexical_similarity",
-    "sentences",
-    "similarity_of",
-]
-
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""
 

@@ -12,8 +12,6 @@ from keqa.programs.predictor_state import Predictor, checked_states, shown
 from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.session import Session
 
-__all__ = ["RoleLMs", "Stage"]
-
 
 class RoleLMs(Protocol):
     """A language model for each role, such as `keqa.lms.Roles`."""

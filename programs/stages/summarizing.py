@@ -14,8 +14,6 @@ from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import Summarize
 
-__all__ = ["Summarizing"]
-
 
 class Summarizing(Stage):
     """Concludes from quizzes and their answers."""

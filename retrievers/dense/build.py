@@ -29,8 +29,6 @@ from keqa.retrievers.layout import (
 )
 from keqa.retrievers.manifest import MANIFEST
 
-__all__ = ["FLAT_LIMIT", "SHARD", "build_dense"]
-
 FLAT_LIMIT = 100_000
 """Up to so many passages a question is compared with every one of them."""
 

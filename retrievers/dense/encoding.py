@@ -16,8 +16,6 @@ from keqa.retrievers.layout import disk_errors, read_bytes
 from keqa.storage.terminal import visible_line
 from keqa.storage.untrusted import parse_npy
 
-__all__ = ["Encoder", "EncoderSettings", "same_weights"]
-
 SIMILARITIES = ("cosine", "dot")
 _LARGEST_DIMENSION = 65_536
 

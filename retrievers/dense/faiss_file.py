@@ -15,8 +15,6 @@ from typing import Any, BinaryIO
 from keqa.errors import RetrievalError
 from keqa.storage.untrusted import open_regular
 
-__all__ = ["check_file"]
-
 _INNER_PRODUCT = 0
 _EIGHT_BITS = 0
 _NUMBERS = "the numbers in centroids"

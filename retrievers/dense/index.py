@@ -18,8 +18,6 @@ from keqa.retrievers.layout import open_current
 from keqa.retrievers.manifest import DENSE, IndexManifest
 from keqa.retrievers.text import clean_text
 
-__all__ = ["DenseManifest", "DenseRetriever", "inspected"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseManifest(IndexManifest):

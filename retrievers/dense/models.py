@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.retrievers.text import one_line
 
-__all__ = ["LOCAL", "EmbeddingModel", "Side", "Vectors", "open_model"]
-
 Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]
 """As what a text is embedded, by models to which it matters."""

@@ -18,8 +18,6 @@ from keqa.retrievers.base import Passage
 from keqa.retrievers.text import clean_text
 from keqa.storage.untrusted import open_regular
 
-__all__ = ["PassageFile", "open_rows", "write_passages"]
-
 _PASSAGES, _OFFSETS = "passages.jsonl", "offsets.npy"
 # The most bytes of a passage, which escapes make a few times as long as a line of a corpus may be.
 _LONGEST = 256 << 20

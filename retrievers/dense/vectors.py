@@ -21,8 +21,6 @@ from keqa.retrievers.dense.passages import open_rows
 from keqa.retrievers.layout import cannot_be_written, disk_errors, write_atomically
 from keqa.storage.untrusted import MissingFileError, read_json
 
-__all__ = ["VectorFile", "VectorSettings", "drop_unused", "finish", "open_search", "settings_for"]
-
 FLAT, IVF = "flat", "ivf-sq8"
 
 Search = Callable[[Vectors, int], tuple[Vectors, NDArray[np.int64]]]

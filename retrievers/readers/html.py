@@ -14,8 +14,6 @@ from keqa.retrievers.readers.common import UnreadError
 if TYPE_CHECKING:
     from bs4.element import PageElement
 
-__all__ = ["text_of_html"]
-
 # Elements whose content is not the document's text.
 _NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg", "head"))
 _BLOCKS: Final = frozenset(

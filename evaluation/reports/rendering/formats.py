@@ -11,8 +11,6 @@ from itertools import groupby
 from keqa.evaluation.reports.grid import Cell, Grid
 from keqa.storage.terminal import visible, visible_line
 
-__all__ = ["FORMATS", "to_csv", "to_latex", "to_markdown"]
-
 _MARKDOWN = re.compile(r"([\\`*_|<>\[\]~$]|&(?=#?\w))")
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 """How a cell begins that a spreadsheet computes."""

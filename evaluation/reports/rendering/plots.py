@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-__all__ = ["ENDINGS", "can_draw", "draw"]
-
 ENDINGS = (".png", ".pdf")
 """The files of a figure: one to look at, one for print."""
 

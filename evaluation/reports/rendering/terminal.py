@@ -13,8 +13,6 @@ from rich.text import Text
 from keqa.evaluation.reports.grid import Cell, Grid
 from keqa.storage.terminal import visible_line
 
-__all__ = ["Rendered"]
-
 _GAP = 2
 """Between two columns, and about the outer ones together."""
 

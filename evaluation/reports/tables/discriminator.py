@@ -18,8 +18,6 @@ from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_metho
 from keqa.metrics.accuracy import consistency_label
 from keqa.metrics.similarity import bert_score, rouge_l, token_f1
 
-__all__ = ["Judge", "Judged", "accuracies", "discriminator", "judged_pairs", "pairs_by_group", "same_judge"]
-
 Judge = Callable[["Judged"], bool]
 """Says of two answers whether they mean the same."""
 

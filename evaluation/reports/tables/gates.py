@@ -15,8 +15,6 @@ from keqa.metrics.rejection import aurc, prediction_rejection_ratio
 from keqa.programs.gates import MatchedRandomGate, RandomGate, VoteGate
 from keqa.programs.registry import METHODS
 
-__all__ = ["gate_rows", "gates", "ranked"]
-
 _COLUMNS = (
     Column("gate", right=False),
     Column("threshold"),

@@ -12,8 +12,6 @@ from keqa.evaluation.reports.measures import measure, parsed, quality, right
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method, paired
 from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
 
-__all__ = ["overall", "t_test_p_value"]
-
 SIGNIFICANT = 0.05
 """The paper's level."""
 

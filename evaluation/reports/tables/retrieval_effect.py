@@ -36,19 +36,6 @@ from keqa.programs.gates import CertaintyGate
 from keqa.programs.gates.votes import Votes, reaches
 from keqa.programs.records import QuizRecord
 
-__all__ = [
-    "CHANGES",
-    "INDICATORS",
-    "KNOWN_FROM",
-    "Change",
-    "Compared",
-    "Effect",
-    "compared",
-    "correlation",
-    "effect_figure",
-    "retrieval_effect",
-]
-
 Change = Literal["Beneficial", "Neutral", "Harmful"]
 CHANGES: tuple[Change, ...] = ("Beneficial", "Neutral", "Harmful")
 """What retrieval can do to a quiz, in the paper's words."""

@@ -11,8 +11,6 @@ from keqa.evaluation.reports.rows import Entry, Group, groups_of
 from keqa.evaluation.reports.summary import ROLES, STEPS
 from keqa.evaluation.reports.sweeps import Facet, sweep
 
-__all__ = ["by_language_model", "by_retriever", "costs", "costs_by_role", "costs_by_step"]
-
 _COMPARED = {"keqa": "KEQA", "rag": "RAG"}
 _COSTS = (
     ("R", "retrievals", 2),
