@@ -16,8 +16,8 @@ BUILDERS = {"embedded": build_index, "dense": build_dense, "elasticsearch": load
 def test_every_option_is_one_that_the_builder_takes(name):
     engine, takes = ENGINES[name], inspect.signature(BUILDERS[name]).parameters
     shared = {"sources", "overwrite", "progress", "notice"}
-    assert {option.name for option in engine.options} | shared <= set(takes)
-    assert not shared & {option.name for option in (*engine.options, *engine.placed_by)}
+    assert {option.name for option in engine.options if not option.locates} | shared <= set(takes)
+    assert not shared & {option.name for option in engine.options}
     assert all(option.help for option in engine.options)
 
 
@@ -32,25 +32,26 @@ def test_an_index_is_built_described_and_opened_by_the_registry(
     library, tmp_path, passages, name, options, described, kind
 ):
     engine = ENGINES[name]
-    place = engine.place({"out": tmp_path / "i"})
-    manifest = engine.build(passages, place, sources=["docs"], overwrite=False, notice=print, **options)
+    address = engine.locate({"out": tmp_path / "i"})
+    manifest = engine.build(passages, address, sources=["docs"], overwrite=False, notice=print, **options)
     assert (engine.described(manifest), manifest.sources) == (described, ("docs",))
     assert manifest.name == options.get("name", "i")
-    opened = open_index(engine.address(place, manifest))
+    opened = open_index(engine.searched(address, manifest))
     assert isinstance(opened, kind)
     assert opened.manifest == manifest
 
 
 def test_a_place_that_is_not_said_is_asked_for():
-    assert ENGINES["elasticsearch"].place({"url": "http://h:1", "name": "wiki"}) == "elasticsearch://h:1/wiki"
+    assert ENGINES["elasticsearch"].locate({"url": "http://h:1", "name": "wiki"}) == "elasticsearch://h:1/wiki"
     for given in ({"url": "http://h:1"}, {"name": "wiki"}):
         with pytest.raises(InputError, match=r"needs --url, the cluster, and --name"):
-            ENGINES["elasticsearch"].place(given)
+            ENGINES["elasticsearch"].locate(given)
     with pytest.raises(InputError, match="--out is missing: name a folder"):
-        ENGINES["dense"].place({})
+        ENGINES["dense"].locate({})
 
 
-def test_an_engine_of_another_package_needs_no_way_to_build(monkeypatch):
+def test_an_engine_that_builds_nothing_says_so(monkeypatch):
     monkeypatch.setattr("keqa.retrievers.engines.ENGINES", dict(ENGINES))
     engine = register_engine(Engine("shelf", "shared words", "Shelf", lambda address, model: None, schemes=("shelf",)))
-    assert (engine.build, engine.options, engine.extra) == (None, (), "")
+    with pytest.raises(InputError, match="builds no index"):
+        engine.build([], "shelf://x", sources=[])
