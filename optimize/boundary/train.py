@@ -73,7 +73,7 @@ def train_light(collected: Sequence[Collected], *, reads: Reads = "draft", embed
     for aspect in heads:
         for variant in variants:
             heads[aspect][variant], scores[aspect] = _fit(data, seen, aspect, variant, reads)
-    about = {
+    about: dict[str, Any] = {
         "keqa": version("keqa"),
         "lm": collected[0].lm[:_LONGEST],
         "datasets": sorted({f"{one.dataset} {one.split}".strip()[:_LONGEST] for one in collected}),

@@ -69,13 +69,8 @@ def _of_draft(draft: Signals, probabilities: bool) -> dict[str, float]:
     answer = draft.answers[0] if draft.answers else None
     found = {"abstained": float(answer is None), "length": math.log1p(len(tokens(answer or "")))}
     if probabilities:
-        whole, first = _likelihoods(draft)
-        found |= {
-            "probability": whole,
-            "log probability": math.log(whole + _LEAST),
-            "first token": first,
-            "log first token": math.log(first + _LEAST),
-        }
+        found |= _likelihoods(draft)
+        found["log first token"] = math.log(found["first token"] + _LEAST)
     return found
 
 
@@ -91,16 +86,11 @@ def _of_draws(signals: Signals, probabilities: bool) -> dict[str, float]:
         "abstained": sum(answer is None for answer in signals.answers) / count,
     }
     if probabilities:
-        whole, first = _likelihoods(signals)
-        found |= {
-            "probability": whole,
-            "log probability": math.log(whole + _LEAST),
-            "first token": first,
-        }
+        found |= _likelihoods(signals)
     return found
 
 
-def _likelihoods(signals: Signals) -> tuple[float, float]:
+def _likelihoods(signals: Signals) -> dict[str, float]:
     """The mean probability of the answers and of their first tokens; what is no answer counts as 0."""
     whole = first = 0.0
     for place, answer in enumerate(signals.answers):
@@ -111,7 +101,8 @@ def _likelihoods(signals: Signals) -> tuple[float, float]:
         whole += probability
         first += probability if known is None else known
     count = max(len(signals.answers), 1)
-    return whole / count, first / count
+    whole, first = whole / count, first / count
+    return {"probability": whole, "log probability": math.log(whole + _LEAST), "first token": first}
 
 
 def _sizes(signals: Signals) -> list[int]:

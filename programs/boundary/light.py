@@ -22,7 +22,8 @@ from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signal
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
 from keqa.storage.untrusted import open_regular, parse_json, reasons
 
-FORMAT, VERSION = "keqa-boundary", 1
+FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
+VERSION: Literal[1] = 1
 _LARGEST_FILE = 8 << 20
 _MOST_ROOTS = 100_000
 
