@@ -11,7 +11,7 @@ from keqa.errors import ConfigurationError
 from keqa.evaluation.compiled_programs import Folders, program_of
 from keqa.programs.gates import VoteGate
 from keqa.programs.registry import KEQA as TARGET
-from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, takes
+from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
 
 if TYPE_CHECKING:
     from keqa.programs.gates import Gate, Golds
@@ -72,6 +72,8 @@ def make(spec: Spec, parts: Parts) -> Program:
     check_arguments(spec)
     if method.target != TARGET:
         return _baseline_program(spec, parts)
+    if method.gate is not None and not method.gate.shares_draws:
+        return _keqa(spec, parts, gate=_gate_of(spec, method.gate, parts))
     program = _keqa(spec, parts)
     if method.gate is None:
         return program
@@ -109,11 +111,11 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     return program
 
 
-def _keqa(spec: Spec, parts: Parts) -> KEQA:
+def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:
     from keqa.programs.reference.utility_reference import UtilityReference
 
     method = spec.method
-    arguments = given(spec, parts)
+    arguments = {**given(spec, parts), **own}
     folder = program_of(method, parts.program)
     if folder is None:
         program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
@@ -148,6 +150,9 @@ def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
                 f"with {spec.method.name}:like=NAME"
             )
         return parts.matched
+    lacking = [name for name in required(cls) if name not in arguments]
+    if lacking:
+        raise ConfigurationError(f"{spec.method.name} needs its {lacking[0]}: {spec.method.name}:{lacking[0]}=…")
     gate: Gate = cls(**arguments)
     return gate
 

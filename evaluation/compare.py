@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dspy.utils.exceptions import LMUnsupportedFeatureError
-
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, given, make
 from keqa.evaluation.call_cache import CallCache
@@ -24,7 +22,7 @@ from keqa.programs.gates import asks
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec
 from keqa.programs.runtime.shared_samples import SharedDraws
-from keqa.programs.stages.probabilities import NoProbabilitiesError
+from keqa.programs.stages.probabilities import tells_no_probabilities
 
 _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
@@ -149,7 +147,7 @@ def compare(
             row = run(spec, programs[spec.label])
         except ConfigurationError as error:
             forget_unasked(places[spec.label])
-            if not (_tells_no_probabilities(error) or isinstance(error, NoRatioError)):
+            if not (tells_no_probabilities(error) or isinstance(error, NoRatioError)):
                 raise
             if left_out is None:
                 raise
@@ -172,12 +170,6 @@ def _places(specs: Sequence[Spec], folder: Path) -> dict[str, Path]:
     if len(set(labels)) < len(labels):
         raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
     return {label: run_path(folder, label) for label in labels}
-
-
-def _tells_no_probabilities(error: ConfigurationError) -> bool:
-    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
-    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
-    return refused or isinstance(error, NoProbabilitiesError)
 
 
 def _in_order(specs: Sequence[Spec]) -> list[Spec]:

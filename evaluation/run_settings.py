@@ -81,7 +81,7 @@ class RunSettings(_Described):
             return str(written)
         name = str(written.get("kind", ""))
         kind = GATES[name].kind if name in GATES else name.removesuffix("Gate")
-        return " ".join([kind, *(str(written[part]) for part in ("form", "over") if part in written)])
+        return " ".join([kind, *(str(written[part]) for part in ("form", "over", "of") if part in written)])
 
     @property
     def threshold(self) -> float | None:

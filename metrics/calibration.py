@@ -59,6 +59,21 @@ def reliability(confidences: Sequence[float], quality: Sequence[float], bins: in
     ]
 
 
+def brier(confidences: Sequence[float], quality: Sequence[float]) -> float:
+    """The Brier score: the mean square of what lies between confidence and quality; less is better (Brier, 1950).
+
+    Args:
+        confidences: From 0 to 1.
+        quality: Whether each answer is right, or how right it is from 0 to 1, in the same order.
+
+    Raises:
+        ValueError: As for `reliability`.
+    """
+    reliability(confidences, quality, 1)
+    pairs = zip(confidences, quality, strict=True)
+    return math.fsum((confidence - value) ** 2 for confidence, value in pairs) / len(confidences)
+
+
 def expected_calibration_error(confidences: Sequence[float], quality: Sequence[float], bins: int = 10) -> float:
     """ECE: the distance between confidence and accuracy, averaged over bins by their size (Guo et al., 2017, eq. 5).
 

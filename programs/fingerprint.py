@@ -215,13 +215,19 @@ def _settings(program: Program) -> dict[str, Any]:
     found = settings_of(program)
     if isinstance(program, KEQA):
         gate = program.examination.gate
-        found["gate"] = found["gate"] if isinstance(found["gate"], dict) else gate.name
+        found["gate"] = _gate(gate, found["gate"]) if isinstance(found["gate"], dict) else gate.name
         if not _name(type(gate)).startswith(_OURS):
             found["gate_code"] = gate_fingerprint(gate)
         found |= program.examination.spec()
         if found["similarity"] == OWN:
             found["similarity"] = similarity_fingerprint(program.selection.similarity)
     return {name: _portable(value) for name, value in found.items() if name not in _NO_MATTER}
+
+
+def _gate(gate: Any, written: Mapping[str, Any]) -> dict[str, Any]:
+    """A gate as it is saved, its parts that say in short what they are so described."""
+    parts = {name: getattr(getattr(gate, name, None), "spec", None) for name in written}
+    return {name: spec() if callable(spec := parts[name]) else value for name, value in written.items()}
 
 
 def _shown(predictor: dspy.Predict) -> dict[str, Any]:

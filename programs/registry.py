@@ -17,6 +17,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.programs.gates.base import NamedGate
 from keqa.programs.gates.consistency import VoteGate
 from keqa.programs.gates.registry import GATES, check_gate
+from keqa.storage.redaction import without_folders
 
 if TYPE_CHECKING:
     from keqa.programs.reference.utility_reference import Variant
@@ -207,7 +208,9 @@ def parse_spec(text: str) -> Spec:
         if isinstance(read, str) and not read.isprintable():
             raise InputError(f"{text!r}: {name.strip()} holds control characters")
         arguments[name.strip()] = read
-    label = "-".join([match["name"], *(f"{name}={str(value).replace('/', '_')}" for name, value in arguments.items())])
+    # Of a file or folder of this machine the last component is enough to tell it from others.
+    named = {name: without_folders(str(value)).replace("/", "_") for name, value in arguments.items()}
+    label = "-".join([match["name"], *(f"{name}={value}" for name, value in named.items())])
     return Spec(METHODS[match["name"]], arguments, label)
 
 
@@ -243,6 +246,13 @@ def takes(method: Method) -> set[str]:
 def arguments_of(cls: Callable[..., Any]) -> list[str]:
     """The names of a class's arguments; DSPy's modules hide them from `inspect.signature`."""
     return list(inspect.signature(cls.__init__).parameters)[1:]
+
+
+def required(cls: Callable[..., Any]) -> list[str]:
+    """The names of the arguments that a class is not made without."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in kinds]
 
 
 def load_class(target: str | Callable[..., Any]) -> Callable[..., Any]:

@@ -107,6 +107,7 @@ def _made(written: Mapping[str, Any]) -> Gate:
     cls = saved_gate(kind)
     if cls is None:
         raise ConfigurationError(f"unknown gate {kind!a:.80}; one of your own is registered before a program is loaded")
+    cls.check_saved(values)
     # A gate of another package need not check its arguments, and these may come from a stranger.
     values = check(cls, values, cls.__name__)
     try:
@@ -117,4 +118,8 @@ def _made(written: Mapping[str, Any]) -> Gate:
 
 
 def _written(value: Any) -> Any:
-    return fraction_text(value) if isinstance(value, Fraction) else value
+    if isinstance(value, Fraction):
+        return fraction_text(value)
+    # A part that is more than a value says itself what it is.
+    written = getattr(value, "written", None)
+    return written() if callable(written) else value

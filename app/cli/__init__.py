@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from keqa.cli.ask import ask
+from keqa.cli.boundary import boundary
 from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
@@ -49,4 +50,5 @@ app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(reproduce)
+app.add_typer(boundary)
 app.add_typer(testbed)

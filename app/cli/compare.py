@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, given, with_groups
+from keqa.cli.options import (
+    AsJson,
+    LanguageModels,
+    MethodOptions,
+    Places,
+    QuestionOptions,
+    RunOptions,
+    given,
+    with_groups,
+)
 from keqa.errors import InputError
 
 LEFT_OUT = 1
@@ -25,6 +34,7 @@ def compare(
             "and folders of them, which are compared without asking anything; --out is their only option.",
             show_default=False,
         ),
+        Places(":=,"),
     ],
     as_json: AsJson = False,
     *,

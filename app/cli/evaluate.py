@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options import AsJson, LanguageModels, MethodOptions, QuestionOptions, RunOptions, with_groups
+from keqa.cli.options import AsJson, LanguageModels, MethodOptions, Places, QuestionOptions, RunOptions, with_groups
 
 
 @with_groups
@@ -19,6 +19,7 @@ def evaluate(
             help="keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
             show_default=False,
         ),
+        Places(":=,"),
     ],
     label: Annotated[str | None, typer.Option(help="Name of the run and its file; METHOD by default.")] = None,
     as_json: AsJson = False,

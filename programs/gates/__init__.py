@@ -3,7 +3,8 @@
 KEQA's own is `VoteGate`. `keqa.programs.gates.registry` lists all of them, and docs/extending.md shows how to add one.
 """
 
-from keqa.programs.gates.base import AllSamplesGate, LeaderGate, NamedGate, asks, question_of
+from keqa.programs.gates.base import IF_ANY, AllSamplesGate, GateNote, LeaderGate, NamedGate, asks, question_of
+from keqa.programs.gates.boundary import BoundaryGate
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
 from keqa.programs.gates.consistency import VoteGate
 from keqa.programs.gates.random import MatchedRandomGate, RandomGate
@@ -25,11 +26,14 @@ from keqa.programs.gates.votes import (
 )
 
 __all__ = [
+    "IF_ANY",
     "AllSamplesGate",
     "AlwaysRetrieveGate",
+    "BoundaryGate",
     "CertaintyGate",
     "ConfidenceGate",
     "Gate",
+    "GateNote",
     "Golds",
     "LeaderGate",
     "LexicalSimilarityGate",

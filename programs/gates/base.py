@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from keqa.errors import ConfigurationError
 from keqa.programs.gates.votes import Votes, leader_is_fixed, reaches, smallest_wave
 from keqa.programs.stages.gate_question import GateQuestion
 
-Asks: TypeAlias = type[GateQuestion] | Literal["probabilities"] | None
+IF_ANY: Literal["probabilities, if any"] = "probabilities, if any"
+"""What a gate asks that decides by token probabilities as well, and without them where the LM gives none."""
+
+Asks: TypeAlias = type[GateQuestion] | Literal["probabilities", "probabilities, if any"] | None
 """What a gate wants beyond the samples' texts: a question to the LM, the samples' token probabilities, or nothing."""
 
 Needs: TypeAlias = Literal["golds", "run"]
 """What a gate decides by that no sample holds: the gold answers of quizzes, or how often another run searched."""
+
+
+@dataclass(frozen=True)
+class GateNote:
+    """What went wrong in a gate's measure; the arguments of `keqa.programs.records.Degradation`, without the quiz."""
+
+    stage: str
+    cause: str
+    message: str
+    action: str
+    harmless: bool = False
 
 
 class NamedGate:
@@ -26,6 +42,7 @@ class NamedGate:
         needs: What it needs beyond samples and arguments: ``golds`` are given to it as `golds`; ``run`` makes it match
             another run where it has no threshold of its own.
         savable: Whether a saved program may hold it: all it is must be in its arguments.
+        shares_draws: Whether it decides in a comparison on the draws that all gates share, and not on its own.
     """
 
     method: ClassVar[str | None] = None
@@ -34,6 +51,22 @@ class NamedGate:
     asks: ClassVar[Asks] = None
     needs: ClassVar[Needs | None] = None
     savable: ClassVar[bool] = True
+    shares_draws: ClassVar[bool] = True
+
+    @classmethod
+    def check_saved(cls, values: Mapping[str, Any]) -> None:
+        """Refuse arguments from a saved program, which may be a stranger's, that only a user may give.
+
+        Args:
+            values: The arguments by name.
+
+        Raises:
+            ConfigurationError: There is such a one.
+        """
+
+    def notes(self, votes: Votes) -> Sequence[GateNote]:
+        """What went wrong in the measure of a quiz that it has decided on; usually nothing."""
+        return ()
 
 
 class LeaderGate(NamedGate):
@@ -107,7 +140,7 @@ def asks(gate: Any) -> Asks:
         ConfigurationError: It wants what is neither a question to the LM nor probabilities.
     """
     wanted: Any = getattr(gate, "asks", None)
-    if wanted is None or wanted == "probabilities" or (isinstance(wanted, type) and issubclass(wanted, GateQuestion)):
+    if wanted in (None, "probabilities", IF_ANY) or (isinstance(wanted, type) and issubclass(wanted, GateQuestion)):
         return wanted  # type: ignore[no-any-return]
     raise ConfigurationError(f"a gate asks 'probabilities' or a GateQuestion class, not {wanted!r:.80}")
 

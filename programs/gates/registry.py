@@ -12,6 +12,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.programs.gates.base import NamedGate, question_of
+from keqa.programs.gates.boundary import BoundaryGate
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, NeverRetrieveGate, OracleGate
 from keqa.programs.gates.consistency import VoteGate
 from keqa.programs.gates.random import MatchedRandomGate, RandomGate
@@ -37,6 +38,7 @@ _ALL: tuple[type[Any], ...] = (
     ConfidenceGate,
     PromptGate,
     ProbabilityGate,
+    BoundaryGate,
 )
 
 GATES: dict[str, type[Any]] = {gate.__name__: gate for gate in _ALL}

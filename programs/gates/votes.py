@@ -27,6 +27,7 @@ class Votes:
         reply: What the LM replied to the gate's own question (`keqa.programs.stages.gate_question`); None where it was
             not asked.
         probabilities: Of each draw, where they were asked for; None for one that failed.
+        first_tokens: The probability of the first token of each draw's answer, likewise.
         place: Which quiz of which question it is; empty where it is asked by itself.
     """
 
@@ -41,6 +42,7 @@ class Votes:
     reply: Any = None
     probabilities: tuple[float | None, ...] = ()
     place: str = ""
+    first_tokens: tuple[float | None, ...] = ()
 
     @property
     def left(self) -> int:

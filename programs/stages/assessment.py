@@ -14,12 +14,21 @@ from keqa.programs.gates import Votes, leader
 
 @dataclass
 class Draw:
-    """One try: its text, or the error it failed with."""
+    """One try: its text, or the error it failed with.
+
+    Attributes:
+        text: As drawn.
+        error: Class name of the error.
+        abstained: Whether it says that it does not know.
+        cluster: Position of its cluster.
+        first_token: The probability of the answer's first token, where it was asked for.
+    """
 
     text: str | None = None
     error: str | None = None
     abstained: bool = False
     cluster: int | None = None
+    first_token: float | None = None
 
 
 @dataclass
@@ -70,6 +79,7 @@ class Assessment:
             reply=self.reply,
             probabilities=tuple(map(self.probabilities.get, range(len(self.draws)))) if self.probabilities else (),
             place=self.place,
+            first_tokens=tuple(draw.first_token for draw in self.draws) if self.probabilities else (),
         )
 
     @property
@@ -85,6 +95,7 @@ class Assessment:
             drawn=votes.drawn - len(out),
             answers=tuple(one for place, one in enumerate(votes.answers) if place not in out),
             probabilities=tuple(one for place, one in enumerate(votes.probabilities) if place not in out),
+            first_tokens=tuple(one for place, one in enumerate(votes.first_tokens) if place not in out),
         )
 
     @property

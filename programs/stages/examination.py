@@ -10,7 +10,7 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.gates import Gate, VoteGate, asks, leader, leader_is_fixed, question_of
+from keqa.programs.gates import IF_ANY, Gate, NamedGate, VoteGate, asks, leader, leader_is_fixed, question_of
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
@@ -19,7 +19,12 @@ from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
 from keqa.programs.stages.gate_question import GateQuestion
-from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of
+from keqa.programs.stages.probabilities import (
+    LOGPROBS,
+    NoProbabilitiesError,
+    likelihoods_of,
+    tells_no_probabilities,
+)
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
@@ -95,7 +100,9 @@ class Examination(Stage):
         self.same = Predictor(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
         self._gate = NoCopy[Gate](gate or VoteGate())
-        self.probabilities = asks(self.gate) == "probabilities"
+        self.probabilities = asks(self.gate) in ("probabilities", IF_ANY)
+        # The LM that was found to give none, where the gate decides without them as well.
+        self._gives_none: str | None = None
         kind = question_of(self.gate)
         if kind is not None:
             if hasattr(self, kind.attribute):
@@ -143,6 +150,7 @@ class Examination(Stage):
             found.known = self.gate.decide(found.votes)
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
+                self._note_gate(session, found)
                 self._mark(session, found)
                 return found
             if not found.votes.left:
@@ -153,6 +161,11 @@ class Examination(Stage):
         await self._draw(session, found, found.votes.left)
         if lost := found.lost:
             self._note_lost(session, found, lost, "took the largest cluster of the draws that were made")
+
+    def _note_gate(self, session: Session, found: Assessment) -> None:
+        """Record what went wrong in the gate's measure."""
+        for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
+            session.note(note.stage, note.cause, note.message, note.action, found.number, harmless=note.harmless)
 
     def _mark(self, session: Session, found: Assessment) -> None:
         """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
@@ -210,8 +223,8 @@ class Examination(Stage):
         if not count:
             return
         start = len(found.draws)
-        texts = await self._draw_at_once(session, found, count) if count > 1 and self._takes_many() else None
-        found.draws += [Draw(text) for text in texts or ()]
+        drawn = await self._draw_at_once(session, found, count) if count > 1 and self._takes_many() else None
+        found.draws += drawn or ()
         # A server may give fewer replies than it was asked for, or one alone.
         missing = range(len(found.draws), start + count)
         found.draws += await session.gather([self._draw_one(session, found, place) for place in missing])
@@ -223,10 +236,10 @@ class Examination(Stage):
 
         return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
 
-    async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[str] | None:
+    async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[Draw] | None:
         """Draw with one request; None where a reply could not be used, and each has to be drawn by itself.
 
-        There are fewer texts than were asked for where the server gives fewer.
+        There are fewer draws than were asked for where the server gives fewer.
         """
         config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
         try:
@@ -241,8 +254,8 @@ class Examination(Stage):
             found.draws += [Draw(error=error.cause) for _ in range(count)]
             return []
         texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
-        self._keep_probabilities(found, prediction, len(found.draws), len(texts))
-        return texts
+        first_tokens = self._keep_probabilities(found, prediction, len(found.draws), len(texts))
+        return [Draw(text, first_token=first) for text, first in zip(texts, first_tokens, strict=True)]
 
     async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:
         config = self._config(found, position)
@@ -253,29 +266,56 @@ class Examination(Stage):
         except CallError as error:
             self._note_failed(session, found, error, "counted as a sample without a vote")
             return Draw(error=error.cause)
-        self._keep_probabilities(found, prediction, position, 1)
-        return Draw(text_of(prediction.answer))
+        (first,) = self._keep_probabilities(found, prediction, position, 1)
+        return Draw(text_of(prediction.answer), first_token=first)
 
     async def _sampled(self, session: Session, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
         asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
-        return await attempted(
-            session,
-            lambda attempt: session.predict(self.quiz, "task", config=config, **asked),
-            "examine",
-            found.number,
-            draws=DRAW,
-        )
 
-    def _keep_probabilities(self, found: Assessment, prediction: dspy.Prediction, start: int, count: int) -> None:
-        if self.probabilities:
-            model = str(getattr(self.quiz.lm or dspy.settings.lm, "model", "the language model"))
-            found.probabilities.update(enumerate(probabilities_of(prediction, count, model), start))
+        async def sampled(config: dict[str, Any]) -> dspy.Prediction:
+            return await attempted(
+                session,
+                lambda attempt: session.predict(self.quiz, "task", config=config, **asked),
+                "examine",
+                found.number,
+                draws=DRAW,
+            )
+
+        try:
+            return await sampled(config)
+        except ConfigurationError as error:
+            if not (asks(self.gate) == IF_ANY and tells_no_probabilities(error)):
+                raise
+            self._gives_none = self._model_asked()
+            return await sampled({name: value for name, value in config.items() if name not in LOGPROBS})
+
+    def _keep_probabilities(
+        self, found: Assessment, prediction: dspy.Prediction, start: int, count: int
+    ) -> list[float | None]:
+        """Keep the probabilities of draws that come with them, and give those of their first tokens."""
+        if not self._asks_probabilities():
+            return [None] * count
+        try:
+            likelihoods = likelihoods_of(prediction, count, self._model_asked())
+        except NoProbabilitiesError:
+            if asks(self.gate) != IF_ANY:
+                raise
+            self._gives_none = self._model_asked()
+            return [None] * count
+        found.probabilities.update(enumerate((whole for whole, _ in likelihoods), start))
+        return [first for _, first in likelihoods]
+
+    def _model_asked(self) -> str:
+        return str(getattr(self.quiz.lm or dspy.settings.lm, "model", "the language model"))
+
+    def _asks_probabilities(self) -> bool:
+        return self.probabilities and self._gives_none != self._model_asked()
 
     def _config(self, found: Assessment, position: int | str) -> dict[str, Any]:
         identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
-        config |= LOGPROBS if self.probabilities else {}
+        config |= LOGPROBS if self._asks_probabilities() else {}
         return config if self.top_p is None else config | {"top_p": self.top_p}
 
     @staticmethod

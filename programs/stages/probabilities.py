@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
+from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
 from keqa.signatures.markers import sections
@@ -68,6 +69,20 @@ def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer"
     return math.exp(math.fsum(scores) / len(scores)) if scores else None
 
 
+def first_token_probability(tokens: Sequence[tuple[str, float]], name: str = "answer") -> float | None:
+    """The probability of the first token of one output of a reply.
+
+    Args:
+        tokens: The tokens of the reply in their order, each with its log probability.
+        name: The output; see `output_tokens`.
+
+    Returns:
+        From 0 to 1; None where no token belongs to the output.
+    """
+    found = output_tokens(tokens, name)
+    return math.exp(found[0][1]) if found else None
+
+
 def word_probabilities(text: str, tokens: Sequence[tuple[str, float]]) -> list[float]:
     """The probability of each word of a text: that of its least likely token.
 
@@ -96,6 +111,12 @@ def word_probabilities(text: str, tokens: Sequence[tuple[str, float]]) -> list[f
     return [math.exp(score) for score in least]
 
 
+def tells_no_probabilities(error: BaseException) -> bool:
+    """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
+    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
+    return refused or isinstance(error, NoProbabilitiesError)
+
+
 def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> list[float | None]:
     """The probability of the answer in each of a prediction's completions.
 
@@ -107,8 +128,23 @@ def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> lis
     Raises:
         NoProbabilitiesError: The LM gave no log probabilities.
     """
+    return [whole for whole, _ in likelihoods_of(prediction, count, model)]
+
+
+def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:
+    """The probability of the answer in each of a prediction's completions, and of its first token.
+
+    Args:
+        prediction: Of a request with `LOGPROBS`.
+        count: How many completions it has.
+        model: For the message.
+
+    Raises:
+        NoProbabilitiesError: The LM gave no log probabilities.
+    """
     needed = ("the gate 'token probability'", "a gate that reads answers only")
-    return [answer_probability(tokens) for tokens in tokens_of(prediction, count, model, *needed)]
+    found = tokens_of(prediction, count, model, *needed)
+    return [(answer_probability(tokens), first_token_probability(tokens)) for tokens in found]
 
 
 def tokens_of(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.calibration import Bin, expected_calibration_error, reliability
+from keqa.metrics.calibration import Bin, brier, expected_calibration_error, reliability
 
 ANSWERS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 1.0])), min_size=1, max_size=30)
 
@@ -53,3 +53,9 @@ def test_one_bin_compares_the_means(pairs):
     confidences, quality = [c for c, _ in pairs], [q for _, q in pairs]
     gap = abs(sum(confidences) - sum(quality)) / len(pairs)
     assert expected_calibration_error(confidences, quality, 1) == pytest.approx(gap)
+
+
+def test_brier():
+    assert brier([1.0, 0.0, 0.5], [1.0, 1.0, 0.0]) == pytest.approx((0 + 1 + 0.25) / 3)
+    with pytest.raises(ValueError, match="at least one"):
+        brier([], [])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import dspy
 import pytest
+from fixtures.boundary import make_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -106,7 +107,7 @@ def test_every_argument_of_every_gate_is_in_the_schema(cls):
     for name in arguments_of(cls):
         with pytest.raises(ConfigurationError, match=rf"{name} must be"):
             check(cls, {name: object()}, cls.__name__)
-        required = {"threshold": "1/2", "cut": 0.5, "golds": {}}
+        required = {"threshold": "1/2", "cut": 0.5, "golds": {}, "model": make_model()}
         with pytest.raises(ConfigurationError, match=rf"^{cls.__name__}: {name} must be"):
             cls(**{key: value for key, value in required.items() if key in arguments_of(cls)} | {name: object()})
 

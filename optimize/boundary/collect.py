@@ -1,0 +1,327 @@
+"""What a language model answers from memory to the quizzes of a split, and how much of it is right (KBM, section 2.2).
+
+The draws of a quiz are kept in a journal as soon as they are made, under all that they depend on, so that collecting
+resumes after a kill and asks nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import dspy
+from pydantic import Field, ValidationError
+
+from keqa.data.example import Example, as_examples
+from keqa.data.question import AnswerType
+from keqa.data.quiz_references import plain
+from keqa.errors import InputError
+from keqa.metrics.answers import exact_match, same_answer
+from keqa.metrics.utility import Correctness
+from keqa.optimize.alignment import gold_quizzes
+from keqa.optimize.failures import FailureMonitor
+from keqa.programs.boundary.light import root_digest
+from keqa.programs.boundary.model import Signals
+from keqa.programs.fingerprint import lm_spec
+from keqa.programs.gates import IF_ANY, AllSamplesGate, Votes
+from keqa.programs.keqa import KEQA
+from keqa.programs.records import Record
+from keqa.programs.runtime.batch import in_parallel
+from keqa.programs.runtime.failures import is_transient
+from keqa.programs.runtime.session import Session
+from keqa.programs.runtime.shared_samples import DrawStore, SharedDraws, SharedExamination
+from keqa.programs.stages.assessment import Assessment
+from keqa.storage.private import new_file, private_folder
+from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
+
+FORMAT, VERSION = "keqa-boundary-quizzes", 1
+TRIES = 30
+"""So many answers KBM draws of a quiz."""
+_LARGEST_FILE = 512 << 20
+_MOST_QUIZZES = 200_000
+
+Progress = Callable[[int, int], None]
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class CollectedDraw(Record):
+    """One answer from memory.
+
+    Attributes:
+        text: As drawn; None where it says that the LM does not know.
+        right: Whether it is a gold answer.
+        probability: That the LM gave to it, normalised by its length, where it gives any.
+        first_token: That of its first token, likewise.
+    """
+
+    text: str | None
+    right: bool
+    probability: Probability | None = None
+    first_token: Probability | None = None
+
+
+class CollectedQuiz(Record):
+    """A quiz with the answers that were drawn for it.
+
+    Attributes:
+        root: Digest of the id of the question that it is of, by which splits are kept apart.
+        quiz: Its text, gold answers in the places of references.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+        golds: Its gold answers.
+        draws: In the order in which they were drawn.
+    """
+
+    root: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    quiz: str
+    answer_type: AnswerType = "short"
+    choices: list[str] = Field(default_factory=list)
+    golds: Annotated[list[str], Field(min_length=1)]
+    draws: Annotated[list[CollectedDraw], Field(min_length=1)]
+
+    @property
+    def accuracy(self) -> Fraction:
+        """The share of right answers: KBM's mastery."""
+        return Fraction(sum(draw.right for draw in self.draws), len(self.draws))
+
+    def signals(self, draws: Sequence[CollectedDraw] | None = None) -> Signals:
+        """What a boundary model reads of some draws; of all of them where None."""
+        draws = self.draws if draws is None else draws
+        given = any(draw.probability is not None for draw in draws)
+        return Signals(
+            tuple(draw.text for draw in draws),
+            tuple(draw.probability for draw in draws) if given else (),
+            tuple(draw.first_token for draw in draws) if given else (),
+            self.answer_type,
+            tuple(self.choices),
+        )
+
+
+class _Header(Record):
+    format: Literal["keqa-boundary-quizzes"]
+    version: Literal[1]
+    dataset: str = ""
+    split: str = ""
+    lm: str = ""
+    tries: int = 0
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was collected of a split.
+
+    Attributes:
+        quizzes: Those that all draws were made for.
+        dataset: Name of the data set.
+        split: Part of it.
+        lm: The language model that was asked.
+        tries: Draws of a quiz.
+        left_out: How many quizzes lack a draw that failed; collected again, they are asked again.
+    """
+
+    quizzes: list[CollectedQuiz]
+    dataset: str = ""
+    split: str = ""
+    lm: str = ""
+    tries: int = TRIES
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A quiz to collect draws of."""
+
+    root: str
+    quiz: str
+    golds: tuple[str, ...]
+    answer_type: AnswerType = "short"
+    choices: tuple[str, ...] = ()
+
+
+def quizzes_of(examples: Iterable[Any]) -> list[Asked]:
+    """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
+
+    A quiz that several questions have is there once, as that of the first, so that no split by questions divides it.
+    """
+    found: dict[tuple[str, tuple[str, ...]], Asked] = {}
+    for example in as_examples(examples):
+        for asked in _quizzes(example):
+            found.setdefault((plain(asked.quiz), asked.choices), asked)
+    return list(found.values())
+
+
+def collect(
+    program: KEQA,
+    examples: Iterable[Any],
+    *,
+    tries: int = TRIES,
+    store: DrawStore | None = None,
+    correct: Correctness = exact_match,
+    in_flight: int = 8,
+    dataset: str = "",
+    split: str = "",
+    progress: Progress = lambda done, total: None,
+) -> Collected:
+    """Draw answers to the quizzes of questions from memory.
+
+    Args:
+        program: Whose quiz prompt, demonstrations, language model, temperature and seed are taken.
+        examples: The questions, with gold answers; of a train split, unless a model shall be checked on them.
+        tries: Draws of a quiz.
+        store: Where draws are kept as soon as those of a quiz are made, such as a `keqa.storage.journal.Journal`.
+        correct: Which answers are right: those that it gives 1.
+        in_flight: Quizzes in work at once.
+        dataset: Name of the data set, for the record.
+        split: Part of it, likewise.
+        progress: Called after each quiz with how many are done and how many there are.
+
+    Raises:
+        InputError: There is no quiz.
+        TooManyFailuresError: Most draws fail for a reason that may pass. What was drawn is kept.
+    """
+    asked = quizzes_of(examples)
+    if not asked:
+        raise InputError("there is no question to collect answers to")
+    twin: KEQA = program.deepcopy()
+    like = twin.examination
+    like.tries = tries
+    examination = _Drawing(like, _EveryDraw(), SharedDraws(probabilities=True, store=store))
+
+    def drawn(one: Asked) -> tuple[Asked, Assessment]:
+        return one, examination(one.quiz, one.answer_type, list(one.choices))
+
+    quizzes: dict[str, CollectedQuiz] = {}
+    watch = FailureMonitor("collecting", len(asked))
+    for done, (one, found) in enumerate(in_parallel(drawn, watch.until(asked), in_flight), start=1):
+        cause = next((draw.error for draw in found.draws if draw.error is not None), None)
+        watch.count(cause, cause if cause is not None and is_transient(cause) else None)
+        if cause is None:
+            quizzes[_key(one)] = _collected(one, found, correct)
+        progress(done, len(asked))
+    watch.refuse()
+    kept = [quizzes[_key(one)] for one in asked if _key(one) in quizzes]
+    lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
+    return Collected(kept, dataset, split, lm, tries, len(asked) - len(kept))
+
+
+def write_collected(collected: Collected, path: Path) -> None:
+    """Write what was collected to a file that only its owner may read: a header, then a line a quiz.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    told = {"dataset": collected.dataset, "split": collected.split, "lm": collected.lm, "tries": collected.tries}
+    header = _Header(format="keqa-boundary-quizzes", version=1, **told)  # type: ignore[arg-type]
+    lines = [header.model_dump_json(), *(quiz.model_dump_json() for quiz in collected.quizzes)]
+    write_private(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all, and that only its owner may read.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        private_folder(path.resolve().parent)
+        with new_file(new) as stream:
+            stream.write(content)
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def read_collected(path: str | Path) -> Collected:
+    """Read what `write_collected` wrote; it may come from a stranger.
+
+    Raises:
+        InputError: It is no such file, or damaged; the message names the line.
+    """
+    with open_regular(path, links=True, error=InputError) as stream:
+        content = stream.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise InputError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    lines = parse_jsonl(content, path, error=InputError)
+    number, first = next(lines, (1, None))
+    if not isinstance(first, dict) or first.get("format") != FORMAT or first.get("version") != VERSION:
+        raise InputError(f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one")
+    header = _read(_Header, first, path, number)
+    quizzes: list[CollectedQuiz] = []
+    for number, value in lines:
+        if len(quizzes) == _MOST_QUIZZES:
+            raise InputError(f"{path} has more than {_MOST_QUIZZES:,} quizzes, the most that are read")
+        quizzes.append(_read(CollectedQuiz, value, path, number))
+    return Collected(quizzes, header.dataset, header.split, header.lm, header.tries)
+
+
+def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise InputError(f"{path}, line {number}: {reasons(error)}") from None
+
+
+def _quizzes(example: Example) -> Iterator[Asked]:
+    kind = {"answer_type": example.answer_type, "choices": example.choices}
+    found = gold_quizzes(example)
+    if len(found) < 2:
+        text = found[0][0] if found else example.question
+        yield Asked(example.id, text, example.answers, **kind)  # type: ignore[arg-type]
+        return
+    for quiz, gold in found:
+        yield Asked(example.id, quiz, (gold,))
+
+
+def _key(asked: Asked) -> str:
+    return repr((asked.quiz, asked.choices))
+
+
+def _collected(asked: Asked, found: Assessment, correct: Correctness) -> CollectedQuiz:
+    draws = []
+    for place, draw in enumerate(found.draws):
+        text = None if draw.abstained else draw.text
+        right = text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
+        probability = found.probabilities.get(place)
+        first = draw.first_token
+        draws.append(CollectedDraw(text=text, right=right, probability=_share(probability), first_token=_share(first)))
+    return CollectedQuiz(
+        root=root_digest(asked.root),
+        quiz=asked.quiz,
+        answer_type=asked.answer_type,
+        choices=list(asked.choices),
+        golds=list(asked.golds),
+        draws=draws,
+    )
+
+
+def _share(probability: float | None) -> float | None:
+    """A probability without the rounding errors of its logarithm."""
+    return None if probability is None else min(1.0, max(0.0, probability))
+
+
+class _EveryDraw(AllSamplesGate):
+    """Has all draws made, with their probabilities where there are any; its verdict is of no interest."""
+
+    name = "every draw"
+    needs_all_draws = True
+    threshold = Fraction(1)
+    asks = IF_ANY
+
+    def measure(self, votes: Votes) -> float:
+        self.require_all(votes)
+        return float(votes.consistency)
+
+
+class _Drawing(SharedExamination):
+    """Draws, and asks no judge: boundary models compare exact answers."""
+
+    def key(self, found: Assessment) -> str:
+        return f"{super().key(found)}-exact"
+
+    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+        return same_answer(text, first, found.answer_type, found.choices)

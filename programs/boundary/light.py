@@ -1,0 +1,225 @@
+"""The light boundary model: an embedding of the quiz and a few signals, weighed by a calibrated logistic regression.
+
+A model is a JSON file. It may come from a stranger: it holds nothing but numbers and names, all of them bounded, and
+the embedders that it may name are the built-in ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from keqa.errors import ConfigurationError
+from keqa.programs.boundary.features import masked, signal_values
+from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
+from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
+from keqa.storage.untrusted import open_regular, parse_json, reasons
+
+FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
+VERSION: Literal[1] = 1
+_LARGEST_FILE = 8 << 20
+_MOST_ROOTS = 100_000
+
+Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
+Aspect = Literal["mastery", "certainty"]
+Variant = Literal["probabilities", "texts"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Signal(_Strict):
+    """The weight of one signal.
+
+    Attributes:
+        mean: What is subtracted from it.
+        scale: What it is then divided by.
+        weight: What it then counts.
+    """
+
+    mean: Number
+    scale: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+    weight: Number
+
+
+class Regression(_Strict):
+    """A logistic regression with Platt's calibration of its score.
+
+    Attributes:
+        bias: The score of nothing.
+        signals: The weights of the signals, by name.
+        words: The weights of the embedding of the quiz, one a place.
+        slope: What the score is multiplied by.
+        offset: What is then added.
+    """
+
+    bias: Number
+    signals: Annotated[dict[str, Signal], Field(max_length=32)]
+    words: Annotated[list[Number], Field(max_length=16_384)]
+    slope: Number
+    offset: Number
+
+    def probability(self, signals: Mapping[str, float], embedding: Any) -> float:
+        """What it says of a quiz.
+
+        Args:
+            signals: Values by name, those that it has weights for.
+            embedding: Of the quiz.
+        """
+        score = self.bias + float(embedding @ self._weights(len(embedding)))
+        score += sum(one.weight * (signals[name] - one.mean) / one.scale for name, one in self.signals.items())
+        calibrated = self.slope * score + self.offset
+        return 1 / (1 + math.exp(-calibrated)) if calibrated > -700 else 0.0
+
+    def _weights(self, length: int) -> Any:
+        import numpy as np
+
+        if length != len(self.words):
+            raise BoundaryError(f"the embedding of a quiz has {length} places, the model weights for {len(self.words)}")
+        return np.asarray(self.words)
+
+
+class LightModel(_Strict):
+    """A light boundary model; see `keqa.optimize.boundary.train_light`, which makes one.
+
+    Attributes:
+        format: What kind of file it is written to.
+        version: Of that format.
+        kind: Which kind of boundary model it is.
+        reads: What it needs before it can judge.
+        embedder: The embedder of quizzes, one of the built-in ones.
+        heads: By aspect and variant: what weighs draws with the probabilities of their tokens, where it was trained on
+            such, and what weighs texts alone.
+        roots: Digests of the ids of the questions that it learned from.
+        about: How it came to be; nothing depends on it.
+    """
+
+    format: Literal["keqa-boundary"] = FORMAT
+    version: Literal[1] = VERSION
+    kind: Literal["light"] = "light"
+    reads: Reads
+    embedder: Annotated[str, Field(max_length=100)]
+    heads: dict[Aspect, dict[Variant, Regression]]
+    roots: Annotated[list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]], Field(max_length=_MOST_ROOTS)] = []
+    about: dict[str, JsonValue] = {}
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what is well-formed and cannot judge.
+
+        Raises:
+            ValueError: It names an embedder that is not built in, or lacks weights that it needs.
+        """
+        if not is_built_in(self.embedder):
+            raise ValueError(f"the embedder {self.embedder!a:.80} is none of the built-in ones")
+        if self.heads.keys() != {"mastery", "certainty"}:
+            raise ValueError("heads has mastery and certainty")
+        for aspect, variants in self.heads.items():
+            if "texts" not in variants:
+                raise ValueError(f"{aspect} lacks the weights of texts")
+            for variant, head in variants.items():
+                wanted = signal_values(self.reads, Signals((None,), (None,)), variant == "probabilities").keys()
+                if head.signals.keys() != wanted:
+                    raise ValueError(f"{aspect}, {variant}: the signals of this version are {', '.join(wanted)}")
+        _opened(self.embedder)
+
+    @property
+    def uses_probabilities(self) -> bool:
+        """Whether it was trained on draws with the probabilities of their tokens."""
+        return all("probabilities" in variants for variants in self.heads.values()) and self.reads != "quiz"
+
+    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
+
+        Args:
+            quiz: Its resolved text.
+            signals: The draws that were made.
+            reference: Not read: what passages say is no signal of this model.
+
+        Raises:
+            BoundaryError: It cannot judge: too little was drawn, or the embedder failed.
+        """
+        read = signals.draft if self.reads == "draft" else signals
+        if self.reads != "quiz" and not read.answers:
+            raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")
+        likely = self.uses_probabilities and read.has_probabilities
+        values = signal_values(self.reads, read, likely)
+        embedding = self._embedded(masked(quiz))
+        variant: Variant = "probabilities" if likely else "texts"
+        judged = {aspect: heads[variant].probability(values, embedding) for aspect, heads in self.heads.items()}
+        return Judgement(judged["mastery"], judged["certainty"])
+
+    def _embedded(self, text: str) -> Any:
+        try:
+            return _opened(self.embedder).embed([text])[0]
+        except (RuntimeError, OSError, ValueError) as error:
+            raise BoundaryError(f"the embedder {self.embedder} failed: {error}") from error
+
+    def written(self) -> dict[str, Any]:
+        """All that it is, as JSON values."""
+        return self.model_dump(mode="json")
+
+    def spec(self) -> dict[str, Any]:
+        """Kind, what it reads, and a digest of its weights."""
+        weights = {"embedder": self.embedder, "heads": self.written()["heads"]}
+        text = json.dumps(weights, sort_keys=True)
+        digest = hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+        return {"kind": self.kind, "reads": self.reads, "weights": digest}
+
+    def __repr__(self) -> str:
+        return f"LightModel({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"
+
+    __str__ = __repr__
+
+
+@cache
+def _opened(name: str) -> Embedder:
+    """A built-in embedder, which all models share."""
+    return Remembering(open_built_in(name))
+
+
+def root_digest(root: str) -> str:
+    """The id of a question as a model keeps it: what is in it stays with its owner."""
+    return hashlib.blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def model_from(value: Any, where: str | Path = "the boundary model") -> LightModel:
+    """A boundary model from JSON values, which may come from a stranger.
+
+    Args:
+        value: What `LightModel.written` gave.
+        where: What messages call it.
+
+    Raises:
+        ConfigurationError: It is none, or one of another version.
+        MissingExtraError: A package is missing that its embedder needs.
+    """
+    if not isinstance(value, Mapping) or value.get("format") != FORMAT:
+        raise ConfigurationError(f"{where} is no boundary model; keqa boundary train makes one")
+    if value.get("version") != VERSION or value.get("kind") != "light":
+        raise ConfigurationError(f"{where} is a boundary model of another version of KEQA; train it again")
+    try:
+        return LightModel.model_validate(dict(value))
+    except ValidationError as error:
+        raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None
+
+
+def read_model(path: str | Path) -> LightModel:
+    """Read the file of a boundary model.
+
+    Raises:
+        ConfigurationError: There is none, or it cannot be used.
+        MissingExtraError: A package is missing that its embedder needs.
+    """
+    with open_regular(path, links=True) as stream:
+        content = stream.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    return model_from(parse_json(content, path), path)

@@ -1,0 +1,84 @@
+"""``keqa boundary``: collect, train and check on the language model that ships, and the gate in a comparison."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fixtures.boundary import make_model
+
+from keqa.evaluation.reading import iter_lines, read_header
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("boundary")
+
+
+def test_from_questions_to_a_gate(keqa_command, folder):
+    train = ["boundary", "collect", "--testbed", "--program", "testbed", "--limit", 30, "--tries", 5]
+    ended = keqa_command(*train, "--out", folder / "train", "--json")
+    assert ended.code == 0, ended.err
+    collected = json.loads(ended.out)
+    assert (collected["tries"], collected["left_out"]) == (5, 0)
+    assert collected["quizzes"] >= 30
+    assert 0.1 < collected["right"] < 0.9
+    # Nothing is asked twice, and the file is the same.
+    before = (folder / "train" / "quizzes.jsonl").read_bytes()
+    assert keqa_command(*train, "--out", folder / "train", "--json").out == ended.out
+    assert (folder / "train" / "quizzes.jsonl").read_bytes() == before
+
+    ended = keqa_command("boundary", "train", folder / "train", "--out", folder / "model.json", "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["mastery"]["auroc"] > 0.7
+
+    dev = ["boundary", "collect", "--testbed", "--split", "test", "--program", "testbed", "--limit", 8, "--tries", 5]
+    assert keqa_command(*dev, "--out", folder / "test").code == 0
+    ended = keqa_command("boundary", "check", folder / "model.json", folder / "test")
+    assert (ended.code, "vote of five draws" in ended.out) == (0, True)
+    ended = keqa_command("boundary", "check", folder / "model.json", folder / "train")
+    assert (ended.code, "has learned from all of these" in ended.err) == (2, True)
+    ended = keqa_command("boundary", "train", folder / "test", "--out", folder / "no.json")
+    assert (ended.code, "test split: nothing learns from that" in ended.err) == (2, True)
+    assert not (folder / "no.json").exists()
+
+    asked = ["--testbed", "--limit", 3, "--program", "testbed", "--out", folder / "runs", "--json"]
+    ended = keqa_command("compare", f"gate-boundary:model={folder / 'model.json'}", "gate-votes", *asked)
+    assert ended.code == 0, ended.err
+    (run,) = (folder / "runs").glob("gate-boundary*.jsonl")
+    gate = read_header(run).configuration.settings["gate"]
+    assert (gate["kind"], gate["of"], gate["model"]["reads"]) == ("BoundaryGate", "mastery", "draft")
+    # The folder of the model is in the name of no run and in no file.
+    assert run.name == "gate-boundary-model=model.json.jsonl"
+    assert folder.name not in run.read_text()
+    quizzes = [quiz for line in iter_lines(run) for quiz in line.record.quizzes]
+    drawn = [len(quiz.samples) for quiz in quizzes if quiz.samples]
+    assert drawn
+    assert min(drawn) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["collect", "--out", "x"], "give either --questions"),
+        (["collect", "--testbed", "--split", "all", "--out", "x"], "train, dev and test, not 'all'"),
+        (["check", "model.json", "nowhere"], "nowhere is missing"),
+        (["train", "nowhere", "--out", "m.json"], "nowhere is missing"),
+        (["train", "nowhere", "--out", "."], "is a folder; name a file"),
+        (["check", "none.json", "nowhere"], "none.json is missing"),
+    ],
+)
+def test_what_is_to_be_put_right(keqa_command, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps(make_model().written()))
+    ended = keqa_command("boundary", *arguments)
+    assert (ended.code, message in " ".join(ended.err.split())) == (2, True), ended.err
+
+
+def test_another_split_does_not_take_the_place_of_what_was_collected(keqa_command, tmp_path):
+    asked = ["boundary", "collect", "--testbed", "--limit", 2, "--tries", 5, "--out", tmp_path / "here"]
+    assert keqa_command(*asked).code == 0
+    ended = keqa_command(*asked, "--split", "dev")
+    assert (ended.code, "split was" in ended.err) == (2, True)

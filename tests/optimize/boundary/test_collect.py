@@ -1,0 +1,148 @@
+"""Collecting draws: which quizzes, what is right, what is kept, and what a file may hold."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from keqa.data.example import Example
+from keqa.errors import InputError, TooManyFailuresError
+from keqa.optimize.boundary import collect, read_collected, write_collected
+from keqa.optimize.boundary.collect import quizzes_of
+from keqa.programs import KEQA
+from keqa.programs.boundary.light import root_digest
+from keqa.storage.journal import Journal
+
+TWO = Example(
+    "t1",
+    "To whom is the mayor of Marton married?",
+    ("Ann Lee", "Ann"),
+    quizzes=("Who governs Marton?", "To whom is #1 married?"),
+    quiz_answers=("Bo Lee", "Ann Lee"),
+)
+ONE = Example("t2", "Is Marton a town?", ("yes",), "yes/no")
+AGAIN = Example("t3", "Who governs  marton?", ("Bo Lee",))
+
+
+def governed(name, inputs, config):
+    assert name == "AnswerQuiz"
+    if "married" in inputs["quiz"]:
+        return {"answer": "unknown"}
+    if "governs" in inputs["quiz"]:
+        return {"answer": "Bo Lee" if config.seed % 2 else "bo lee."}
+    return {"answer": "no"}
+
+
+@pytest.fixture
+def program(scripted):
+    """A program on a scripted LM, and its engine."""
+    lm, engine = scripted(governed)
+    made = KEQA(None)
+    made.set_lm(lm)
+    return made, engine
+
+
+def test_quizzes_are_gold_ones_and_each_is_there_once():
+    asked = [(one.root, one.quiz, one.golds, one.answer_type) for one in quizzes_of([TWO, ONE, AGAIN])]
+    assert asked == [
+        ("t1", "Who governs Marton?", ("Bo Lee",), "short"),
+        ("t1", "To whom is Bo Lee married?", ("Ann Lee",), "short"),
+        ("t2", "Is Marton a town?", ("yes",), "yes/no"),
+    ]
+
+
+def test_what_is_collected(program, tmp_path):
+    made, engine = program
+    engine.probability = 0.5
+    found = collect(made, [TWO, ONE], tries=4, dataset="towns", split="train")
+    assert [(quiz.quiz, quiz.accuracy) for quiz in found.quizzes] == [
+        ("Who governs Marton?", Fraction(1)),
+        ("To whom is Bo Lee married?", Fraction(0)),
+        ("Is Marton a town?", Fraction(0)),
+    ]
+    first, abstained, _ = (quiz.draws[0] for quiz in found.quizzes)
+    assert (first.right, first.probability, first.first_token) == (True, pytest.approx(0.5), pytest.approx(0.5))
+    assert (abstained.text, abstained.right) == (None, False)
+    # Exact answers are compared: no judge is asked.
+    assert set(engine.count) == {"AnswerQuiz"}
+    assert engine.count.total() == 12
+    assert (made.examination.tries, found.left_out, found.quizzes[0].root) == (5, 0, root_digest("t1"))
+    write_collected(found, tmp_path / "quizzes.jsonl")
+    assert read_collected(tmp_path / "quizzes.jsonl") == found
+    assert (tmp_path / "quizzes.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_an_lm_without_probabilities(program):
+    found = collect(program[0], [ONE], tries=3)
+    assert [draw.probability for draw in found.quizzes[0].draws] == [None] * 3
+    assert not found.quizzes[0].signals().probabilities
+
+
+def test_it_resumes(program, tmp_path):
+    made, engine = program
+    with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
+        collect(made, [TWO], tries=3, store=journal)
+    before = engine.count.total()
+    with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
+        again = collect(made, [TWO, ONE], tries=3, store=journal)
+    assert (before, engine.count.total(), len(again.quizzes)) == (6, 9, 3)
+
+
+def test_a_quiz_whose_draws_failed_is_left_out_and_asked_again(scripted, tmp_path):
+    failing = [True]
+
+    def reply(name, inputs, config):
+        return "garbage" if failing[0] and "town" in inputs["quiz"] else governed(name, inputs, config)
+
+    lm, _ = scripted(reply)
+    made = KEQA(None)
+    made.set_lm(lm)
+    for wanted in ((2, 1), (3, 0)):
+        with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
+            found = collect(made, [TWO, ONE], tries=2, store=journal)
+        assert (len(found.quizzes), found.left_out) == wanted
+        failing[0] = False
+
+
+def test_an_outage_ends_it(scripted):
+    from dspy.lm15 import ServerError
+
+    def reply(name, inputs, config):
+        raise ServerError("away")
+
+    lm, _ = scripted(reply)
+    made = KEQA(None)
+    made.set_lm(lm)
+    with pytest.raises(TooManyFailuresError, match="collecting"):
+        collect(made, [TWO, ONE], tries=2)
+
+
+def test_nothing_to_collect(program):
+    with pytest.raises(InputError, match="no question"):
+        collect(program[0], [])
+
+
+QUIZ = {"root": "0" * 16, "quiz": "Who?", "golds": ["Bo"], "draws": [{"text": "Bo", "right": True}]}
+HEADER = {"format": "keqa-boundary-quizzes", "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "no file of collected quizzes"),
+        ([{"format": "keqa-run"}], "no file of collected quizzes"),
+        ([HEADER | {"version": 2}], "no file of collected quizzes"),
+        ([HEADER | {"code": 1}], "line 1: code"),
+        ([HEADER, QUIZ | {"draws": []}], "line 2: draws"),
+        ([HEADER, QUIZ, QUIZ | {"root": "t1"}], "line 3: root"),
+        ([HEADER, QUIZ | {"draws": [{"text": "Bo", "right": True, "probability": 2}]}], "line 2: draws.0.probability"),
+        ([HEADER, 3], "line 2"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, lines, message):
+    path = tmp_path / "quizzes.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(InputError, match=message):
+        read_collected(path)

@@ -1,0 +1,117 @@
+"""Training and checking on made-up draws, where it is known what there is to learn."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
+from keqa.optimize.boundary.labels import readings
+from keqa.programs.boundary.light import model_from, root_digest
+
+
+def town(number: int, seed: int = 0, *, probabilities: bool = True) -> CollectedQuiz:
+    """Every other quiz asks for a mayor, whom memory has firmly and wrong; of the others, likely answers are right."""
+    chance = random.Random(f"{seed} {number}")
+    stale, sure = number % 2 == 0, chance.random() < 0.5
+    likely = 0.9 if stale or sure else 0.2
+    draws = [
+        {
+            "text": f"Old {number}" if stale else f"Year {number}" if sure else f"Year {chance.randrange(1000, 2000)}",
+            "right": sure and not stale,
+            "probability": min(1.0, likely + chance.random() / 10) if probabilities else None,
+            "first_token": likely if probabilities else None,
+        }
+        for _ in range(10)
+    ]
+    quiz = f"Who governs Town{number}?" if stale else f"When was Town{number} founded?"
+    return CollectedQuiz(root=root_digest(f"{seed} {number // 2}"), quiz=quiz, golds=[f"Year {number}"], draws=draws)
+
+
+def towns(count: int, seed: int = 0, **more) -> Collected:
+    return Collected([town(number, seed, **more) for number in range(count)], "towns", "train", "lm", 10)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return train_light([towns(120)])
+
+
+def test_a_draft_and_the_words_tell_what_the_vote_cannot(trained):
+    found = trained.held_out
+    assert found.quizzes == 120
+    # The vote takes every firm answer for known; stale ones are firm, and half of all.
+    assert found.vote.auroc < 0.85
+    assert found.mastery.auroc > 0.97
+    assert found.mastery.ece < 0.1
+    assert found.mastery.brier < 0.08
+    assert found.mastery.prr > 0.9
+
+
+def test_it_holds_on_other_questions_and_in_its_file(trained):
+    model = model_from(json.loads(json.dumps(trained.model.written())))
+    assert model == trained.model
+    found = check_model(model, [towns(60, seed=1)], model.roots)
+    assert found.quizzes == 60
+    assert found.mastery.auroc > 0.97
+    assert (model.reads, model.uses_probabilities, len(model.roots)) == ("draft", True, 60)
+
+
+def test_it_is_not_checked_on_what_it_learned_from(trained):
+    with pytest.raises(InputError, match="has learned from all"):
+        check_model(trained.model, [towns(40)], trained.model.roots)
+    both = Collected([*towns(40).quizzes, *towns(20, seed=1).quizzes])
+    assert check_model(trained.model, [both], trained.model.roots).quizzes == 20
+
+
+def test_the_same_draws_train_the_same_model(trained):
+    assert train_light([towns(120)]).model == trained.model
+
+
+@pytest.mark.parametrize(("reads", "least"), [("draws", 0.95), ("quiz", 0.6)])
+def test_models_that_read_something_else(reads, least):
+    found = train_light([towns(80)], reads=reads)
+    assert found.model.reads == reads
+    assert found.held_out.mastery.auroc > least
+
+
+def test_draws_without_probabilities():
+    found = train_light([towns(80, probabilities=False)])
+    assert not found.model.uses_probabilities
+    assert set(found.model.heads["mastery"]) == {"texts"}
+
+
+def test_a_test_split_is_never_learned_from():
+    with pytest.raises(InputError, match="of a test split: nothing learns from that"):
+        train_light([Collected(towns(40).quizzes, "towns", "test", "lm")])
+
+
+@pytest.mark.parametrize(
+    ("collected", "message"),
+    [
+        ([towns(10)], "10 quizzes of 5 questions are too few"),
+        ([towns(40), Collected(towns(40, 1).quizzes, lm="other")], "are of lm, other"),
+        ([Collected([one for one in towns(60).quizzes if "governs" in one.quiz])], "every one wrong"),
+    ],
+)
+def test_what_nothing_can_be_learned_from(collected, message):
+    with pytest.raises(InputError, match=message):
+        train_light(collected)
+
+
+def test_an_embedder_from_elsewhere_is_refused():
+    with pytest.raises(ConfigurationError, match="someone/model"):
+        train_light([towns(40)], embedder="someone/model")
+
+
+def test_readings():
+    quiz = town(1)
+    drafts, sets, (alone,) = (readings(quiz, reads) for reads in ("draft", "draws", "quiz"))
+    assert [len(one.signals.answers) for one in drafts] == [1] * 5
+    assert [len(one.signals.answers) for one in sets] == [5, 5]
+    assert (alone.signals.answers, alone.mastery) == ((), float(quiz.accuracy))
+    few = quiz.model_copy(update={"draws": quiz.draws[:3]})
+    assert [len(one.signals.answers) for one in readings(few, "draws")] == [3]

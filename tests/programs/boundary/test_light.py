@@ -1,0 +1,116 @@
+"""The light boundary model: what it says, and that its file holds nothing but bounded numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from fixtures.boundary import make_model
+
+from keqa.errors import ConfigurationError
+from keqa.programs.boundary import BoundaryError, Signals, read_model
+from keqa.programs.boundary.light import model_from, root_digest
+
+
+def test_a_likely_draft_is_known():
+    model = make_model()
+    likely, unlikely = (model.judge("Who?", Signals(("Bo",), (p,), (p,))).mastery for p in (1.0, 0.0))
+    assert (likely, unlikely) == (pytest.approx(1 / (1 + math.exp(-3))), pytest.approx(1 / (1 + math.exp(2))))
+    # Further draws are not read.
+    assert model.judge("Who?", Signals(("Bo", "Al"), (1.0, 0.1), (1.0, 0.1))).mastery == likely
+
+
+def test_without_probabilities_the_texts_are_judged():
+    judged = make_model().judge("Who?", Signals(("Bo",)))
+    assert judged.mastery == pytest.approx(1 / (1 + math.exp(2 - math.log(2))))
+
+
+def test_a_model_that_reads_the_quiz_reads_its_kind():
+    model = make_model("quiz")
+    assert not model.uses_probabilities
+    kinds = [model.judge(quiz, Signals()).mastery for quiz in ("Who governs Halden?", "When was it built?")]
+    assert kinds[0] > 0.9 > 0.5 > kinds[1]
+
+
+@pytest.mark.parametrize("reads", ["draft", "draws"])
+def test_a_model_that_reads_draws_cannot_judge_without(reads):
+    with pytest.raises(BoundaryError, match=f"reads {reads}, and nothing was drawn"):
+        make_model(reads).judge("Who?", Signals())
+
+
+def test_weights_of_another_length_are_no_judgement():
+    with pytest.raises(BoundaryError, match="has 64 places, the model weights for 3"):
+        make_model(words=[0.0] * 3).judge("Who?", Signals(("Bo",)))
+
+
+def test_an_embedder_that_fails_is_no_judgement(monkeypatch):
+    def fails(self, texts):
+        raise RuntimeError("out of memory")
+
+    model = make_model()
+    monkeypatch.setattr("keqa.programs.reference.embedding.HashingEmbedder.embed", fails)
+    with pytest.raises(BoundaryError, match="the embedder hashing-64 failed: out of memory"):
+        model.judge("A quiz that nobody remembers?", Signals(("Bo",)))
+
+
+def test_a_file_there_and_back(tmp_path):
+    model = make_model(roots=[root_digest("q1")], about={"lm": "x"})
+    (tmp_path / "model.json").write_text(json.dumps(model.written()))
+    again = read_model(tmp_path / "model.json")
+    assert again == model
+    assert again.spec() == model.spec() == make_model().spec()
+    assert again.spec() != make_model("draws").spec()
+    assert "words" not in repr(model)
+
+
+def change(value, path, new):
+    *parts, last = path.split("/")
+    for part in parts:
+        value = value[part]
+    value[last] = new
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "message"),
+    [
+        ("format", "keqa-program", "is no boundary model"),
+        ("version", 2, "another version"),
+        ("kind", "prompted", "another version"),
+        ("reads", "everything", "reads"),
+        ("embedder", "someone/model", "none of the built-in ones"),
+        ("embedder", "../folder", "none of the built-in ones"),
+        ("code", "x", "code"),
+        ("heads", {}, "mastery and certainty"),
+        ("heads/mastery/other", {}, "heads.mastery.other"),
+        ("heads/mastery/texts/bias", "1", "bias"),
+        ("heads/mastery/texts/bias", True, "bias"),
+        ("heads/mastery/texts/bias", 1e300, "bias"),
+        ("heads/mastery/texts/words", [0.0] * 16_385, "words"),
+        ("heads/mastery/texts/signals/length/scale", 0.0, "scale"),
+        ("heads/mastery/texts/signals/other", {"mean": 0.0, "scale": 1.0, "weight": 1.0}, "the signals of this"),
+        ("roots", ["a question"], "roots"),
+    ],
+)
+def test_what_a_file_may_not_hold(path, new, message):
+    value = make_model().written()
+    change(value, path, new)
+    with pytest.raises(ConfigurationError, match=message):
+        model_from(value, "m.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "is no boundary model"),
+        ("{", "cannot be read"),
+        ('{"format": "keqa-boundary", "version": NaN}', "NaN is not a number"),
+        (" " * ((8 << 20) + 1), "more than 8,388,608 bytes"),
+    ],
+)
+def test_files_that_are_none(tmp_path, content, message):
+    (tmp_path / "m.json").write_text(content)
+    with pytest.raises(ConfigurationError, match=message):
+        read_model(tmp_path / "m.json")
+    with pytest.raises(ConfigurationError, match="is missing"):
+        read_model(tmp_path / "none.json")
