@@ -182,7 +182,12 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
 
     models, paper = plan.models_of(one.lm), plan.options
     made_from = MethodOptions(index=plan.index_of(one), program=[paper.program] if paper.program else None)
-    run = RunOptions(out=plan.out / one.dataset, in_flight=paper.in_flight, retry_failed=paper.retry_failed)
+    run = RunOptions(
+        out=plan.out / one.dataset,
+        in_flight=paper.in_flight,
+        retry_failed=paper.retry_failed,
+        allow_overlap=paper.allow_overlap,
+    )
     # Neighbours with the same settings are run together, and the order stays that of the tables.
     for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
         rows = rows_of(

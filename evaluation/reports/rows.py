@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from keqa.errors import InputError
+from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.records import Run, RunHeader
 from keqa.evaluation.reports.measures import parsed
 from keqa.evaluation.reports.summary import QuestionSummary, RunSummary, brief_of
@@ -34,12 +35,14 @@ class Entry:
         title: What stands in the first column.
         lines: By question.
         expected: The questions it was to answer.
+        learned: Those of them that its program had learned from.
     """
 
     header: RunHeader
     title: str
     lines: dict[Identity, QuestionSummary] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
+    learned: set[Identity] = field(default_factory=set)
 
     @property
     def label(self) -> str:
@@ -153,12 +156,13 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
         if _is_on(entry, place):
             raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
         entry.expected.update((*place, one) for one in header.ids)
+        entry.learned.update((*place, one) for one in header.learned_from)
         for line in (one if isinstance(one, QuestionSummary) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
             entry.lines[(*place, line.id)] = line
-    rows = [entry for alike in found.values() for entry in _distinguished(alike)]
+    rows = [_marked(entry) for alike in found.values() for entry in _distinguished(alike)]
     return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
 
 
@@ -250,6 +254,18 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
     """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
     first, *others = rows
     return [first, *(replace(row, title=f"{row.title} ({_otherwise(row, first)})") for row in others)]
+
+
+def _marked(row: Entry) -> Entry:
+    """The row with a mark after its name where its program had learned from questions that it was asked."""
+    return replace(row, title=f"{row.title}{MARK}") if row.learned else row
+
+
+def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """What is said under each table of which rows hold questions that were learned from."""
+    return overlap_notes(
+        (one.title, len(one.learned), len(one.expected), one.header.learned_unknown) for one in entries
+    )
 
 
 def _otherwise(row: Entry, first: Entry) -> str:

@@ -26,6 +26,7 @@ import dspy
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import learned_from_json
 from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -96,6 +97,7 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": set_up(program),
         "reference": None if reference is None else reference.settings(),
+        "learned": program.learned.as_json(),
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "signatures": prompts,
         "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
@@ -299,6 +301,7 @@ def _loaded(
     for part, predictor in program.named_predictors():
         if part in found or part not in program.optional:
             load_predictor(predictor, found[part], part)
+    program.learned = learned_from_json(state["learned"])
     return program
 
 
