@@ -115,8 +115,7 @@ def compare(
     now = _in_order([spec for spec in specs if spec not in later])
     # All that can be made is made before the first question is asked, so that what is wrong is told at once.
     programs = {spec.label: make(spec, parts) for spec in now}
-    if not allow_overlap:
-        _refuse_overlaps(programs, questions)
+    _refuse_overlaps({} if allow_overlap else programs, questions)
 
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
