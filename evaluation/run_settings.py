@@ -130,6 +130,11 @@ class RunSettings(_Described):
         variant = self.reference.get("variant") if isinstance(self.reference, dict) else self.reference
         return variant != "none" if self.reference else False
 
+    @property
+    def lacks_reference(self) -> bool:
+        """Whether passages are found and judged one by one, and the judge is shown no examples."""
+        return self.settings.get("pick") is True and self.index is not None and not self.has_reference
+
 
 def _number(settings: Mapping[str, JsonValue]) -> float | None:
     try:

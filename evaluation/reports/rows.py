@@ -22,6 +22,7 @@ KEQA = "keqa"
 Identity = tuple[str, str, str]
 """A question: its data set, the split of it, and its id."""
 
+_WITHOUT_REFERENCE = METHODS["keqa-no-reference"].title
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 _T = TypeVar("_T")
 
@@ -69,6 +70,22 @@ class Entry:
     def own(self) -> bool:
         """Whether it is KEQA or made of it, and no existing method."""
         return self.kind != "baseline"
+
+    @property
+    def name(self) -> str:
+        """What of its method ran, without the arguments of its label: ``KEQA``, or ``KEQA w/o R``."""
+        settings = self.settings
+        return title_of(self.method, self.method, settings.settings, without_reference=settings.lacks_reference)
+
+    @property
+    def as_published(self) -> str:
+        """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none.
+
+        KEQA without a utility reference is the paper's "w/o R", and its other ablations all have one.
+        """
+        if not (self.own and self.settings.lacks_reference):
+            return self.method
+        return "keqa-no-reference" if self.kind == KEQA or self.method == "keqa-no-reference" else ""
 
     @property
     def base(self) -> tuple[Any, ...]:
@@ -166,15 +183,24 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
 
 
-def title_of(method: str, label: str, settings: Mapping[str, Any]) -> str:
+def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
     """What a row is called: the method's title, with the arguments of its label; else the label.
 
-    Settings that take away what a method's paper describes are named, too; see `keqa.programs.registry.Method`.
+    A row is named for what ran: settings that take away what a method's paper describes are named, too (see
+    `keqa.programs.registry.Method`), and so is the utility reference that KEQA or an ablation ran without.
+
+    Args:
+        method: Its name.
+        label: Of the run.
+        settings: What it was set up with.
+        without_reference: Whether passages were judged without a utility reference.
     """
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
         return label
     title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
+    if without_reference and known.kind in ("keqa", "ablation") and known.title != _WITHOUT_REFERENCE:
+        title = f"{title}{',' if known.kind == 'ablation' else ''} {_WITHOUT_REFERENCE}"
     form, less = known.reduced or ("", {})
     reduced = form if less and less.items() <= settings.items() else ""
     details = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
@@ -234,7 +260,9 @@ def paired(
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
     """The row of a run among those of its label and method; a new one where it belongs to none."""
-    new = Entry(header, title_of(header.method, header.label, header.configuration.settings))
+    lacking = header.configuration.lacks_reference
+    title = title_of(header.method, header.label, header.configuration.settings, without_reference=lacking)
+    new = Entry(header, title)
     alike = next((row for row in rows if _means(row) == _means(new)), None)
     free = next((row for row in rows if not _is_on(row, (header.dataset, header.split))), None)
     if alike is None and free is None:
