@@ -36,6 +36,7 @@ class Example:
         scored_as: How an answer is scored, where that is not by its type: ``hotpotqa`` by that benchmark's official
             script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this; they
             never decide the type, which the language model is shown.
+        one_hop: Whether it takes one step only, where the data set says so; None where nobody does.
         kind: What kind of question it is, where the benchmark says so: reports have columns for each. Of several kinds,
             such as ``fast-changing; one-hop``, it counts in each.
     """
@@ -52,13 +53,14 @@ class Example:
     context: tuple[ContextPassage, ...] = ()
     kind: str = ""
     scored_as: Scoring = ""
+    one_hop: bool | None = None
 
 
 Answered = Example
 """A question with its gold answers, as compiling takes it."""
 
 _FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
-_KEPT = ("supporting_facts", "triples", "context", "kind", "scored_as")
+_KEPT = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
 
 
 def as_examples(items: Iterable[Any]) -> list[Example]:

@@ -38,6 +38,8 @@ def example_key(example: Example) -> str:
     fields = dataclasses.asdict(example)
     # Reports tell questions apart and score them by these; nothing is learned from them.
     del fields["kind"], fields["scored_as"]
+    if example.one_hop is None:
+        del fields["one_hop"]
     return f"{example.id} {digest(fields)}"
 
 

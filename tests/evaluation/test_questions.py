@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keqa.data.own import read_examples
 from keqa.errors import InputError
-from keqa.evaluation.questions import of_name, of_testbed
+from keqa.evaluation.questions import of_name, of_testbed, of_training
 
 
 @pytest.fixture
@@ -157,3 +157,21 @@ def test_a_benchmark_of_a_file_or_folder_is_called_by_its_name(mine, tmp_path, f
 def test_a_file_has_no_splits(mine):
     with pytest.raises(InputError, match="leave the split 'dev' out"):
         of_name(mine(*towns(1)), split="dev")
+
+
+def test_training_questions_say_how_many_hops_their_data_set_has(mine):
+    nq = mine(*({"question": f"Who governs Town{n}?", "answer": [f"Mayor{n}"]} for n in range(3)), name="nq.jsonl")
+    one = of_training([f"nq:{nq}"], sample=2)
+    assert [example.one_hop for example in one.examples] == [True, True]
+    assert not any(name.startswith("nq/") for name in ids(one))
+    record = {"_id": "h", "question": "Who?", "answer": "Ann", "supporting_facts": []}
+    hotpot = mine(json.dumps([record]), name="hotpot.json")
+    both = of_training([f"nq:{nq}", f"hotpotqa:{hotpot}"])
+    assert [example.one_hop for example in both.examples] == [True, True, True, False]
+    assert ids(both)[-1] == "hotpotqa/h"
+
+
+@pytest.mark.parametrize("sources", [["mine.jsonl"], ["nq", "nq:there"], ["testbed"]])
+def test_only_benchmarks_and_each_once(sources):
+    with pytest.raises(InputError, match=r"no benchmark|named twice"):
+        of_training(sources)
