@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.example import Example
@@ -16,6 +16,9 @@ from keqa.data.loading import sampled
 from keqa.data.own import Problem, iter_examples
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
+
+if TYPE_CHECKING:
+    from keqa.programs.learned import LearnedQuestions
 
 _LINES = (".jsonl", ".ndjson")
 
@@ -144,6 +147,32 @@ def of_training(
         problems += [str(problem) for problem in loaded.problems]
         left_out.update(loaded.left_out)
     return Questions("+".join(names), split or "train", seed, found, problems, {}, left_out)
+
+
+def without_learned(questions: Questions, learned: LearnedQuestions, most: int) -> Questions:
+    """A sample without what a program learned from.
+
+    Args:
+        questions: So many more than are wanted as were learned from; a larger sample holds the smaller.
+        learned: What was learned from.
+        most: How many are wanted.
+
+    Raises:
+        InputError: All of them were learned from.
+    """
+    kept: list[Any] = []
+    passed = 0
+    for one in questions.examples:
+        if len(kept) == most:
+            break
+        if learned.ids_of(one.question, one.choices):
+            passed += 1
+        else:
+            kept.append(one)
+    if not kept:
+        raise InputError(f"the program learned from all {passed} questions of {questions.dataset}: ask others")
+    left_out = {**questions.left_out, **({"learned from": passed} if passed else {})}
+    return replace(questions, examples=kept, left_out=left_out)
 
 
 class _First:

@@ -26,7 +26,7 @@ import dspy
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import learned_from_json
+from keqa.programs.learned import LearnedQuestions, learned_from_json
 from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -62,6 +62,7 @@ __all__ = [
     "check_place",
     "check_savable",
     "check_sources",
+    "learned_of",
     "load",
     "save",
 ]
@@ -268,6 +269,19 @@ def about(folder: str | Path) -> dict[str, Any]:
     """
     state = read(place_of(folder))
     return {**state["about"], **{name: state[name] for name in ("method", "created", "keqa", "settings")}}
+
+
+def learned_of(folder: str | Path) -> LearnedQuestions:
+    """The questions that a saved program learned from, without loading it.
+
+    Args:
+        folder: As for `load`.
+
+    Raises:
+        InputError: There is no saved program.
+        ConfigurationError: It is damaged or was written by a newer version.
+    """
+    return learned_from_json(read(place_of(folder))["learned"])
 
 
 def _savable(program: Program) -> tuple[str, UtilityReference | None, Prompts]:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from keqa.data.own import read_examples
 from keqa.errors import InputError
-from keqa.evaluation.questions import of_name, of_testbed, of_training
+from keqa.evaluation.questions import of_name, of_testbed, of_training, without_learned
+from keqa.programs.learned import NOTHING
 
 
 @pytest.fixture
@@ -175,3 +176,16 @@ def test_training_questions_say_how_many_hops_their_data_set_has(mine):
 def test_only_benchmarks_and_each_once(sources):
     with pytest.raises(InputError, match=r"no benchmark|named twice"):
         of_training(sources)
+
+
+def test_a_sample_without_what_was_learned_from_is_filled_with_the_next(mine):
+    file = mine(*towns(8))
+    whole = of_name(file, sample=8)
+    learned = NOTHING.and_from([whole.examples[0], whole.examples[2]], [])
+    found = without_learned(of_name(file, sample=3 + 2), learned, 3)
+    assert ids(found) == [ids(whole)[place] for place in (1, 3, 4)]
+    assert found.left_out == {"learned from": 2}
+    untouched = without_learned(of_name(file, sample=3), NOTHING, 3)
+    assert (ids(untouched), untouched.left_out) == (ids(of_name(file, sample=3)), {})
+    with pytest.raises(InputError, match=r"learned from all 8 questions of mine\.jsonl"):
+        without_learned(whole, NOTHING.and_from(whole.examples, []), 8)
