@@ -22,6 +22,9 @@ def learned_from(program: Program, examples: Iterable[Example]) -> list[str]:
         examples: The questions; their texts and choices are compared, not their ids.
     """
     learned = program.learned
+    # Questions may come from a large file, which is then not read once more.
+    if not (learned.train or learned.validation):
+        return []
     return [one.id for one in examples if learned.ids_of(one.question, one.choices)]
 
 
