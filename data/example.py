@@ -6,13 +6,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from keqa.data.evidence import ContextPassage, SupportingFact, Triple
 from keqa.data.question import AnswerType, check_answer_type, check_text
 from keqa.data.quiz_references import check, parse
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
+
+Scoring = Literal["", "hotpotqa", "yes/no"]
+"""How answers are scored; see `Example`."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ class Example:
         supporting_facts: What the annotators needed for the answer, where the benchmark gives it.
         triples: The reasoning as triples, where the benchmark gives it.
         context: The passages that come with the question, where there are any.
+        scored_as: How an answer is scored, where that is not by its type: ``hotpotqa`` by that benchmark's official
+            script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this; they
+            never decide the type, which the language model is shown.
+        one_hop: Whether it takes one step only, where the data set says so; None where nobody does.
         kind: What kind of question it is, where the benchmark says so: reports have columns for each. Of several kinds,
             such as ``fast-changing; one-hop``, it counts in each.
     """
@@ -45,13 +52,15 @@ class Example:
     triples: tuple[Triple, ...] = ()
     context: tuple[ContextPassage, ...] = ()
     kind: str = ""
+    scored_as: Scoring = ""
+    one_hop: bool | None = None
 
 
 Answered = Example
 """A question with its gold answers, as compiling takes it."""
 
 _FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
-_KEPT = ("supporting_facts", "triples", "context", "kind")
+_KEPT = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
 
 
 def as_examples(items: Iterable[Any]) -> list[Example]:

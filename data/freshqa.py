@@ -16,14 +16,14 @@ _KINDS = ("fact_type", "num_hops")
 
 
 def _convert(record: Mapping[str, Any]) -> Example:
-    """Answers that are yes or no make it a yes/no question; its kind is such as ``fast-changing; one-hop``."""
+    """Its kind is such as ``fast-changing; one-hop``. Gold answers that are yes or no decide how it is scored only."""
     answers = usable([record.get(f"answer_{number}") or "" for number in range(10)])
     return make(
         {
             "id": field(record, "id", str),
             "question": record.get("question"),
             "answers": answers,
-            "answer_type": "yes/no" if all(is_polar(answer) for answer in answers) else "short",
+            "scored_as": "yes/no" if all(is_polar(answer) for answer in answers) else "",
             "kind": "; ".join(filter(None, (str(record.get(name) or "").strip() for name in _KINDS))),
         }
     )

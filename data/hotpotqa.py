@@ -69,7 +69,9 @@ def _convert(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Se
             "id": record["_id"] if "_id" in record else field(record, "id", str),
             "question": record.get("question"),
             "answers": usable(answer, aliases),
-            "answer_type": "yes/no" if answer.strip().lower() in ("yes", "no") else "short",
+            # Only the gold answer says whether a question wants yes or no, and no prompt may show what that says.
+            "answer_type": "short",
+            "scored_as": "hotpotqa",
             "supporting_facts": facts,
             "triples": triples,
             "context": context,

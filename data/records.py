@@ -99,7 +99,7 @@ def make(fields: Mapping[str, Any]) -> Example:
 
     Args:
         fields: Those of an example that may come from anywhere, and where wanted `supporting_facts`, `triples`,
-            `context` and `kind`, which are those of `Example`.
+            `context`, `kind` and `scored_as`, which are those of `Example`.
 
     Raises:
         InputError: It cannot be used.
@@ -113,4 +113,5 @@ def make(fields: Mapping[str, Any]) -> Example:
         triples=tuple(fields.get("triples", ())),
         context=tuple(fields.get("context", ())),
         kind=fields.get("kind", ""),
+        scored_as=fields.get("scored_as", ""),
     )

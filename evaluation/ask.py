@@ -8,6 +8,7 @@ from keqa.data.example import Example
 from keqa.errors import KeqaError, StageError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
 from keqa.evaluation.records import RunLine
+from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
@@ -64,15 +65,24 @@ def scores_of(answer: str | None, example: Example) -> dict[str, float]:
         example: The question with its gold answers.
 
     Returns:
-        ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``.
+        ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``; by the benchmark's own rule
+        where the example says so.
     """
-    asked = (example.answers, example.answer_type, example.choices)
+    if example.scored_as == "hotpotqa":
+        kind = "yes/no" if hotpotqa.is_verdict(example.answers) else "short"
+        return {
+            "em": hotpotqa.exact_match(answer, example.answers),
+            "f1": hotpotqa.f1(answer, example.answers),
+            "contains": float(contains_answer(answer, example.answers, kind)),
+        }
+    answer_type = example.scored_as or example.answer_type
+    asked = (example.answers, answer_type, example.choices)
     scores = {
         "em": float(exact_match(answer, *asked)),
         "f1": f1(answer, *asked),
         "contains": float(contains_answer(answer, *asked)),
     }
-    if example.answer_type != "short":
+    if answer_type != "short":
         scores["accuracy"] = accuracy(answer, *asked)
     return scores
 

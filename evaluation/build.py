@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError
 from keqa.evaluation.compiled_programs import Folders, program_of
 from keqa.programs.gates import VoteGate
+from keqa.programs.learned import LearnedQuestions, demonstration_digest
 from keqa.programs.registry import KEQA as TARGET
 from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
 
@@ -107,7 +108,7 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     arguments["lms"] = parts.lms
     program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
     if spec.method.learned is not None:
-        program.answer.demos = _learned(spec.method, parts)
+        program.answer.demos, program.learned = _learned(spec.method, parts)
     return program
 
 
@@ -157,8 +158,8 @@ def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
     return gate
 
 
-def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
-    """Demonstrations of reasoning, from those that a compiled program concludes with."""
+def _learned(method: Method, parts: Parts) -> tuple[list[dict[str, Any]], LearnedQuestions]:
+    """Demonstrations of reasoning, from those that a compiled program concludes with, and what that learned from."""
     folder = program_of(method, parts.program)
     if folder is None:
         raise ConfigurationError(
@@ -168,10 +169,18 @@ def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
     from keqa.programs.saving.folder import load
 
     compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
-    demos = dict(compiled.named_predictors())[str(method.learned)].demos
+    taught = dict(compiled.named_predictors())[str(method.learned)]
+    demos = taught.demos
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
     from keqa.optimize.demos.candidate import complete
     from keqa.signatures import ReasonFromMemory
 
-    return [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
+    made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
+    origins = {
+        demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
+            demonstration_digest(old, taught.signature), ()
+        )
+        for old, new in zip(demos, made, strict=True)
+    }
+    return made, replace(compiled.learned, demonstrations=origins)

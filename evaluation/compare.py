@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, given, make
 from keqa.evaluation.call_cache import CallCache
@@ -15,6 +16,7 @@ from keqa.evaluation.configuration import describe
 from keqa.evaluation.evaluate import STOP_AFTER_OUTAGES, evaluate
 from keqa.evaluation.gold_quizzes import golds_of
 from keqa.evaluation.matching import NoRatioError, check_matches, forget_other_match, matched_gate, waits
+from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.run_file import forget_unasked
 from keqa.evaluation.tally import Tally
@@ -68,6 +70,7 @@ def compare(
     left_out: Callable[[Spec, ConfigurationError], None] | None = None,
     stop_after_outages: int = STOP_AFTER_OUTAGES,
     before_first: Callable[[], None] = lambda: None,
+    allow_overlap: bool = False,
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
@@ -92,13 +95,14 @@ def compare(
         stop_after_outages: So many questions in succession that fail for a reason that may pass end it; 0 for none.
         before_first: Called before each method's first question; what it raises ends the comparison, and a run file
             that tells of no question is taken away.
+        allow_overlap: Ask questions that a program learned from, too; tables mark its row.
 
     Yields:
         The methods as they end.
 
     Raises:
         InputError: Two methods have one label, a random gate names no run to match, or a run file is that of another
-            run.
+            run, or a program learned from some of the questions.
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
         TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`.
     """
@@ -109,6 +113,7 @@ def compare(
     now = _in_order([spec for spec in specs if spec not in later])
     # All that can be made is made before the first question is asked, so that what is wrong is told at once.
     programs = {spec.label: make(spec, parts) for spec in now}
+    _refuse_overlaps({} if allow_overlap else programs, questions)
 
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
@@ -136,6 +141,7 @@ def compare(
             progress=lambda tally: progress(spec.label, tally),
             stop_after_outages=stop_after_outages,
             before_first=before_first,
+            allow_overlap=allow_overlap,
         )
         return Row(spec, path, tally)
 
@@ -162,6 +168,14 @@ def compare(
             continue
         ended.append(spec)
         yield row
+
+
+def _refuse_overlaps(programs: Mapping[str, Program], questions: Questions) -> None:
+    """Refuse questions that a program learned from before any program is asked."""
+    for label, program in programs.items():
+        if program.learned.train or program.learned.validation:
+            asked = [as_example(one) for one in questions.examples]
+            refuse_overlap(learned_from(program, asked), len(asked), label)
 
 
 def _places(specs: Sequence[Spec], folder: Path) -> dict[str, Path]:

@@ -16,6 +16,7 @@ from keqa.evaluation.ask import ask
 from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import with_golds
+from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.records import RunHeader, RunLine, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.run_settings import RunSettings
@@ -56,6 +57,7 @@ def evaluate(
     progress: Progress = lambda tally: None,
     stop_after_outages: int = STOP_AFTER_OUTAGES,
     before_first: Callable[[], None] = lambda: None,
+    allow_overlap: bool = False,
 ) -> Tally:
     """Ask a program questions and keep one line a question in a run file.
 
@@ -88,12 +90,15 @@ def evaluate(
         stop_after_outages: Ask nothing more where so many questions in succession failed for a reason that may pass,
             such as a server that is away; 0 asks all of them. What is in work then still ends and is kept.
         before_first: Called before the first question that is asked; what it raises ends the run.
+        allow_overlap: Ask questions that the program learned from, too. Tables mark the run. While such a question is
+            asked, its own demonstrations and utility labels are not shown.
 
     Returns:
         The sums over all lines of the file. `keqa.evaluation.reading.read_run` reads the lines.
 
     Raises:
-        InputError: A question cannot be used, two have one id, or the file is that of another run.
+        InputError: A question cannot be used, two have one id, the file is that of another run, or the program learned
+            from some of the questions.
         ConfigurationError: A key, model or setting is wrong, which no question would escape. What was answered by then
             is kept.
         TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
@@ -105,6 +110,9 @@ def evaluate(
     asked = _contents(items)
     configured = {**describe(program), **(configuration or {})}
     name = method or program.method
+    known = learned_from(program, (example for example, _ in _questions(items)))
+    if not allow_overlap:
+        refuse_overlap(known, len(asked), label or path.stem)
     header = RunHeader(
         method=name,
         label=label or path.stem,
@@ -118,8 +126,10 @@ def evaluate(
         compiled=compiled,
         demonstrations=demonstrations_of(program),
         left_out=dict(left_out or {}),
+        learned_from=known,
+        learned_unknown=not program.learned.complete,
     )
-    tally = Tally(len(asked))
+    tally = Tally(len(asked), learned_from=len(known), learned_unknown=header.learned_unknown)
     with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
         del asked
         outages = _Outages(stop_after_outages, tally)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.example import Example
@@ -15,6 +16,9 @@ from keqa.data.loading import sampled
 from keqa.data.own import Problem, iter_examples
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
+
+if TYPE_CHECKING:
+    from keqa.programs.learned import LearnedQuestions
 
 _LINES = (".jsonl", ".ndjson")
 
@@ -106,6 +110,69 @@ def of_name(
     known = BENCHMARKS.get(benchmark.strip().lower())
     settings = _CHINESE if known is not None and known.language == "zh" else {}
     return Questions(title, split or "", seed, loaded.examples[:limit], problems, settings, loaded.left_out)
+
+
+def of_training(
+    sources: Sequence[str], *, split: str | None = None, sample: int | None = None, seed: int = 0
+) -> Questions:
+    """Questions of benchmarks to learn from, each marked as of one hop or several, as its data set is.
+
+    The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper).
+
+    Args:
+        sources: Benchmarks, each as ``NAME`` from the hub or as ``NAME:PATH``. Of several, the name stands before each
+            id, so that no two questions have one.
+        split: Which part of folders and of the hub, ``train`` by default; a file is one split.
+        sample: So many of each, drawn by the seed; all by default.
+        seed: Of the samples.
+
+    Raises:
+        InputError: A name is no benchmark's or there twice, there is no such split, or nothing can be used.
+    """
+    names = [source.partition(":")[0].strip().lower() for source in sources]
+    for name in names:
+        if name not in BENCHMARKS:
+            raise InputError(f"{name!r} is no benchmark; there are {', '.join(BENCHMARKS)}")
+        if names.count(name) > 1:
+            raise InputError(f"{name} is named twice: give each benchmark once")
+    found: list[Example] = []
+    problems: list[str] = []
+    left_out: Counter[str] = Counter()
+    for name, source in zip(names, sources, strict=True):
+        benchmark, path = BENCHMARKS[name], source.partition(":")[2]
+        whole = bool(path) and Path(path).expanduser().is_file() and not benchmark.splits_itself
+        loaded = load(source, split=None if whole else split or "train", sample=sample, seed=seed)
+        before = f"{name}/" if len(sources) > 1 else ""
+        found += [replace(one, id=f"{before}{one.id}", one_hop=not benchmark.multi_hop) for one in loaded.examples]
+        problems += [str(problem) for problem in loaded.problems]
+        left_out.update(loaded.left_out)
+    return Questions("+".join(names), split or "train", seed, found, problems, {}, left_out)
+
+
+def without_learned(questions: Questions, learned: LearnedQuestions, most: int) -> Questions:
+    """A sample without what a program learned from.
+
+    Args:
+        questions: So many more than are wanted as were learned from; a larger sample holds the smaller.
+        learned: What was learned from.
+        most: How many are wanted.
+
+    Raises:
+        InputError: All of them were learned from.
+    """
+    kept: list[Any] = []
+    passed = 0
+    for one in questions.examples:
+        if len(kept) == most:
+            break
+        if learned.ids_of(one.question, one.choices):
+            passed += 1
+        else:
+            kept.append(one)
+    if not kept:
+        raise InputError(f"the program learned from all {passed} questions of {questions.dataset}: ask others")
+    left_out = {**questions.left_out, **({"learned from": passed} if passed else {})}
+    return replace(questions, examples=kept, left_out=left_out)
 
 
 class _First:

@@ -33,7 +33,16 @@ GOLDS_SINCE = 3
 READABLE = (1, 2, FORMAT)
 """Versions that can be read; a file of an earlier one cannot be resumed."""
 
-_SELDOM = ("choices", "golds", "quiz_golds", "compiled", "demonstrations", "left_out")
+_SELDOM = (
+    "choices",
+    "golds",
+    "quiz_golds",
+    "compiled",
+    "demonstrations",
+    "left_out",
+    "learned_from",
+    "learned_unknown",
+)
 
 
 class _Written(BaseModel):
@@ -57,6 +66,8 @@ class RunHeader(_Written):
         compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
         demonstrations: How many each predictor is shown, by its name; None in files that do not say.
         left_out: How many sound questions of the data were not asked, by reason, such as ``unanswerable``.
+        learned_from: Those of the ids whose questions the program had learned from; see `keqa.evaluation.overlap`.
+        learned_unknown: Whether the program was compiled and does not say what it learned from.
     """
 
     format: int = FORMAT
@@ -72,6 +83,8 @@ class RunHeader(_Written):
     compiled: str = ""
     demonstrations: dict[str, Annotated[int, Field(ge=0)]] | None = None
     left_out: dict[str, Annotated[int, Field(ge=0)]] = {}
+    learned_from: list[str] = []
+    learned_unknown: bool = False
 
 
 class RunLine(_Written):

@@ -102,7 +102,12 @@ class RunFile(Closing):
         else:
             for line in self._lines_at(amiss.values()):
                 found(line)
-        if before.ids != self.header.ids:
+        now = self.header
+        if (before.ids, before.learned_from, before.learned_unknown) != (
+            now.ids,
+            now.learned_from,
+            now.learned_unknown,
+        ):
             self._rewrite()
 
     def _check(self, line: RunLine, asked: Mapping[str, int]) -> None:

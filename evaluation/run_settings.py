@@ -54,6 +54,7 @@ class RunSettings(_Described):
         program: The class of the method.
         settings: The method's own, by name.
         prompts: A digest of all prompts with their demonstrations.
+        learned: A digest of the questions that the program learned from; None where it has learned from none.
         reference: Of the judge of utility: its settings, or the name of a function; None where there is none.
         models: Language models by role.
         index: What is searched; None where nothing is.
@@ -65,6 +66,7 @@ class RunSettings(_Described):
     program: str = ""
     settings: dict[str, JsonValue] = {}
     prompts: str = ""
+    learned: str | None = None
     reference: dict[str, JsonValue] | str | None = None
     models: dict[str, ModelSettings] = {}
     index: IndexSettings | None = None
@@ -127,6 +129,11 @@ class RunSettings(_Described):
         """Whether the judge of utility is shown examples."""
         variant = self.reference.get("variant") if isinstance(self.reference, dict) else self.reference
         return variant != "none" if self.reference else False
+
+    @property
+    def lacks_reference(self) -> bool:
+        """Whether passages are found and judged one by one, and the judge is shown no examples."""
+        return self.settings.get("pick") is True and self.index is not None and not self.has_reference
 
 
 def _number(settings: Mapping[str, JsonValue]) -> float | None:

@@ -27,6 +27,8 @@ class Tally:
         scored: Over how many questions each sum goes.
         untouched_scores: The same sums over the questions that no failure touched: neither failed nor impaired.
         untouched_scored: Over how many questions each of these goes.
+        learned_from: How many of `questions` the program had learned from; see `keqa.evaluation.overlap`.
+        learned_unknown: Whether that is not known.
         cost: Of all questions; see `keqa.programs.records.Cost`.
     """
 
@@ -41,6 +43,8 @@ class Tally:
     scored: Counter[str] = field(default_factory=Counter)
     untouched_scores: Counter[str] = field(default_factory=Counter)
     untouched_scored: Counter[str] = field(default_factory=Counter)
+    learned_from: int = 0
+    learned_unknown: bool = False
     cost: Cost = field(default_factory=Cost)
 
     def add(self, line: RunLine) -> None:

@@ -25,6 +25,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.asking import Asking, Progress, silent
+from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
@@ -34,6 +35,7 @@ from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import demonstration_digest, question_digest
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
 
@@ -154,6 +156,7 @@ def compile_program(
                 compiled = cast("P", steps.run(meter.keep))
             finally:
                 meter.keep()
+    compiled = _remembering(compiled, program, parts, asking.origins)
     report = Report(
         optimizer=chosen.optimizer,
         trained_on=len(parts.train),
@@ -178,6 +181,21 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
+
+
+def _remembering(compiled: P, program: P, parts: Split, origins: DemoProvenance) -> P:
+    """The compiled program with the questions that it learned from, and those that its demonstrations come from."""
+    compiled = compiled.deepcopy() if compiled is program else compiled
+    digests = {one.id: question_digest(one.question, one.choices) for one in (*parts.val, *parts.train)}
+    demonstrations = {
+        demonstration_digest(demo, predictor.signature): [digests[root] for root in roots if root in digests]
+        for predictor in compiled.predictors()
+        for demo in predictor.demos
+        # DSPy's optimizers take whole training examples, too.
+        if (roots := [*origins.roots_of(demo), *([demo["root"]] if "root" in demo else [])])
+    }
+    compiled.learned = program.learned.and_from(parts.train, parts.val, demonstrations)
+    return compiled
 
 
 def _ready(program: Program, options: Options) -> Options:

@@ -147,6 +147,9 @@ def program_spec(program: Program) -> dict[str, Any]:
             described["demonstrations"] = "passages cut to key sentences"
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
+    if program.learned.demonstrations or program.learned.train:
+        # A question that was learned from is asked without its own demonstrations and labels.
+        described["learned"] = digest([sorted(program.learned.train), dict(program.learned.demonstrations)])
     if not _name(type(program)).startswith(_OURS):
         described["code"] = digest(_code_of_class(type(program), inherited=False))
     return described

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import dspy
@@ -12,8 +13,10 @@ import dspy
 from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
+from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.reference.utility_reference import leaving_out
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
@@ -68,9 +71,12 @@ class Program(Stage):
 
     Attributes:
         method: Its name in records.
+        learned: The questions that it learned from. While one of them is asked, neither the demonstrations nor the
+            utility labels that come from it are shown.
     """
 
     method: ClassVar[str]
+    learned: LearnedQuestions = NOTHING
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(CallLimiter(workers))
@@ -138,7 +144,10 @@ class Program(Stage):
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
         session.tell_apart(self.named_predictors())
-        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+        own = self.learned.ids_of(asked.question, asked.choices)
+        if own:
+            session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
+        with leaving_out(*own), dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:

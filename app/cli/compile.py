@@ -26,6 +26,7 @@ from keqa.cli.options import (
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
+    from keqa.evaluation.questions import Questions
     from keqa.optimize.compile import Compiled
     from keqa.programs.registry import Spec
 
@@ -121,6 +122,19 @@ def compile_command(
     testbed: Annotated[
         bool, typer.Option("--testbed", help="Learn from the testbed's own train split, choose by its dev split.")
     ] = False,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A benchmark to learn from, as NAME:PATH, or NAME from the Hugging Face hub; once for each. The "
+            "utility reference labels each by its own rule.",
+            show_default=False,
+        ),
+        Places(":"),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Which part of the folders of --data.", show_default="train")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Draw so many of each --data, by --seed.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many training questions.")] = None,
     val_limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many validation questions.")] = None,
     work: Annotated[
@@ -149,15 +163,18 @@ def compile_command(
     from keqa.cli.console import results, show_figures
     from keqa.cli.opening import check_roles, open_retriever
     from keqa.cli.progress import Bars
+    from keqa.evaluation.questions import of_training
 
     settings = options.settings()
     spec = _method_of(method, settings)
     models.check()
-    if testbed == (train is not None):
-        raise InputError("give either a file of question-answer pairs or --testbed")
-    if train is not None and index is None and models.lm is not None and _retrieves(spec):
+    if [testbed, train is not None, bool(data)].count(True) != 1:
+        raise InputError("give one of a file of question-answer pairs, --data and --testbed")
+    if not data and (split is not None or sample is not None):
+        raise InputError("--split and --sample are those of --data, which is missing")
+    if not testbed and index is None and models.lm is not None and _retrieves(spec):
         raise InputError(
-            "name with --index the passages that TRAIN's questions are about: without it the testbed's fictional "
+            "name with --index the passages that the training questions are about: without it the testbed's fictional "
             f"encyclopedia is searched, for which {models.lm} would be asked in vain"
         )
     if testbed and index is not None:
@@ -165,7 +182,8 @@ def compile_command(
     if val_limit is not None and val is None and not testbed:
         raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
     learning.check()
-    trainset, valset, problems, own = _questions_of(train, val, limit, val_limit)
+    benchmarks = of_training(data, split=split, sample=sample, seed=learning.seed) if data else None
+    trainset, valset, problems, own = _questions_of(train, val, limit, val_limit, benchmarks)
     place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
         from keqa.evaluation.build import Parts, make, own_of
@@ -248,15 +266,20 @@ def _retrieves(spec: Spec) -> bool:
 
 
 def _questions_of(
-    train: Path | None, val: Path | None, limit: int | None, val_limit: int | None
+    train: Path | None,
+    val: Path | None,
+    limit: int | None,
+    val_limit: int | None,
+    benchmarks: Questions | None,
 ) -> tuple[list[Any], list[Any] | None, list[str], Mapping[str, Mapping[str, Any]]]:
     """The questions to learn from and to choose by.
 
     Args:
-        train: A file of the user's; the testbed's own split where None.
+        train: A file of the user's; the testbed's own split where None, and there are no benchmarks.
         val: Likewise; without it, and without the testbed, there are none to choose by.
         limit: The first so many.
         val_limit: Likewise.
+        benchmarks: Questions of benchmarks to learn from.
 
     Returns:
         Training questions, validation questions, what of the files cannot be used, and by a method's name the arguments
@@ -266,16 +289,18 @@ def _questions_of(
     from keqa.optimize.split import named
 
     own: Mapping[str, Mapping[str, Any]] = {}
-    if train is None:
+    chosen: list[Any] | None = None
+    if benchmarks is not None:
+        learnt, problems = list(benchmarks.examples), list(benchmarks.problems)
+    elif train is None:
         from keqa.evaluation.questions import of_testbed
 
         world = of_testbed("train")
         learnt, own = list(world.examples), world.settings
-        chosen: list[Any] | None = list(of_testbed("dev").examples)
-        problems: list[str] = []
+        chosen, problems = list(of_testbed("dev").examples), []
     else:
         reading = read_examples(train)
-        learnt, chosen, problems = list(reading.examples), None, named(reading.problems)
+        learnt, problems = list(reading.examples), named(reading.problems)
     if val is not None:
         reading = read_examples(val)
         chosen = list(reading.examples)

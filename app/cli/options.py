@@ -70,6 +70,13 @@ Embedder = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 InFlight = Annotated[int, _run(min=1, max=1000, help="Questions in work at once.")]
+AllowOverlap = Annotated[
+    bool,
+    _run(
+        "--allow-overlap",
+        help="Ask questions that a compiled program learned from, too; every table marks its row.",
+    ),
+]
 RetryFailed = Annotated[
     bool,
     _run(
@@ -279,6 +286,7 @@ class RunOptions:
             help="Stop after so many questions in succession that failed for a reason that may pass; 0: never.",
         ),
     ] = 10
+    allow_overlap: AllowOverlap = False
 
 
 def refuse_empty(flag: str, value: str | None) -> None:

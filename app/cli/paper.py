@@ -83,9 +83,8 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
         ConfigurationError: A key, model or setting is wrong.
     """
     from keqa.cli.console import results, show_figures, warn
-    from keqa.evaluation.questions import of_name
     from keqa.evaluation.reports.rendering.terminal import Rendered
-    from keqa.evaluation.reproduction.experiments import LEARNED, SAMPLE, check_labels, experiments
+    from keqa.evaluation.reproduction.experiments import LEARNED, check_labels, experiments
     from keqa.evaluation.reproduction.published import DATASETS
 
     if models.lm is None or options.index is None:
@@ -95,7 +94,7 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
     named = {one.partition(":")[0]: one for one in options.data or DATASETS}
     others = list(dict.fromkeys(options.other_lm or ()))
     planned = list(experiments(list(named), program=compiled, dense=dense, others=others))
-    questions = {name: of_name(source, sample=options.sample or SAMPLE) for name, source in named.items()}
+    questions = {name: _sample_of(source, options) for name, source in named.items()}
     plan = Plan(planned, questions, models, options, out)
     check_labels(planned, plan.out)
     _check_models(plan)
@@ -107,6 +106,20 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
         return
     for grid in grids:
         results().print(Rendered(grid))
+
+
+def _sample_of(source: str, options: PaperOptions) -> Questions:
+    """The sample of a data set, without the questions that the program learned from unless they are allowed."""
+    from keqa.evaluation.questions import of_name, without_learned
+    from keqa.evaluation.reproduction.experiments import SAMPLE
+    from keqa.programs.learned import NOTHING
+    from keqa.programs.saving.folder import learned_of
+
+    wanted = options.sample or SAMPLE
+    apart = options.program is not None and not options.allow_overlap
+    learned = learned_of(options.program) if apart and options.program is not None else NOTHING
+    known = len(learned.train) + len(learned.validation)
+    return without_learned(of_name(source, sample=wanted + known), learned, wanted)
 
 
 def _check_models(plan: Plan) -> None:
@@ -182,7 +195,12 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
 
     models, paper = plan.models_of(one.lm), plan.options
     made_from = MethodOptions(index=plan.index_of(one), program=[paper.program] if paper.program else None)
-    run = RunOptions(out=plan.out / one.dataset, in_flight=paper.in_flight, retry_failed=paper.retry_failed)
+    run = RunOptions(
+        out=plan.out / one.dataset,
+        in_flight=paper.in_flight,
+        retry_failed=paper.retry_failed,
+        allow_overlap=paper.allow_overlap,
+    )
     # Neighbours with the same settings are run together, and the order stays that of the tables.
     for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
         rows = rows_of(

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.options import AsJson, Index, InFlight, LanguageModels, Panel, Places, RetryFailed, given, with_groups
+from keqa.cli.options import (
+    AllowOverlap,
+    AsJson,
+    Index,
+    InFlight,
+    LanguageModels,
+    Panel,
+    Places,
+    RetryFailed,
+    given,
+    with_groups,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,6 +74,7 @@ class PaperOptions:
     sample: Annotated[int | None, _option(help="Questions of each set.", min=2, show_default="500")] = None
     in_flight: Annotated[InFlight, Panel(_PAPER)] = 8
     retry_failed: Annotated[RetryFailed, Panel(_PAPER)] = False
+    allow_overlap: Annotated[AllowOverlap, Panel(_PAPER)] = False
     dry_run: Annotated[bool, _option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.")] = False
 
 

@@ -21,6 +21,7 @@ _UNTOUCHED = "Untouched by failures: all {} questions."
 
 def run_table(rows: Sequence[Row]) -> Rendered:
     """The runs side by side: scores, and costs of a question."""
+    from keqa.evaluation.overlap import MARK, overlap_notes
     from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
     from keqa.evaluation.reports.grid import Row as GridRow
     from keqa.evaluation.reports.rendering.terminal import Rendered
@@ -36,7 +37,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
         shown.append(
             GridRow(
                 (
-                    text(row.spec.label),
+                    text(f"{row.spec.label}{MARK if tally.learned_from else ''}"),
                     *(number(tally.mean(name)) for name in _SCORES.values()),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
                     *(_untouched(tally) if touched else ()),
@@ -53,7 +54,9 @@ def run_table(rows: Sequence[Row]) -> Rendered:
         "one may carry several calls."
     )
     whole = {row.tally.done for row in rows}
-    notes = (note, _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole)))))
+    known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
+    untouched = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
+    notes = (note, untouched, *overlap_notes(known))
     return Rendered(Grid("runs", "", columns, tuple(shown), notes))
 
 
@@ -100,6 +103,7 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "impaired": row.tally.impaired,
             "impairments": dict(row.tally.impairments),
             "scores": {name: row.tally.mean(name) for name in row.tally.scored},
+            "learned_from": None if row.tally.learned_unknown else row.tally.learned_from,
             "untouched": row.tally.untouched,
             "untouched_scores": {name: row.tally.untouched_mean(name) for name in row.tally.scored},
             "lm_samples": row.tally.cost.samples,

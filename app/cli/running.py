@@ -125,6 +125,7 @@ def rows_of(
                 progress=lambda label, tally: bars.report(label, tally.done, tally.questions, standing(tally)),
                 left_out=(lambda spec, error: bars.say(f"{spec.label} is left out: {error}")) if leave_out else None,
                 stop_after_outages=run.stop_after_outages,
+                allow_overlap=run.allow_overlap,
                 # Once, and where there is a question to ask: a run that is finished asks nobody.
                 before_first=functools.cache(lambda: check_roles(roles)),
             )

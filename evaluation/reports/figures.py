@@ -68,7 +68,12 @@ def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
 
 def _scores_over(facet: Facet, methods: Mapping[str, str], entries: Sequence[Entry], empty: Figure) -> Figure | None:
     """A figure with the scores of methods over a setting, in a panel for each group of questions."""
-    curves = {name: points for name, method in methods.items() if (points := sweep(entries, method, facet))}
+    curves = {
+        # KEQA is named for what ran: with a utility reference, or without.
+        points[0].name if method == KEQA else name: points
+        for name, method in methods.items()
+        if (points := sweep(entries, method, facet))
+    }
     panels = [
         Panel(
             group.name,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from keqa.errors import InputError
+from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.records import Run, RunHeader
 from keqa.evaluation.reports.measures import parsed
 from keqa.evaluation.reports.summary import QuestionSummary, RunSummary, brief_of
@@ -21,6 +22,7 @@ KEQA = "keqa"
 Identity = tuple[str, str, str]
 """A question: its data set, the split of it, and its id."""
 
+_WITHOUT_REFERENCE = METHODS["keqa-no-reference"].title
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 _T = TypeVar("_T")
 
@@ -34,12 +36,14 @@ class Entry:
         title: What stands in the first column.
         lines: By question.
         expected: The questions it was to answer.
+        learned: Those of them that its program had learned from.
     """
 
     header: RunHeader
     title: str
     lines: dict[Identity, QuestionSummary] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
+    learned: set[Identity] = field(default_factory=set)
 
     @property
     def label(self) -> str:
@@ -66,6 +70,22 @@ class Entry:
     def own(self) -> bool:
         """Whether it is KEQA or made of it, and no existing method."""
         return self.kind != "baseline"
+
+    @property
+    def name(self) -> str:
+        """What of its method ran, without the arguments of its label: ``KEQA``, or ``KEQA w/o R``."""
+        settings = self.settings
+        return title_of(self.method, self.method, settings.settings, without_reference=settings.lacks_reference)
+
+    @property
+    def as_published(self) -> str:
+        """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none.
+
+        KEQA without a utility reference is the paper's "w/o R", and its other ablations all have one.
+        """
+        if not (self.own and self.settings.lacks_reference):
+            return self.method
+        return "keqa-no-reference" if self.kind == KEQA or self.method == "keqa-no-reference" else ""
 
     @property
     def base(self) -> tuple[Any, ...]:
@@ -153,24 +173,34 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
         if _is_on(entry, place):
             raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
         entry.expected.update((*place, one) for one in header.ids)
+        entry.learned.update((*place, one) for one in header.learned_from)
         for line in (one if isinstance(one, QuestionSummary) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
             entry.lines[(*place, line.id)] = line
-    rows = [entry for alike in found.values() for entry in _distinguished(alike)]
+    rows = [_marked(entry) for alike in found.values() for entry in _distinguished(alike)]
     return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
 
 
-def title_of(method: str, label: str, settings: Mapping[str, Any]) -> str:
+def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
     """What a row is called: the method's title, with the arguments of its label; else the label.
 
-    Settings that take away what a method's paper describes are named, too; see `keqa.programs.registry.Method`.
+    A row is named for what ran: settings that take away what a method's paper describes are named, too (see
+    `keqa.programs.registry.Method`), and so is the utility reference that KEQA or an ablation ran without.
+
+    Args:
+        method: Its name.
+        label: Of the run.
+        settings: What it was set up with.
+        without_reference: Whether passages were judged without a utility reference.
     """
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
         return label
     title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
+    if without_reference and known.kind in ("keqa", "ablation") and known.title != _WITHOUT_REFERENCE:
+        title = f"{title}{',' if known.kind == 'ablation' else ''} {_WITHOUT_REFERENCE}"
     form, less = known.reduced or ("", {})
     reduced = form if less and less.items() <= settings.items() else ""
     details = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
@@ -230,7 +260,9 @@ def paired(
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
     """The row of a run among those of its label and method; a new one where it belongs to none."""
-    new = Entry(header, title_of(header.method, header.label, header.configuration.settings))
+    lacking = header.configuration.lacks_reference
+    title = title_of(header.method, header.label, header.configuration.settings, without_reference=lacking)
+    new = Entry(header, title)
     alike = next((row for row in rows if _means(row) == _means(new)), None)
     free = next((row for row in rows if not _is_on(row, (header.dataset, header.split))), None)
     if alike is None and free is None:
@@ -250,6 +282,18 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
     """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
     first, *others = rows
     return [first, *(replace(row, title=f"{row.title} ({_otherwise(row, first)})") for row in others)]
+
+
+def _marked(row: Entry) -> Entry:
+    """The row with a mark after its name where its program had learned from questions that it was asked."""
+    return replace(row, title=f"{row.title}{MARK}") if row.learned else row
+
+
+def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """What is said under each table of which rows hold questions that were learned from."""
+    return overlap_notes(
+        (one.title, len(one.learned), len(one.expected), one.header.learned_unknown) for one in entries
+    )
 
 
 def _otherwise(row: Entry, first: Entry) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keqa.errors import InputError
@@ -12,7 +13,7 @@ from keqa.evaluation.reports.grid import Figure, Grid, points_of
 from keqa.evaluation.reports.rendering.formats import FORMATS, to_csv
 from keqa.evaluation.reports.rendering.plots import can_draw, draw
 from keqa.evaluation.reports.rendering.terminal import Rendered
-from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.reports.rows import Entry, entries_of, notes_on_overlap
 from keqa.evaluation.reports.summary import RunSummary
 from keqa.evaluation.reports.sweeps import main_rows
 from keqa.evaluation.reports.tables.discriminator import discriminator
@@ -31,7 +32,8 @@ id.
 
 def table(runs: Runs) -> Rendered:
     """Table 1 for a rich console: every method on every kind of question, with costs and significance."""
-    return Rendered(overall(main_rows(entries_of(runs))))
+    entries = entries_of(runs)
+    return Rendered(_noted(overall(main_rows(entries)), entries))
 
 
 def effect_table(runs: Runs) -> Rendered | None:
@@ -39,8 +41,9 @@ def effect_table(runs: Runs) -> Rendered | None:
 
     None where ``gate-never`` and ``gate-always`` are not among the runs, or nothing can be compared.
     """
-    grid = retrieval_effect(entries_of(runs))
-    return None if grid is None else Rendered(grid)
+    entries = entries_of(runs)
+    grid = retrieval_effect(entries)
+    return None if grid is None else Rendered(_noted(grid, entries))
 
 
 def tables(runs: Runs) -> list[Grid]:
@@ -58,7 +61,12 @@ def tables(runs: Runs) -> list[Grid]:
         gates(entries),
         retrieval_effect(entries),
     )
-    return [grid for grid in found if grid is not None]
+    return [_noted(grid, entries) for grid in found if grid is not None]
+
+
+def _noted(grid: Grid, entries: Sequence[Entry]) -> Grid:
+    """A table with what is to be said of rows that learned from questions that they were asked."""
+    return replace(grid, notes=(*grid.notes, *notes_on_overlap(entries)))
 
 
 def figures(runs: Runs) -> list[Figure]:

@@ -72,15 +72,18 @@ def _pairs(
     paper: Mapping[tuple[str, str, str], float],
     *notes: str,
 ) -> Grid | None:
-    """A row for each method that the paper has too, a pair of columns for each of its figures."""
-    kept = [entry for entry in entries if any((entry.method, *c) in paper for c in columns)]
+    """A row for each method that the paper has too, a pair of columns for each of its figures.
+
+    A row stands beside the paper's row for what ran: KEQA without a utility reference beside its "w/o R".
+    """
+    kept = [entry for entry in entries if any((entry.as_published, *c) in paper for c in columns)]
     if not kept:
         return None
-    shown = [c for c in columns if any((entry.method, *c) in paper for entry in kept)]
+    shown = [c for c in columns if any((entry.as_published, *c) in paper for entry in kept)]
     heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
     scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
     rows = tuple(Row((text(entry.title), *_cells(entry, shown, paper))) for entry in kept)
-    all_notes = (_NOTE, *notes, *([untouched.note(kept)] if scored else []))
+    all_notes = (_NOTE, *notes, *_incomparable(kept), *([untouched.note(kept)] if scored else []))
     return Grid(name, title, (Column("method", right=False), *heads), rows, all_notes)
 
 
@@ -88,8 +91,15 @@ def _cells(
     entry: Entry, columns: Sequence[tuple[str, str]], paper: Mapping[tuple[str, str, str], float]
 ) -> Iterator[Cell]:
     for dataset, name in columns:
-        yield number(measure(name, _on(entry, dataset)))
-        yield number(paper.get((entry.method, dataset, name)))
+        yield number(measure(name, _on(entry, dataset)) if entry.comparable else None)
+        yield number(paper.get((entry.as_published, dataset, name)))
+
+
+def _incomparable(entries: Sequence[Entry]) -> Iterator[str]:
+    """Which rows have no figures here, for it is their prompts that were measured."""
+    titles = ", ".join(entry.title for entry in entries if not entry.comparable)
+    if titles:
+        yield f"Not comparable, for too many outputs did not parse, and so without figures here: {titles}."
 
 
 def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:

@@ -26,6 +26,11 @@ class DemoProvenance:
         for one in candidates:
             self._demos.setdefault(one.root, set()).add(_named(one.demo))
 
+    def roots_of(self, demo: Any) -> list[str]:
+        """The ids of the questions that a demonstration comes from."""
+        name = _named(demo)
+        return [root for root, demos in self._demos.items() if name in demos]
+
     def without(self, program: P, root: str) -> P:
         """The program itself, or a copy without the demonstrations that come from a question.
 

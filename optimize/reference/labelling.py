@@ -73,8 +73,8 @@ class Labeller:
             program: Whose retriever, predictors, demonstrations and language models are used.
             top_k: Candidates to search for; the program's own number where None.
             rule: ``growing`` lets helpful passages stay for the next candidate, ``one passage`` tries each alone;
-                ``auto`` takes the latter for questions of one hop, which are those with a single gold quiz, and all
-                where the program does not decompose.
+                ``auto`` takes the latter for questions of one hop: those that their data set says to be, those with a
+                single gold quiz, and where the program does not decompose all that no data set says otherwise of.
             correctness: Cor; F1 where not set.
             reason: Whether whole questions are answered with reasoning; ``auto`` does so for those of more than one
                 hop.

@@ -44,12 +44,14 @@ def question_target(example: Example, rule: Rule, reason: Reason, *, one_hop: bo
         example: The training question.
         rule: ``auto`` lets K* grow unless the question is of one hop.
         reason: ``auto`` reasons unless the question is of one hop.
-        one_hop: Whether all questions are; one with a single gold quiz is in any case.
+        one_hop: Whether all questions are of which their data set does not say it; one with a single gold quiz is in
+            any case.
         max_chars: Longer questions are refused.
 
     Raises:
         InputError: The question cannot be asked.
     """
+    one_hop = one_hop if example.one_hop is None else example.one_hop
     one_hop = one_hop or len(example.quizzes) == 1
     return Target(
         name="the question",

@@ -44,10 +44,19 @@ class Session:
         self.ledger = Ledger()
         self.degradations: list[Degradation] = []
         self._steps: dict[int, str] = {}
+        self._hidden: Callable[[Any, type[dspy.Signature]], bool] | None = None
 
     def tell_apart(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
         """Count the calls of each predictor by itself, under its name; those of others are counted by role only."""
         self._steps = {id(predictor): name for name, predictor in predictors}
+
+    def hide_demos(self, hidden: Callable[[Any, type[dspy.Signature]], bool]) -> None:
+        """Call predictors without some of their own demonstrations.
+
+        Args:
+            hidden: Whether one, of a predictor with this signature, is left out.
+        """
+        self._hidden = hidden
 
     def step_of(self, predictor: dspy.Predict) -> str:
         """The name that calls of a predictor are counted under; empty where it has none."""
@@ -114,6 +123,10 @@ class Session:
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
         arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
+        if demos is None and self._hidden is not None:
+            hidden, signature = self._hidden, predictor.signature
+            left = [demo for demo in predictor.demos if not hidden(demo, signature)]
+            demos = (lambda: left) if len(left) < len(predictor.demos) else None
         try:
             with keeping(lm) as kept:
                 prediction = await self._called(predictor, lm, arguments, demos, _Recorded(event, meter, listener))

@@ -38,6 +38,7 @@ _PARTS: dict[str, Any] = {
     "created": str,
     "settings": dict,
     "reference": dict | None,
+    "learned": dict | None,
     "files": dict,
     "signatures": dict,
     "predictors": dict,
@@ -97,7 +98,7 @@ def read(folder: Path) -> dict[str, Any]:
             f"Use the version that wrote it (keqa {_version(state.get('keqa'))}), or compile the program again"
         )
     # Programs were KEQA's alone before their folders named a method.
-    state = {"method": _KEQA, "reference": None, **state}
+    state = {"method": _KEQA, "reference": None, "learned": None, **state}
     unknown = sorted(set(state) - set(_PARTS))
     if unknown:
         raise ConfigurationError(f"{path} may not hold {unknown[0][:80]!a}, only {', '.join(sorted(_PARTS))}")

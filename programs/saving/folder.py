@@ -26,6 +26,7 @@ import dspy
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import LearnedQuestions, learned_from_json
 from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -61,6 +62,7 @@ __all__ = [
     "check_place",
     "check_savable",
     "check_sources",
+    "learned_of",
     "load",
     "save",
 ]
@@ -96,6 +98,7 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": set_up(program),
         "reference": None if reference is None else reference.settings(),
+        "learned": program.learned.as_json(),
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "signatures": prompts,
         "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
@@ -268,6 +271,19 @@ def about(folder: str | Path) -> dict[str, Any]:
     return {**state["about"], **{name: state[name] for name in ("method", "created", "keqa", "settings")}}
 
 
+def learned_of(folder: str | Path) -> LearnedQuestions:
+    """The questions that a saved program learned from, without loading it.
+
+    Args:
+        folder: As for `load`.
+
+    Raises:
+        InputError: There is no saved program.
+        ConfigurationError: It is damaged or was written by a newer version.
+    """
+    return learned_from_json(read(place_of(folder))["learned"])
+
+
 def _savable(program: Program) -> tuple[str, UtilityReference | None, Prompts]:
     """The method, the reference and the prompts of a program that can be saved."""
     name = name_of(program)
@@ -299,6 +315,7 @@ def _loaded(
     for part, predictor in program.named_predictors():
         if part in found or part not in program.optional:
             load_predictor(predictor, found[part], part)
+    program.learned = learned_from_json(state["learned"])
     return program
 
 

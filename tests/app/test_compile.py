@@ -93,6 +93,10 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_co
 
     del served_with[:]
     questions = ["--questions", val, "--out", tmp_path / "runs", *served, "--json"]
+    refused = keqa_command("evaluate", "rag", "--program", out, *questions)
+    assert (refused.code, served_with) == (2, [])
+    assert "rag: 3 of 3 questions were learned from" in " ".join(refused.err.split())
+    questions.append("--allow-overlap")
     compiled = json.loads(keqa_command("evaluate", "rag", "--program", out, *questions).out)
     assert (compiled["scores"]["em"], served_with) == (1.0, [4, 4, 4])
     plain = json.loads(keqa_command("evaluate", "rag", "--label", "plain", *questions).out)
@@ -100,6 +104,28 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_co
     other = keqa_command("evaluate", "cot", "--program", out, *questions)
     assert (other.code, "holds a compiled rag, which means nothing to cot" in " ".join(other.err.split())) == (2, True)
     assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
+
+
+def test_benchmarks_are_learned_from_each_by_its_own_rule(keqa_command, served, server, tmp_path):
+    nq = [{"question": f"Who governs {town}?", "answer": ["Flora Isvik"]} for town in TOWNS]
+    hotpot = [
+        {"_id": str(n), "question": f"To whom is the mayor of {town} married?", "answer": "Flora Isvik"}
+        for n, town in enumerate(TOWNS)
+    ]
+    (tmp_path / "nq.jsonl").write_text("".join(json.dumps(one) + "\n" for one in nq))
+    folder = tmp_path / "hotpot"
+    folder.mkdir()
+    records = [{**one, "supporting_facts": [], "context": []} for one in hotpot]
+    (folder / "hotpot_train_v1.1.json").write_text(json.dumps(records))
+    command = ["compile", "--data", f"nq:{tmp_path / 'nq.jsonl'}", "--data", f"hotpotqa:{folder}", "--split", "train"]
+    out = tmp_path / "program"
+    ended = keqa_command(*command, "--sample", 6, *served, *FEW, "--no-tuning", "--out", out)
+    assert ended.code == 0, ended.err
+    learned = json.loads((out / "program.json").read_text())["learned"]
+    names = [name.split("/")[0] for name, _ in learned["train"] + learned["validation"]]
+    assert (names.count("nq"), names.count("hotpotqa")) == (6, 6)
+    roots = {json.loads(line)["root"].split("/")[0] for line in (out / "reference.jsonl").read_text().splitlines()}
+    assert roots <= {"nq", "hotpotqa"}
 
 
 def test_searches_are_kept_in_the_folder_of_finished_work(keqa_command, served, pairs, tmp_path):
@@ -129,11 +155,15 @@ def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "either a file of question-answer pairs or --testbed"),
-        (["train.jsonl", "--testbed"], "either a file of question-answer pairs or --testbed"),
+        ([], "give one of a file of question-answer pairs, --data and --testbed"),
+        (["train.jsonl", "--testbed"], "give one of a file of question-answer pairs, --data and --testbed"),
         (["--testbed", "--index", "x"], "leave out --index"),
         (["absent.jsonl"], "absent.jsonl is not there"),
         (["train.jsonl", "--val-limit", "3"], "--val-limit needs --val"),
+        (["train.jsonl", "--data", "nq"], "give one of a file of question-answer pairs, --data and --testbed"),
+        (["train.jsonl", "--sample", "3"], "--split and --sample are those of --data"),
+        (["--data", "trivia"], "'trivia' is no benchmark"),
+        (["--data", "nq:a", "--data", "nq:b"], "nq is named twice"),
         (["train.jsonl", "--reflection-api-base", "http://box:1"], "--reflection-api-base needs --reflection-lm"),
         (["train.jsonl", "--threshold", "2"], "--threshold"),
         (["train.jsonl", "--method", "telepathy"], "'telepathy' is no method"),
@@ -178,7 +208,7 @@ def test_the_users_questions_are_not_asked_about_the_fictional_encyclopedia(
     command = ["compile", pairs("train.jsonl", TOWNS), *served[2:], "--sets", 0, "--out", tmp_path / "program"]
     ended = keqa_command(*command)
     assert (ended.code, server.count) == (2, 0)
-    assert "name with --index the passages that TRAIN's questions are about" in " ".join(ended.err.split())
+    assert "name with --index the passages that the training questions are about" in " ".join(ended.err.split())
     # Nothing is searched.
     assert keqa_command(*command, "--method", "closed-book").code == 0
 

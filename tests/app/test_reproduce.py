@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from servers.openai_server import markers
@@ -209,6 +210,10 @@ def test_the_discriminators_are_language_models_of_their_own(keqa_command, paper
         models += [f"--{role}-lm", "hosted_vllm/llama", f"--{role}-api-base", server.api_base]
     ended = keqa_command("reproduce", "paper", *models, *papers, "--out", tmp_path / "runs", "--json")
     assert ended.code == 0, ended.err
+    # Nothing was compiled, so there is no utility reference: the row says so, and stands beside that row of the paper.
+    printed = json.loads(ended.out)
+    assert [row["method"] for row in printed["table1"]] == ["SlimPLM", "KEQA w/o R"]
+    assert [row["nq F1 paper"] for row in printed["paper-table1"]] == [0.442, 0.456]
     reported = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
     judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
     used = {name: one.configuration.models for name, one in reported.items()}
@@ -290,3 +295,24 @@ def test_failed_questions_of_the_paper_are_counted_and_asked_again(keqa_command,
     assert [row["failed"] for row in json.loads(ended.out)["table1"]] == [0]
     assert server.count == before + 2
     assert "--retry-failed is for the preset paper" in keqa_command("reproduce", "--retry-failed").err
+
+
+def test_what_a_program_learned_from_is_not_in_the_sample(keqa_command, papers, server, monkeypatch, tmp_path):
+    from keqa.programs import KEQA
+    from keqa.programs.learned import NOTHING
+    from keqa.programs.reference.utility_reference import Entry, UtilityReference
+    from keqa.programs.saving.folder import save
+
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("keqa",))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+    program = KEQA(None, reference=UtilityReference().fit([Entry("1", "Who?", "Ann.", True)]))
+    program.learned = NOTHING.and_from([SimpleNamespace(id="q", question=QUESTIONS[0]["question"], choices=())], [])
+    save(program, tmp_path / "program")
+    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--program", tmp_path / "program"]
+    ended = keqa_command("reproduce", "paper", *lm, *papers, "--out", tmp_path / "runs", "--json")
+    assert ended.code == 0, ended.err
+    header = read_run(tmp_path / "runs" / "nq" / "keqa.jsonl").header
+    assert (len(header.ids), header.learned_from, header.left_out) == (1, [], {"learned from": 1})
+    assert [row["method"] for row in json.loads(ended.out)["table1"]] == ["KEQA"]
+    ended = keqa_command("reproduce", "paper", *lm, *papers, "--out", tmp_path / "all", "--allow-overlap", "--json")
+    assert [row["method"] for row in json.loads(ended.out)["table1"]] == ["KEQA*"]

@@ -22,7 +22,7 @@ def test_the_table(table):
         Example("3", "Has a vaccine done it?", ("No vaccine has done it.", "No")),
     ]
     assert BENCHMARKS["freshqa"].load(table, split="dev").examples == [
-        Example("2", "Is it over?", ("No", "No, it is not."), "yes/no"),
+        Example("2", "Is it over?", ("No", "No, it is not."), scored_as="yes/no"),
     ]
 
 

@@ -32,6 +32,7 @@ EXAMPLE = Example(
     id="h1",
     question="When was the director of Up born?",
     answers=("October 9, 1968",),
+    scored_as="hotpotqa",
     supporting_facts=(SupportingFact("Up (film)", 0), SupportingFact("Pete Docter", 1)),
     context=(
         ContextPassage("Up (film)", "Up was directed by Pete Docter. It is a film.", "supporting"),
@@ -57,9 +58,10 @@ def test_the_hub_may_give_objects_for_columns():
     assert hotpotqa({**UP_HUB, "context": listed}) == EXAMPLE
 
 
-@pytest.mark.parametrize("answer", ["yes", "No", "no"])
-def test_yes_and_no(answer):
-    assert hotpotqa({**UP, "answer": answer}).answer_type == "yes/no"
+@pytest.mark.parametrize("answer", ["yes", "No", "no", "October 9, 1968"])
+def test_the_gold_answer_says_nothing_about_the_type(answer):
+    assert hotpotqa({**UP, "answer": answer}).answer_type == "short"
+    assert two_wiki({**UP, "answer": answer, "evidences": EVIDENCES}).answer_type == "short"
 
 
 def test_a_record_without_context():

@@ -24,15 +24,19 @@ def test_the_records_that_cannot_be_used(shared_data, spec, problem):
 @pytest.mark.parametrize(
     ("spec", "polar"),
     [
-        ("hotpotqa:hotpotqa/hotpot_dev_distractor_v1.json", 18),
-        ("hotpotqa-fullwiki:hotpotqa/hotpot_dev_fullwiki_v1.json", 7),
-        ("2wikimultihopqa:2wikimultihopqa/train.json", 96),
+        ("hotpotqa:hotpotqa/hotpot_dev_distractor_v1.json", 0),
+        ("hotpotqa-fullwiki:hotpotqa/hotpot_dev_fullwiki_v1.json", 0),
+        ("2wikimultihopqa:2wikimultihopqa/train.json", 0),
         ("strategyqa:strategyqa/strategyqa_train.json", 500),
-        ("freshqa:freshqa/freshqa.csv", 10),
+        ("freshqa:freshqa/freshqa.csv", 0),
     ],
 )
-def test_yes_no_questions(shared_data, spec, polar):
+def test_yes_no_is_told_by_the_data_set_and_never_by_the_gold_answer(shared_data, spec, polar):
     assert Counter(e.answer_type for e in load(shared_data(spec)).examples)["yes/no"] == polar
+
+
+def test_the_verdicts_of_freshqa_are_scored_as_such(shared_data):
+    assert Counter(e.scored_as for e in load(shared_data("freshqa:freshqa/freshqa.csv")).examples)["yes/no"] == 10
 
 
 def test_hotpotqa_has_facts_and_passages(shared_data):

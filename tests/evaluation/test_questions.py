@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from keqa.data.own import read_examples
 from keqa.errors import InputError
-from keqa.evaluation.questions import of_name, of_testbed
+from keqa.evaluation.questions import of_name, of_testbed, of_training, without_learned
+from keqa.programs.learned import NOTHING
 
 
 @pytest.fixture
@@ -157,3 +158,34 @@ def test_a_benchmark_of_a_file_or_folder_is_called_by_its_name(mine, tmp_path, f
 def test_a_file_has_no_splits(mine):
     with pytest.raises(InputError, match="leave the split 'dev' out"):
         of_name(mine(*towns(1)), split="dev")
+
+
+def test_training_questions_say_how_many_hops_their_data_set_has(mine):
+    nq = mine(*({"question": f"Who governs Town{n}?", "answer": [f"Mayor{n}"]} for n in range(3)), name="nq.jsonl")
+    one = of_training([f"nq:{nq}"], sample=2)
+    assert [example.one_hop for example in one.examples] == [True, True]
+    assert not any(name.startswith("nq/") for name in ids(one))
+    record = {"_id": "h", "question": "Who?", "answer": "Ann", "supporting_facts": []}
+    hotpot = mine(json.dumps([record]), name="hotpot.json")
+    both = of_training([f"nq:{nq}", f"hotpotqa:{hotpot}"])
+    assert [example.one_hop for example in both.examples] == [True, True, True, False]
+    assert ids(both)[-1] == "hotpotqa/h"
+
+
+@pytest.mark.parametrize("sources", [["mine.jsonl"], ["nq", "nq:there"], ["testbed"]])
+def test_only_benchmarks_and_each_once(sources):
+    with pytest.raises(InputError, match=r"no benchmark|named twice"):
+        of_training(sources)
+
+
+def test_a_sample_without_what_was_learned_from_is_filled_with_the_next(mine):
+    file = mine(*towns(8))
+    whole = of_name(file, sample=8)
+    learned = NOTHING.and_from([whole.examples[0], whole.examples[2]], [])
+    found = without_learned(of_name(file, sample=3 + 2), learned, 3)
+    assert ids(found) == [ids(whole)[place] for place in (1, 3, 4)]
+    assert found.left_out == {"learned from": 2}
+    untouched = without_learned(of_name(file, sample=3), NOTHING, 3)
+    assert (ids(untouched), untouched.left_out) == (ids(of_name(file, sample=3)), {})
+    with pytest.raises(InputError, match=r"learned from all 8 questions of mine\.jsonl"):
+        without_learned(whole, NOTHING.and_from(whole.examples, []), 8)

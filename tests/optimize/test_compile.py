@@ -16,6 +16,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.search_space import Grid
 from keqa.programs import KEQA
+from keqa.programs.learned import NOTHING, demonstration_digest
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityReference
 
@@ -368,3 +369,22 @@ def test_passages_without_a_label_are_told_by_cause_and_question(setting, compil
     (problem,) = [one for one in compiled(world, tuning=False).report.problems if "no label" in one]
     told = "7 passages have no label, since a call failed with LMInvalidRequestError: of training questions "
     assert problem == f"{told}t0, t1, t2, t3, t4 and 2 more"
+
+
+def test_the_program_keeps_what_it_learned_from(setting, compiled, tmp_path):
+    world = setting()
+    found = compiled(world)
+    kept = found.program.learned
+    assert kept.complete
+    assert [name for name, _ in kept.train] == [one.id for one in world.train]
+    assert [name for name, _ in kept.validation] == [one.id for one in world.val]
+    assert world.program.learned == NOTHING
+    for predictor in found.program.predictors():
+        for demo in predictor.demos:
+            assert kept.demonstrations[demonstration_digest(demo, predictor.signature)]
+    found.save(tmp_path / "program")
+    assert keqa.load(tmp_path / "program", None).learned == kept
+    # What is compiled again has learned from both.
+    again = compile_program(found.program, world.val, world.train[:2], optimizer="none", reference=False, tuning=False)
+    assert [name for name, _ in again.program.learned.train] == [one.id for one in (*world.train, *world.val)]
+    assert found.program.learned == kept

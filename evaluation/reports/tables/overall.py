@@ -25,10 +25,8 @@ _COSTS = (
     Column("not parsed"),
     Column("failed"),
 )
-_LEAD = (
-    *(Column(name, "KEQA's lead in F1") for name in ("mean", "low", "high")),
-    *(Column(name, "p") for name in ("t-test", "McNemar")),
-)
+_LEAD = ("mean", "low", "high")
+_TESTS = ("t-test", "McNemar")
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,8 @@ def overall(entries: Sequence[Entry]) -> Grid:
         *(score.column for score in scores),
         *(untouched.COLUMNS if touched else ()),
         *_COSTS,
-        *_LEAD,
+        *(Column(name, f"{_name(entries, keqa)}'s lead in F1") for name in _LEAD),
+        *(Column(name, "p") for name in _TESTS),
     )
     title = f"Overall results on {len(every)} questions"
     return Grid("table1", title, columns, tuple(rows), tuple(_notes(scores, entries, ranked, keqa)))
@@ -156,13 +155,18 @@ def _lead(entry: Entry, keqa: Entry | None) -> list[Cell]:
     The paired t-test on F1 is the paper's; McNemar's is on exact match. Empty where they share fewer than two.
     """
     if keqa is None or entry is keqa or not (entry.comparable and keqa.comparable):
-        return [EMPTY] * len(_LEAD)
+        return [EMPTY] * len((*_LEAD, *_TESTS))
     ours, theirs = paired(keqa, entry, quality)
     if len(ours) < 2:
-        return [EMPTY] * len(_LEAD)
+        return [EMPTY] * len((*_LEAD, *_TESTS))
     f1 = paired_bootstrap(ours, theirs)
     tests = (paired_t_test(ours, theirs), mcnemar(*paired(keqa, entry, right)))
     return [*(number(end, signed=True) for end in (f1.mean, f1.low, f1.high)), *map(p_value, tests)]
+
+
+def _name(entries: Sequence[Entry], keqa: int | None) -> str:
+    """What KEQA's row is, such as ``KEQA w/o R``."""
+    return "KEQA" if keqa is None else entries[keqa].name
 
 
 def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
@@ -175,12 +179,13 @@ def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
 
 
 def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], keqa: int | None) -> Iterator[str]:
+    name = _name(entries, keqa)
     yield (
-        "Bold: the best of a column; underlined: the best existing method; * KEQA is better than that one by a paired "
-        f"t-test, p < {number(SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are for one "
-        "question; sent are the requests that no cache answered, of which one may carry several calls. KEQA's lead is "
-        "over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, and of McNemar's "
-        "test on EM."
+        f"Bold: the best of a column; underlined: the best existing method; * {name} is better than that one by a "
+        f"paired t-test, p < {number(SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are "
+        "for one question; sent are the requests that no cache answered, of which one may carry several calls. "
+        f"{name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
+        "and of McNemar's test on EM."
     )
     yield from _demonstrations(entries)
     impaired = [(entry, sum(line.impaired for line in entry.lines.values())) for entry in entries]
@@ -199,7 +204,7 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
     if keqa is None:
         yield "KEQA was not run: there is nothing to compare with."
     elif keqa not in ranked:
-        yield "KEQA itself is not comparable, or was not asked all questions: the table has no verdict on it."
+        yield f"{name} itself is not comparable, or was not asked all questions: the table has no verdict on it."
     else:
         yield _verdict(scores, entries, ranked, keqa)
 
@@ -222,17 +227,17 @@ def _demonstrations(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _verdict(scores: Sequence[_Score], entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:
     """Where others are ahead of KEQA, or as good."""
-    others = [row for row in ranked if row != keqa]
+    others, name = [row for row in ranked if row != keqa], entries[keqa].name
     if not others:
-        return "No other row is comparable and was asked all questions: there is nothing to compare KEQA with."
+        return f"No other row is comparable and was asked all questions: there is nothing to compare {name} with."
     behind = [note for score in scores if (note := _behind(score, entries, ranked, keqa))]
     if behind:
-        return f"KEQA is not the best in {'; '.join(behind)}."
+        return f"{name} is not the best in {'; '.join(behind)}."
     shared = [(score, [entries[row].title for row in others if not score.ahead(keqa, row)]) for score in scores]
     as_good = [f"{score.column.full} ({', '.join(titles)})" for score, titles in shared if titles]
     if as_good:
-        return f"Nobody is ahead of KEQA in any column; as good are, in {'; '.join(as_good)}."
-    return "KEQA is the best in every column."
+        return f"Nobody is ahead of {name} in any column; as good are, in {'; '.join(as_good)}."
+    return f"{name} is the best in every column."
 
 
 def _behind(score: _Score, entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:
@@ -243,4 +248,4 @@ def _behind(score: _Score, entries: Sequence[Entry], ranked: list[int], keqa: in
     p = t_test_p_value(entries[best], entries[keqa], score.group, score.name)
     certainty = "" if p is None else f", p {'' if p < 0.001 else '= '}{p_value(p).text}"
     ours, theirs = number(score.values[keqa]).text, number(score.values[best]).text
-    return f"{score.column.full} ({entries[best].title} {theirs}, KEQA {ours}{certainty})"
+    return f"{score.column.full} ({entries[best].title} {theirs}, {entries[keqa].name} {ours}{certainty})"

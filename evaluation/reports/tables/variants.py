@@ -11,7 +11,8 @@ from keqa.evaluation.reports.rows import Entry, Group, groups_of
 from keqa.evaluation.reports.summary import ROLES, STEPS
 from keqa.evaluation.reports.sweeps import Facet, sweep
 
-_COMPARED = {"keqa": "KEQA", "rag": "RAG"}
+_COMPARED = ("keqa", "rag")
+_USUAL = {"rag": "RAG"}
 _COSTS = (
     ("R", "retrievals", 2),
     ("L", "samples", 2),
@@ -134,5 +135,5 @@ def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid |
         same = [entry for entry in kept if getattr(entry.settings, facet) == value]
         for position, entry in enumerate(same):
             scores = [number(measure(group.first[1], entry.within(group))) for group in groups]
-            rows.append(Row((text(f"{_COMPARED[entry.method]} w {value}"), *scores), ruled=position == 0))
+            rows.append(Row((text(f"{_USUAL.get(entry.method, entry.name)} w {value}"), *scores), ruled=position == 0))
     return Grid(name, title, columns, tuple(rows), (untouched.note(kept),))

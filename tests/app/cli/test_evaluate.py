@@ -167,7 +167,7 @@ def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
     assert settings["keqa"].configuration.settings["tries"] == 3
     assert (settings["rag"].compiled, settings["rag"].demonstrations) == ("rag", {"answer": 1})
     assert (settings["keqa"].compiled, set(settings["keqa"].demonstrations.values())) == ("keqa", {0})
-    note = "in the prompts of: Always retrieve. There are none in those of: KEQA."
+    note = "in the prompts of: Always retrieve. There are none in those of: KEQA w/o R."
     assert note in (tmp_path / "runs" / "report" / "table1.md").read_text()
     ended = evaluate("rag", *programs, "--label", "alone")
     assert (ended.code, "holds a compiled keqa, which means nothing to rag" in " ".join(ended.err.split())) == (2, True)

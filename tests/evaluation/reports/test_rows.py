@@ -3,7 +3,7 @@ import pytest
 from keqa.errors import InputError
 from keqa.evaluation.reports.rows import entries_of, groups_of
 from keqa.evaluation.reports.sweeps import main_rows
-from keqa.evaluation.reports.tables.overall import t_test_p_value
+from keqa.evaluation.reports.tables.overall import overall, t_test_p_value
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever
 
 
@@ -104,3 +104,40 @@ def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
         ("one-hop", 1),
         ("multi-hop", 2),
     ]
+
+
+PICKS = {"pick": True, "index": "TantivyRetriever"}
+REFERENCE = {"variant": "similar", "k": 8}
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "title"),
+    [
+        ("keqa", {**PICKS, "reference": REFERENCE}, "KEQA"),
+        ("keqa", PICKS, "KEQA w/o R"),
+        ("keqa", {**PICKS, "reference": {**REFERENCE, "variant": "none"}}, "KEQA w/o R"),
+        ("keqa-no-reference", {**PICKS, "reference": {**REFERENCE, "variant": "none"}}, "KEQA w/o R"),
+        ("keqa-no-qke", PICKS, "KEQA w/o QKE, w/o R"),
+        ("keqa-no-qke", {**PICKS, "reference": REFERENCE}, "KEQA w/o QKE"),
+        ("keqa-key-sentences", PICKS, "KEQA w SE, w/o R"),
+        ("keqa-no-ukp", {**PICKS, "pick": False}, "KEQA w/o UKP"),
+        ("keqa-full", {**PICKS, "pick": False}, "KEQA Full"),
+        ("rag", {"index": "TantivyRetriever"}, "Always retrieve"),
+    ],
+)
+def test_a_row_is_named_for_what_ran(scored, method, settings, title):
+    [entry] = entries_of([scored(method, (1, 0), **settings)])
+    assert entry.title == title
+
+
+def test_the_arguments_of_a_label_follow_what_ran(scored):
+    [entry] = entries_of([scored("keqa", (1, 0), label="keqa-top_k=5", **PICKS)])
+    assert (entry.title, entry.name) == ("KEQA w/o R (top_k=5)", "KEQA w/o R")
+
+
+def test_table_1_says_whose_lead_it_shows(scored):
+    entries = entries_of([scored("rag", (1, 0)), scored("keqa", (1, 1), **PICKS)])
+    grid = overall(entries)
+    assert "KEQA w/o R's lead in F1 mean" in [column.full for column in grid.columns]
+    assert grid.notes[-1] == "KEQA w/o R is the best in every column."
+    assert not any("KEQA " in note.replace("KEQA w/o R", "") for note in grid.notes)

@@ -125,3 +125,20 @@ def test_a_model_that_is_called_like_an_ablation_is_refused(tmp_path):
     planned = list(experiments(["nq"], program=False, dense=False, others=["mine/no-qke"]))
     with pytest.raises(InputError, match=r"two runs would be written to .*keqa-no-qke.jsonl"):
         check_labels(planned, tmp_path)
+
+
+def test_each_row_stands_beside_what_the_paper_calls_what_ran(scored):
+    here = {"dataset": "nq", "pick": True, "index": "TantivyRetriever"}
+    entries = entries_of(
+        [
+            scored("keqa", (1, 1, 0, 0), **here),
+            scored("keqa-no-qke", (1, 0, 0, 0), **here),
+            scored("rag", (1, 0), **here),
+        ]
+    )
+    first, *_ = compare_with_paper(entries)
+    # Without a utility reference "w/o QKE" has no counterpart in the paper, and KEQA is its "w/o R".
+    assert rows(first) == [
+        ["Always retrieve", ".500", ".385", ".500", ".258"],
+        ["KEQA w/o R", ".500", ".456", ".500", ".316"],
+    ]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -139,6 +140,7 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
         ({"decompose": False}, WHO, "auto"),
         ({}, Example("who", "Who directed Up?", (GOLD,), quizzes=("Who directed Up?",), quiz_answers=(GOLD,)), "auto"),
         ({}, WHO, "one passage"),
+        ({}, replace(WHO, one_hop=True), "auto"),
     ],
 )
 def test_by_the_one_passage_rule_each_is_tried_alone(program, settings, example, rule):
@@ -148,6 +150,13 @@ def test_by_the_one_passage_rule_each_is_tried_alone(program, settings, example,
     assert sorted(seen(engine, "AnswerWithKnowledge")) == [["bad"], ["good"], ["idle"]]
     assert engine.count == {"AnswerQuiz": 1, "AnswerWithKnowledge": 3}
     assert labels(entries) == [("good", True, pytest.approx(1 / 3)), ("bad", False, pytest.approx(-2 / 3))]
+
+
+def test_in_a_mixed_training_set_each_question_is_labelled_by_the_rule_of_its_data_set(program):
+    built, engine = program(lambda passages, question: "x" if passages else "y", "one", "two", decompose=False)
+    build_reference(built, [replace(WHO, one_hop=True), replace(BORN, one_hop=False, quizzes=(), quiz_answers=())])
+    assert engine.count["AnswerWithKnowledge"] == 2
+    assert engine.count["ReasonWithKnowledge"] == 2
 
 
 def test_one_hop_is_answered_at_once_and_more_with_reasoning_unless_told(program):

@@ -17,10 +17,12 @@ from servers.openai_server import OpenAIServer
 import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
+from keqa.programs.baselines import ClosedBook
 from keqa.programs.gates import ConfidenceGate
+from keqa.programs.learned import NOTHING, UNKNOWN
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.saving.folder import about
+from keqa.programs.saving.folder import about, save
 from keqa.retrievers import open_index
 
 pytestmark = pytest.mark.process
@@ -463,3 +465,16 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
+
+
+def test_a_program_of_an_earlier_version_does_not_say_what_it_learned_from(tmp_path):
+    save(ClosedBook(), tmp_path / "program")
+    file = tmp_path / "program" / "program.json"
+    state = json.loads(file.read_text())
+    assert keqa.load(tmp_path / "program", None).learned == NOTHING
+    del state["learned"]
+    file.write_text(json.dumps(state))
+    assert keqa.load(tmp_path / "program", None).learned == UNKNOWN
+    file.write_text(json.dumps({**state, "learned": {"train": []}}))
+    with pytest.raises(ConfigurationError, match="what it learned from has"):
+        keqa.load(tmp_path / "program", None)

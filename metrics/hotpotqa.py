@@ -1,0 +1,56 @@
+"""EM and F1 as HotpotQA's official script computes them (Yang et al., 2018), for HotpotQA and 2WikiMultihopQA.
+
+`keqa.metrics.answers` distinguishes more: signs, decimals, names that are articles. What is compared with published
+figures has to be scored as they were.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WHOLE = ("yes", "no", "noanswer")
+
+
+def normalize(text: str) -> str:
+    """Lower case, without ASCII punctuation and articles, with single spaces."""
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str | None, golds: Sequence[str]) -> float:
+    """1 where a prediction equals a gold answer after normalisation, else 0.
+
+    Args:
+        prediction: The answer; None, for a failed question, is never right.
+        golds: Gold answer and aliases.
+    """
+    return 0.0 if prediction is None else float(normalize(prediction) in map(normalize, golds))
+
+
+def f1(prediction: str | None, golds: Sequence[str]) -> float:
+    """The best F1 over words; yes, no and noanswer are right as a whole or not at all.
+
+    Args:
+        prediction: The answer; None, for a failed question, scores 0.
+        golds: Gold answer and aliases.
+    """
+    if prediction is None:
+        return 0.0
+    return max((_f1(normalize(prediction), normalize(gold)) for gold in golds), default=0.0)
+
+
+def is_verdict(golds: Sequence[str]) -> bool:
+    """Whether all gold answers are yes or no."""
+    return all(normalize(gold) in ("yes", "no") for gold in golds)
+
+
+def _f1(predicted: str, gold: str) -> float:
+    if predicted != gold and (predicted in _WHOLE or gold in _WHOLE):
+        return 0.0
+    left, right = predicted.split(), gold.split()
+    common = (Counter(left) & Counter(right)).total()
+    return 2 * common / (len(left) + len(right)) if common else 0.0
