@@ -12,6 +12,7 @@ import dspy
 from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
+from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
@@ -86,7 +87,9 @@ class Program(Stage):
         """
         raise NotImplementedError
 
-    def forward(self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> dspy.Prediction:
+    def forward(
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AnswerPrediction:
         """Answer a question.
 
         Args:
@@ -95,7 +98,8 @@ class Program(Stage):
             choices: The options of a choice.
 
         Returns:
-            A prediction with `answer`, `explanation` (may be empty) and `record`, a `QuestionRecord`.
+            A prediction with `answer`, `explanation` (may be empty) and `sources`, the passages that the answer rests
+            on, each with `title`, `passage_id` and `text`. Its attribute `record` is a `QuestionRecord`.
 
         Raises:
             InputError: The question cannot be asked.
@@ -107,7 +111,7 @@ class Program(Stage):
 
     async def aforward(  # type: ignore[override]
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
-    ) -> dspy.Prediction:
+    ) -> AnswerPrediction:
         """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars)
         return await self.run(Session(self.bound, blocking=False), asked)
@@ -130,7 +134,7 @@ class Program(Stage):
         """
         return answer_many(self, questions, in_flight)
 
-    async def run(self, session: Session, asked: Question) -> dspy.Prediction:
+    async def run(self, session: Session, asked: Question) -> AnswerPrediction:
         """Answer a checked question through a session's calls."""
         from keqa.lms.adapter import adapter
 
@@ -147,7 +151,7 @@ class Program(Stage):
         if failure is not None:
             failure.record = record
             raise failure
-        return dspy.Prediction(answer=record.answer, explanation=record.explanation, record=record)
+        return prediction_of(record)
 
     def _record(
         self, session: Session, asked: Question, story: RecordBuilder, failure: UnansweredError | None

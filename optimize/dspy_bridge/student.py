@@ -18,6 +18,7 @@ from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.journal_keys import lms_of
 from keqa.programs.fingerprint import digest
+from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
 from keqa.programs.runtime.concurrency import NoCopy
 
@@ -87,7 +88,7 @@ class Student(dspy.Module):
 
     def forward(
         self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
-    ) -> dspy.Prediction:
+    ) -> AnswerPrediction:
         """Answer, or replay an answer.
 
         Args:
@@ -108,8 +109,9 @@ class Student(dspy.Module):
         steps, record = kept.steps or [], kept.record
         self._asking.value.origins.add(Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in steps)
         self._replay(steps)
-        answer = None if record is None else record.answer
-        return dspy.Prediction(answer=answer, explanation="" if record is None else record.explanation, record=record)
+        if record is None:
+            return AnswerPrediction(explanation="", sources=[], answer=None)
+        return prediction_of(record)
 
     @contextmanager
     def surfacing(self) -> Iterator[None]:
