@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
     from keqa.programs.saving.folder import load, save
-    from keqa.retrievers import Hit, Passage, Retriever, build_dense, build_index, open_index, read_corpus
+    from keqa.retrievers import Hit, Passage, Retriever, as_retriever, build_dense, build_index, open_index, read_corpus
     from keqa.testbed.index import open_encyclopedia
     from keqa.testbed.testbed import Testbed
 
@@ -52,6 +52,7 @@ __all__ = [
     "StageError",
     "Testbed",
     "__version__",
+    "as_retriever",
     "build_dense",
     "build_index",
     "build_lm",
@@ -77,6 +78,7 @@ _HOMES = {
     "Retriever": "keqa.retrievers",
     "Roles": "keqa.lms",
     "Testbed": "keqa.testbed.testbed",
+    "as_retriever": "keqa.retrievers",
     "build_dense": "keqa.retrievers",
     "build_index": "keqa.retrievers",
     "build_lm": "keqa.lms",

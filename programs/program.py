@@ -134,6 +134,20 @@ class Program(Stage):
         """
         return answer_many(self, questions, in_flight)
 
+    def as_tool(self, name: str | None = None, desc: str | None = None) -> dspy.Tool:
+        """This program as a tool for ``dspy.ReAct`` or any other agent.
+
+        Its one argument is `question`. It returns text: the answer, then the beginnings of at most five passages that
+        the answer rests on; or, where there is no answer, why. In an event loop, ``await tool.acall(question=...)``.
+
+        Args:
+            name: What agents call it; ``answer_question`` where None.
+            desc: What agents read about it; where None, that it answers factual questions with sources.
+        """
+        from keqa.programs.tool import as_tool
+
+        return as_tool(self, name, desc)
+
     async def run(self, session: Session, asked: Question) -> AnswerPrediction:
         """Answer a checked question through a session's calls."""
         from keqa.lms.adapter import adapter
