@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,10 +30,12 @@ from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report, changed_predictors, changed_settings
+from keqa.optimize.scoring import as_metric
 from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
+from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
 
@@ -42,7 +44,7 @@ P = TypeVar("P", bound=Program)
 
 @dataclass(frozen=True)
 class Compiled(Generic[P]):
-    """A compiled program.
+    """A compiled program, which can be asked as the program itself: ``compiled("Who wrote Hamlet?")``.
 
     Attributes:
         program: Ready to ask, on the same language models and retriever.
@@ -55,6 +57,16 @@ class Compiled(Generic[P]):
     report: Report
     reflection_lm: Any = field(default=None, repr=False)
     folder: Path | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> AnswerPrediction:
+        """Answer a question; see `keqa.programs.program.Program.forward`."""
+        answered: AnswerPrediction = self.program(*args, **kwargs)
+        return answered
+
+    async def acall(self, *args: Any, **kwargs: Any) -> AnswerPrediction:
+        """Answer a question from within an event loop; see there."""
+        answered: AnswerPrediction = await self.program.acall(*args, **kwargs)
+        return answered
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it.
@@ -102,7 +114,9 @@ def compile_program(
         folder: Where finished work is kept; the same call on the same folder resumes where it was. A temporary one
             where None.
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
-        metric: Correctness of an answer.
+        metric: Correctness of an answer, as `keqa.metrics.answers.f1` has it; or a metric of DSPy's,
+            ``metric(example, prediction, trace)``, which gets your examples with all their fields. Single quizzes, for
+            which there are no examples, are then scored by F1.
         progress: See `keqa.optimize.asking.Progress`.
         before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
             the compilation.
@@ -125,6 +139,8 @@ def compile_program(
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
+    trainset, valset = _listed(trainset), _listed(valset)
+    metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
     before_first()
@@ -155,7 +171,7 @@ def compile_program(
             finally:
                 meter.keep()
     report = Report(
-        optimizer=chosen.optimizer,
+        optimizer=chosen.optimizer_name,
         trained_on=len(parts.train),
         validated_on=len(parts.val),
         predictors=changed_predictors(program, compiled),
@@ -178,6 +194,11 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
+
+
+def _listed(questions: Any) -> Any:
+    """Questions that can be read more than once."""
+    return list(questions) if isinstance(questions, Iterator) else questions
 
 
 def _ready(program: Program, options: Options) -> Options:
@@ -216,6 +237,7 @@ def sources_of(program: Program, parts: Split, options: Options, metric: Correct
         for one in dataclasses.fields(options)
         if one.name not in ("embedder", "grid", "in_flight", "reflection_lm")
     }
+    how["optimizer"] = options.optimizer_spec
     how["grid"] = repr(options.grid)
     how["embedder"] = getattr(options.embedder, "name", options.embedder)
     how["reflection_lm"] = lm_spec(options.reflection_lm)

@@ -9,7 +9,7 @@ from typing import Any
 
 import dspy
 
-from keqa.data.example import Answered, Example
+from keqa.data.example import Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.factory import Roles
@@ -24,22 +24,6 @@ from keqa.programs.runtime.concurrency import NoCopy
 
 PREFIX = "program."
 """What stands before the name of a predictor in the student."""
-
-
-def as_dspy(examples: Sequence[Answered]) -> list[dspy.Example]:
-    """Examples as DSPy's optimizers take them."""
-    return [
-        dspy.Example(
-            root=example.id,
-            question=example.question,
-            answer_type=example.answer_type,
-            choices=list(example.choices),
-            answers=list(example.answers),
-            quizzes=list(example.quizzes),
-            quiz_answers=list(example.quiz_answers),
-        ).with_inputs("root", "question", "answer_type", "choices")
-        for example in examples
-    ]
 
 
 class Student(dspy.Module):

@@ -1,0 +1,95 @@
+"""Optimizers and metrics of DSPy's in keqa.compile, and a result that is asked as a program."""
+
+from __future__ import annotations
+
+import asyncio
+
+import dspy
+import pytest
+
+import keqa
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import f1
+
+pytestmark = pytest.mark.process
+
+
+def metric(example, prediction, trace=None):
+    right = prediction.answer.split()[-1] == example.answer.split()[-1]
+    # The stricter form is for demonstrations.
+    return right if trace is not None else float(right and example.region == "north")
+
+
+def as_dspy(examples):
+    return [
+        dspy.Example(
+            id=one.id,
+            question=one.question,
+            answer=one.answers[0],
+            quizzes=list(one.quizzes),
+            quiz_answers=list(one.quiz_answers),
+            region="north",
+        ).with_inputs("question")
+        for one in examples
+    ]
+
+
+def compiled_by(optimizer, world, **options):
+    settings = {"reference": False, "tuning": False, "in_flight": 2} | options
+    return keqa.compile(
+        world.program, as_dspy(world.train), as_dspy(world.val), optimizer=optimizer, **{"metric": metric} | settings
+    )
+
+
+@pytest.mark.parametrize("own_metric", [None, metric])
+def test_bootstrapping_by_dspy(setting, own_metric):
+    world = setting()
+    optimizer = dspy.BootstrapFewShot(metric=own_metric, max_bootstrapped_demos=2)
+    found = compiled_by(optimizer, world, metric=f1)
+    assert found.report.optimizer == "BootstrapFewShot"
+    demos = {name: p.demos for name, p in found.program.named_predictors()}
+    # Whole questions, with which DSPy would fill up, show nothing that a predictor does.
+    assert [len(demos[name]) for name in ("decomposition.decompose", "answering.answer")] == [2, 2]
+    assert all(demo.keys() >= {"passages", "question", "answer"} for demo in map(dict, demos["answering.answer"]))
+    assert demos["picking.judge"] == demos["examination.same"] == []
+    assert (optimizer.metric, optimizer.max_labeled_demos) == (own_metric, 16)
+    assert found.program.answering.answer.lm is world.lm
+
+
+def test_random_search_by_dspy_and_a_result_that_answers(setting):
+    world = setting()
+    optimizer = dspy.BootstrapFewShotWithRandomSearch(
+        metric=metric, max_bootstrapped_demos=1, num_candidate_programs=1, num_threads=1
+    )
+    found = compiled_by(optimizer, world)
+    question = world.val[0].question
+    assert found(question).answer == found.program(question=question).answer
+    assert asyncio.run(found.acall(question=question)).answer == found(question=question).answer
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "reason"),
+    [
+        (dspy.LabeledFewShot(k=2), "it shows whole questions"),
+        (dspy.Ensemble(), "it joins programs"),
+        (dspy.BootstrapFinetune(), "it changes language models"),
+    ],
+)
+def test_what_cannot_learn_prompts_is_refused_before_any_call(setting, optimizer, reason):
+    world = setting()
+    with pytest.raises(ConfigurationError, match=f"keqa.compile cannot use {type(optimizer).__name__}: {reason}"):
+        compiled_by(optimizer, world)
+    assert world.engine.calls == []
+
+
+def test_budget_and_reflection_belong_to_the_optimizer_itself(setting):
+    with pytest.raises(ConfigurationError, match=r"give reflection_lm and budget to BootstrapFewShot\(\.\.\.\) itself"):
+        compiled_by(dspy.BootstrapFewShot(), setting(), budget="heavy")
+
+
+def test_two_optimizers_are_two_compilations(setting):
+    first, second = (
+        compiled_by(dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=count), setting()).report.sources
+        for count in (1, 2)
+    )
+    assert first["how it is compiled"] != second["how it is compiled"]
