@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from keqa.evaluation.evaluate import evaluate
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.optimize.compile import compile_program as compile
+    from keqa.optimize.dspy_bridge.trace_metric import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
@@ -62,6 +63,7 @@ __all__ = [
     "load",
     "open_encyclopedia",
     "open_index",
+    "optimizer_metric",
     "read_corpus",
     "save",
 ]
@@ -88,6 +90,7 @@ _HOMES = {
     "load": "keqa.programs.saving.folder",
     "open_encyclopedia": "keqa.testbed.index",
     "open_index": "keqa.retrievers",
+    "optimizer_metric": "keqa.optimize.dspy_bridge.trace_metric",
     "read_corpus": "keqa.retrievers",
     "save": "keqa.programs.saving.folder",
 }

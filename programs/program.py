@@ -15,6 +15,7 @@ from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.reference.utility_reference import asking_for
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
@@ -156,7 +157,7 @@ class Program(Stage):
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
         session.tell_apart(self.named_predictors())
-        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+        with asking_for(asked.question), dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:
