@@ -35,11 +35,10 @@ from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
-from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
 
-P = TypeVar("P", bound=Program)
+P = TypeVar("P", bound=dspy.Module)
 
 
 @dataclass(frozen=True)
@@ -47,29 +46,32 @@ class Compiled(Generic[P]):
     """A compiled program, which can be asked as the program itself: ``compiled("Who wrote Hamlet?")``.
 
     Attributes:
-        program: Ready to ask, on the same language models and retriever.
+        program: Ready to ask, on the same language models and retriever. Where a module was compiled that contains one,
+            a copy of the module that contains the compiled one.
         report: What was learned.
         reflection_lm: The language model that reflected, whose key must not be saved.
         folder: Where finished work is kept; None where it was a temporary one.
+        nested: The compiled program within a module; None where it is `program` itself.
     """
 
     program: P
     report: Report
     reflection_lm: Any = field(default=None, repr=False)
     folder: Path | None = None
+    nested: Program | None = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> AnswerPrediction:
-        """Answer a question; see `keqa.programs.program.Program.forward`."""
-        answered: AnswerPrediction = self.program(*args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a question; see `keqa.programs.program.Program.forward`. A module is called as it is."""
+        answered: Any = self.program(*args, **kwargs)
         return answered
 
-    async def acall(self, *args: Any, **kwargs: Any) -> AnswerPrediction:
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a question from within an event loop; see there."""
-        answered: AnswerPrediction = await self.program.acall(*args, **kwargs)
+        answered: Any = await self.program.acall(*args, **kwargs)
         return answered
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
-        """Save the program with the report; `keqa.load` reads it.
+        """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
 
         Args:
             folder: Where to; a program that is there already is replaced if it was compiled from the same sources.
@@ -88,7 +90,11 @@ class Compiled(Generic[P]):
             check_sources(folder, self.report.sources)
         facts = {**self.report.about(), **about}
         facts["problems"] = [without_folders(problem) for problem in facts["problems"]]
-        save(self.program, folder, **without_secrets(facts, [self.reflection_lm]))
+        save(self._own(), folder, **without_secrets(facts, [self.reflection_lm]))
+
+    def _own(self) -> Program:
+        found = self.program if self.nested is None else self.nested
+        return cast("Program", found)
 
 
 def compile_program(
@@ -98,7 +104,7 @@ def compile_program(
     *,
     folder: str | Path | None = None,
     out: str | Path | None = None,
-    metric: Correctness = f1,
+    metric: Callable[..., Any] = f1,
     progress: Progress = silent,
     before_first: Callable[[], None] = lambda: None,
     **options: Any,
@@ -107,7 +113,8 @@ def compile_program(
 
     Args:
         program: A `KEQA`, or one of the methods of `keqa.programs.baselines`, of which demonstrations or instructions
-            are all there is to learn. It stays as it is.
+            are all there is to learn; or a module of one's own that contains one of them, which is then compiled by
+            questions of its own, as if it stood alone. It stays as it is.
         trainset: Questions with gold answers to learn from: examples, mappings, ``dspy.Example``, or a file of them
             (see `keqa.data.own.read_examples`). Those that cannot be used are named in the report.
         valset: Questions to choose by; without them a quarter of the training questions is held out.
@@ -135,6 +142,19 @@ def compile_program(
         TooManyFailuresError: Most questions of a step failed for a reason that may pass, such as a server that is
             down. What was finished stays in the folder.
     """
+    if not isinstance(program, Program):
+        within = compile_program(
+            _nested(program),
+            trainset,
+            valset,
+            folder=folder,
+            out=out,
+            metric=metric,
+            progress=progress,
+            before_first=before_first,
+            **options,
+        )
+        return replace(cast("Compiled[P]", within), program=_containing(program, within.program), nested=within.program)
     try:
         chosen = Options(**options)
     except TypeError as error:
@@ -194,6 +214,27 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
+
+
+def _nested(module: Any) -> Program:
+    """The one program that a module contains."""
+    found = [one for _, one in module.named_sub_modules(Program)] if isinstance(module, dspy.Module) else []
+    if len(found) != 1:
+        raise ConfigurationError(
+            "keqa.compile takes a KEQA, one of keqa.programs.baselines, or a module that contains exactly one of them: "
+            f"{type(module).__name__} contains {len(found) or 'none'}"
+        )
+    program: Program = found[0]
+    return program
+
+
+def _containing(module: P, compiled: Program) -> P:
+    """A copy of a module with a compiled program in the place of the one that it contains."""
+    copied: P = module.deepcopy()
+    inside = vars(_nested(copied))
+    inside.clear()
+    inside.update(vars(compiled))
+    return copied
 
 
 def _listed(questions: Any) -> Any:

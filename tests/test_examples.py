@@ -43,6 +43,7 @@ PRINTED = {
             "No optimizer shows a question its own labels",
             "as_tool, ReAct",
             "keqa.compile: optimizer objects, metrics, a result to ask",
+            "keqa.compile in a parent",
             "Searches in traces",
         )
     ],

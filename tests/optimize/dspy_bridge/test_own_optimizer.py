@@ -93,3 +93,36 @@ def test_two_optimizers_are_two_compilations(setting):
         for count in (1, 2)
     )
     assert first["how it is compiled"] != second["how it is compiled"]
+
+
+class Parent(dspy.Module):
+    def __init__(self, *programs):
+        super().__init__()
+        self.parts = {"ask": list(programs)}
+        self.polish = dspy.Predict("answer -> polished")
+
+    def forward(self, question):
+        return dspy.Prediction(said=self.parts["ask"][0](question=question).answer)
+
+
+def test_a_program_is_compiled_within_its_module(setting, tmp_path):
+    world = setting()
+    parent = Parent(world.program)
+    found = keqa.compile(parent, as_dspy(world.train), as_dspy(world.val), reference=False, tuning=False)
+    assert type(found.program) is Parent
+    inside = found.program.parts["ask"][0]
+    assert len(inside.answering.answer.demos) == len(found.nested.answering.answer.demos) > 0
+    assert world.program.answering.answer.demos == []
+    assert inside.answering.answer.lm is world.lm
+    assert found(question=world.val[0].question).said == "Ann Spouse6"
+    found.save(tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", None)
+    assert len(loaded.answering.answer.demos) == len(inside.answering.answer.demos)
+
+
+@pytest.mark.parametrize(("count", "contains"), [(0, "none"), (2, "2")])
+def test_a_module_has_to_contain_one_program(setting, count, contains):
+    world = setting()
+    parent = Parent(*(world.program.deepcopy() for _ in range(count)))
+    with pytest.raises(ConfigurationError, match=f"Parent contains {contains}"):
+        keqa.compile(parent, as_dspy(world.train))
