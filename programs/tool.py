@@ -20,7 +20,7 @@ _LONGEST = 300
 class ProgramTool(dspy.Tool):
     """A program that DSPy's agents may call, and any other agent through `func`; see `as_tool`."""
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     async def acall(self, **kwargs: Any) -> str:
         """Answer a question from within an event loop, which goes on meanwhile."""
         asking: Any = self.func

@@ -80,7 +80,7 @@ def run_own_optimizer(
 
 def optimizer_settings(optimizer: Teleprompter) -> dict[str, Any]:
     """What an optimizer was set up with, as far as these are plain values, and its name."""
-    plain = {
+    plain: dict[str, Any] = {
         name: value
         for name, value in vars(optimizer).items()
         if value is None or isinstance(value, bool | int | float | str)

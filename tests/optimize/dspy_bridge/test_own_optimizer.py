@@ -20,29 +20,20 @@ def metric(example, prediction, trace=None):
     return right if trace is not None else float(right and example.region == "north")
 
 
-def as_dspy(examples):
-    return [
-        dspy.Example(
-            id=one.id,
-            question=one.question,
-            answer=one.answers[0],
-            quizzes=list(one.quizzes),
-            quiz_answers=list(one.quiz_answers),
-            region="north",
-        ).with_inputs("question")
-        for one in examples
-    ]
+@pytest.fixture
+def compiled_by(as_dspy):
+    """Compiles a world by an optimizer, with examples that only the metric knows all about."""
 
+    def run(optimizer, world, **options):
+        settings = {"metric": metric, "reference": False, "tuning": False, "in_flight": 2} | options
+        train, val = (as_dspy(examples, region="north") for examples in (world.train, world.val))
+        return keqa.compile(world.program, train, val, optimizer=optimizer, **settings)
 
-def compiled_by(optimizer, world, **options):
-    settings = {"reference": False, "tuning": False, "in_flight": 2} | options
-    return keqa.compile(
-        world.program, as_dspy(world.train), as_dspy(world.val), optimizer=optimizer, **{"metric": metric} | settings
-    )
+    return run
 
 
 @pytest.mark.parametrize("own_metric", [None, metric])
-def test_bootstrapping_by_dspy(setting, own_metric):
+def test_bootstrapping_by_dspy(setting, compiled_by, own_metric):
     world = setting()
     optimizer = dspy.BootstrapFewShot(metric=own_metric, max_bootstrapped_demos=2)
     found = compiled_by(optimizer, world, metric=f1)
@@ -56,7 +47,7 @@ def test_bootstrapping_by_dspy(setting, own_metric):
     assert found.program.answering.answer.lm is world.lm
 
 
-def test_random_search_by_dspy_and_a_result_that_answers(setting):
+def test_random_search_by_dspy_and_a_result_that_answers(setting, compiled_by):
     world = setting()
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=metric, max_bootstrapped_demos=1, num_candidate_programs=1, num_threads=1
@@ -75,19 +66,19 @@ def test_random_search_by_dspy_and_a_result_that_answers(setting):
         (dspy.BootstrapFinetune(), "it changes language models"),
     ],
 )
-def test_what_cannot_learn_prompts_is_refused_before_any_call(setting, optimizer, reason):
+def test_what_cannot_learn_prompts_is_refused_before_any_call(setting, compiled_by, optimizer, reason):
     world = setting()
     with pytest.raises(ConfigurationError, match=f"keqa.compile cannot use {type(optimizer).__name__}: {reason}"):
         compiled_by(optimizer, world)
     assert world.engine.calls == []
 
 
-def test_budget_and_reflection_belong_to_the_optimizer_itself(setting):
+def test_budget_and_reflection_belong_to_the_optimizer_itself(setting, compiled_by):
     with pytest.raises(ConfigurationError, match=r"give reflection_lm and budget to BootstrapFewShot\(\.\.\.\) itself"):
         compiled_by(dspy.BootstrapFewShot(), setting(), budget="heavy")
 
 
-def test_two_optimizers_are_two_compilations(setting):
+def test_two_optimizers_are_two_compilations(setting, compiled_by):
     first, second = (
         compiled_by(dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=count), setting()).report.sources
         for count in (1, 2)
@@ -105,7 +96,7 @@ class Parent(dspy.Module):
         return dspy.Prediction(said=self.parts["ask"][0](question=question).answer)
 
 
-def test_a_program_is_compiled_within_its_module(setting, tmp_path):
+def test_a_program_is_compiled_within_its_module(setting, as_dspy, tmp_path):
     world = setting()
     parent = Parent(world.program)
     found = keqa.compile(parent, as_dspy(world.train), as_dspy(world.val), reference=False, tuning=False)
@@ -121,7 +112,7 @@ def test_a_program_is_compiled_within_its_module(setting, tmp_path):
 
 
 @pytest.mark.parametrize(("count", "contains"), [(0, "none"), (2, "2")])
-def test_a_module_has_to_contain_one_program(setting, count, contains):
+def test_a_module_has_to_contain_one_program(setting, as_dspy, count, contains):
     world = setting()
     parent = Parent(*(world.program.deepcopy() for _ in range(count)))
     with pytest.raises(ConfigurationError, match=f"Parent contains {contains}"):

@@ -17,22 +17,9 @@ from keqa.programs.reference.utility_reference import Entry, UtilityReference
 pytestmark = pytest.mark.process
 
 
-def as_dspy(examples):
-    return [
-        dspy.Example(
-            id=one.id,
-            question=one.question,
-            answer=one.answers[0],
-            quizzes=list(one.quizzes),
-            quiz_answers=list(one.quiz_answers),
-        ).with_inputs("question")
-        for one in examples
-    ]
-
-
-def bootstrapped(program, examples, metric):
+def bootstrapped(program, trainset, metric):
     optimizer = dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=4, max_labeled_demos=0)
-    return optimizer.compile(program, trainset=as_dspy(examples))
+    return optimizer.compile(program, trainset=trainset)
 
 
 def nearly(answer, golds, answer_type, choices):
@@ -51,12 +38,12 @@ class Nested(dspy.Module):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_demonstrations_hold_gold_answers_and_no_wrong_calls(setting, nested):
+def test_demonstrations_hold_gold_answers_and_no_wrong_calls(setting, as_dspy, nested):
     world = setting()
     world.program.set_lm(world.lm)
     program = Nested(world.program) if nested else world.program
     with dspy.context(lm=world.lm):
-        learned = bootstrapped(program, world.train, keqa.optimizer_metric(nearly))
+        learned = bootstrapped(program, as_dspy(world.train), keqa.optimizer_metric(nearly))
     learned = learned.ask if nested else learned
     demos = {name: [dict(demo) for demo in p.demos] for name, p in learned.named_predictors()}
     # The language model wrote "Spouse0" and "Mayor0".
@@ -66,7 +53,7 @@ def test_demonstrations_hold_gold_answers_and_no_wrong_calls(setting, nested):
     assert all(demo["helpful"] for demo in demos["picking.judge"] if "married" in demo["passage"])
 
 
-def test_wrong_calls_of_a_run_that_ended_well_are_taken_out(setting):
+def test_wrong_calls_of_a_run_that_ended_well_are_taken_out(setting, as_dspy):
     world = setting()
     world.program.set_lm(world.lm)
     (example,) = as_dspy(world.train[:1])
@@ -84,7 +71,7 @@ def test_wrong_calls_of_a_run_that_ended_well_are_taken_out(setting):
     assert Counter(id(step[0]) for step in spoilt)[id(world.program.summarizing.summarize)] == 1
 
 
-def test_scores_and_feedback(setting):
+def test_scores_and_feedback(setting, as_dspy):
     example = as_dspy(setting().train[:1])[0]
     right = SimpleNamespace(answer="Ann Spouse0", record=None)
     metric = keqa.optimizer_metric(exact_match)
@@ -97,7 +84,7 @@ def test_scores_and_feedback(setting):
         keqa.optimizer_metric(5)
 
 
-def test_no_question_is_shown_its_own_labels_by_an_optimizer_of_dspys(setting):
+def test_no_question_is_shown_its_own_labels_by_an_optimizer_of_dspys(setting, as_dspy):
     world = setting()
     world.program.set_lm(world.lm)
     entries = [
@@ -107,7 +94,7 @@ def test_no_question_is_shown_its_own_labels_by_an_optimizer_of_dspys(setting):
         for number, one in enumerate(world.train)
     ]
     world.program.picking.reference = UtilityReference(k=8, least=0).fit(entries)
-    bootstrapped(world.program, world.train, keqa.optimizer_metric(nearly))
+    bootstrapped(world.program, as_dspy(world.train), keqa.optimizer_metric(nearly))
     shown = {}
     for prompt in world.engine.prompts:
         for number, one in enumerate(world.train):
