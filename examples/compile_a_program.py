@@ -23,5 +23,5 @@ loaded = keqa.load(folder / "program", encyclopedia, roles)
 
 for name, program in {"plain": plain, "compiled": loaded}.items():
     tally = keqa.evaluate(program, testbed.test[:8], out=folder / "runs" / f"{name}.jsonl")
-    print(f"{name}: F1 {tally.mean('f1'):.2f} over {tally.done} questions, {tally.samples} LM calls")
+    print(f"{name}: F1 {tally.mean('f1'):.2f} over {tally.done} questions, {tally.cost.samples} LM calls")
 print("Read the runs with: keqa compare", folder / "runs")

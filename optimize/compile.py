@@ -231,9 +231,9 @@ def _nested(module: Any) -> Program:
 def _containing(module: P, compiled: Program) -> P:
     """A copy of a module with a compiled program in the place of the one that it contains."""
     copied: P = module.deepcopy()
-    inside = vars(_nested(copied))
+    inside = _nested(copied).__dict__
     inside.clear()
-    inside.update(vars(compiled))
+    inside.update(compiled.__dict__)
     return copied
 
 

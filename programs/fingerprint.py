@@ -114,6 +114,8 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
         cut["similarity"] = None if similarity is None else similarity_fingerprint(similarity)
         return {**(retriever_spec(behind) or {}), "cut": cut}
     if isinstance(retriever, AdaptedRetriever):
+        if retriever.searches_itself:
+            return retriever_spec(retriever.source)
         own = {"kind": retriever.name, "search": function_fingerprint(retriever.function)}
         corpus = retriever.corpus_digest
         return own if corpus is None else {**own, "corpus": corpus}

@@ -121,6 +121,11 @@ class AdaptedRetriever(SharedRetriever):
         return [self.search(query, k) for query in queries]
 
     @property
+    def searches_itself(self) -> bool:
+        """Whether the source has this package's own method `search`, and only `search_many` was missing."""
+        return self.name == f"{type(self.source).__name__}.search"
+
+    @property
     def corpus_digest(self) -> str | None:
         """A digest of the texts that are searched, where the source holds them, as ``dspy.Embeddings`` does."""
         corpus = getattr(self.source, "corpus", None)

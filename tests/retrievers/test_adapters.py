@@ -244,3 +244,11 @@ def test_two_functions_and_two_corpora_are_two_retrievers():
     small, large = (as_retriever(dspy.Embeddings(TEXTS[:size], embedder)) for size in (2, 3))
     assert retriever_spec(small) != retriever_spec(large)
     assert isinstance(small, AdaptedRetriever)
+
+
+def test_an_object_to_which_only_search_many_was_added_is_described_as_itself():
+    class Notes:
+        def search(self, query: str, k: int = 10) -> list[Hit]:
+            return []
+
+    assert retriever_spec(as_retriever(Notes())) == retriever_spec(Notes())
