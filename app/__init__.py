@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from keqa.evaluation.evaluate import evaluate
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.optimize.compile import compile_program as compile
+    from keqa.optimize.dspy_bridge.trace_metric import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
     from keqa.programs.saving.folder import load, save
-    from keqa.retrievers import Hit, Passage, Retriever, build_dense, build_index, open_index, read_corpus
+    from keqa.retrievers import Hit, Passage, Retriever, as_retriever, build_dense, build_index, open_index, read_corpus
     from keqa.testbed.index import open_encyclopedia
     from keqa.testbed.testbed import Testbed
 
@@ -52,6 +53,7 @@ __all__ = [
     "StageError",
     "Testbed",
     "__version__",
+    "as_retriever",
     "build_dense",
     "build_index",
     "build_lm",
@@ -61,6 +63,7 @@ __all__ = [
     "load",
     "open_encyclopedia",
     "open_index",
+    "optimizer_metric",
     "read_corpus",
     "save",
 ]
@@ -77,6 +80,7 @@ _HOMES = {
     "Retriever": "keqa.retrievers",
     "Roles": "keqa.lms",
     "Testbed": "keqa.testbed.testbed",
+    "as_retriever": "keqa.retrievers",
     "build_dense": "keqa.retrievers",
     "build_index": "keqa.retrievers",
     "build_lm": "keqa.lms",
@@ -86,6 +90,7 @@ _HOMES = {
     "load": "keqa.programs.saving.folder",
     "open_encyclopedia": "keqa.testbed.index",
     "open_index": "keqa.retrievers",
+    "optimizer_metric": "keqa.optimize.dspy_bridge.trace_metric",
     "read_corpus": "keqa.retrievers",
     "save": "keqa.programs.saving.folder",
 }

@@ -1,4 +1,4 @@
-"""Passages from anywhere: a retriever is an object with two methods.
+"""Passages from anywhere: a retriever is an object with two methods; a function of a query will do as well.
 
     python examples/own_retriever.py
 

@@ -77,9 +77,20 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
     """
     if is_the_question(quiz, example.question):
         return tuple(example.answers)
-    gold = gold_quizzes(example)
-    place = _like(quiz, gold, set())
-    return None if place is None else (gold[place][1],)
+    number = gold_number(quiz, example)
+    return None if number is None else (example.quiz_answers[number - 1],)
+
+
+def gold_number(quiz: str, example: Answered, own: Mapping[int, str] | None = None) -> int | None:
+    """The number of the gold quiz that asks the same as a quiz; None where none does.
+
+    Args:
+        quiz: Resolved text.
+        example: The question that it is part of.
+        own: As for `gold_quizzes`.
+    """
+    place = _like(quiz, gold_quizzes(example, own), set())
+    return None if place is None else place + 1
 
 
 def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:

@@ -18,7 +18,9 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.journal_keys import lms_asked, question_key
+from keqa.optimize.scoring import score_of
 from keqa.programs.fingerprint import digest, program_fingerprint
+from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import record_without_secrets
 from keqa.programs.records import QuestionRecord, Record
@@ -112,7 +114,7 @@ class Asking:
 
     Attributes:
         journal: Where answers are kept.
-        metric: Correctness of an answer against gold answers.
+        metric: Correctness of an answer against gold answers; see `keqa.optimize.scoring.as_metric`.
         in_flight: Questions in work at once.
         progress: See `Progress`.
         failures: Where failed questions are counted.
@@ -128,9 +130,7 @@ class Asking:
 
     def score(self, example: Answered, record: QuestionRecord | None) -> float:
         """How correct an answer is; 0 where there is none."""
-        if record is None or not record.answer:
-            return 0.0
-        return float(self.metric(record.answer, example.answers, example.answer_type, example.choices))
+        return 0.0 if record is None else score_of(self.metric, example, prediction_of(record))
 
     def tasks(self, program: Program, examples: Iterable[Answered], drawn: str = "") -> list[Task]:
         """What is to be asked of a program.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report, changed_predictors, changed_settings
+from keqa.optimize.scoring import as_metric
 from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
@@ -39,27 +40,40 @@ from keqa.programs.learned import demonstration_digest, question_digest
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
 
-P = TypeVar("P", bound=Program)
+P = TypeVar("P", bound=dspy.Module)
 
 
 @dataclass(frozen=True)
 class Compiled(Generic[P]):
-    """A compiled program.
+    """A compiled program, which can be asked as the program itself: ``compiled("Who wrote Hamlet?")``.
 
     Attributes:
-        program: Ready to ask, on the same language models and retriever.
+        program: Ready to ask, on the same language models and retriever. Where a module was compiled that contains one,
+            a copy of the module that contains the compiled one.
         report: What was learned.
         reflection_lm: The language model that reflected, whose key must not be saved.
         folder: Where finished work is kept; None where it was a temporary one.
+        nested: The compiled program within a module; None where it is `program` itself.
     """
 
     program: P
     report: Report
     reflection_lm: Any = field(default=None, repr=False)
     folder: Path | None = None
+    nested: Program | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a question; see `keqa.programs.program.Program.forward`. A module is called as it is."""
+        answered: Any = self.program(*args, **kwargs)
+        return answered
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a question from within an event loop; see there."""
+        answered: Any = await self.program.acall(*args, **kwargs)
+        return answered
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
-        """Save the program with the report; `keqa.load` reads it.
+        """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
 
         Args:
             folder: Where to; a program that is there already is replaced if it was compiled from the same sources.
@@ -78,7 +92,11 @@ class Compiled(Generic[P]):
             check_sources(folder, self.report.sources)
         facts = {**self.report.about(), **about}
         facts["problems"] = [without_folders(problem) for problem in facts["problems"]]
-        save(self.program, folder, **without_secrets(facts, [self.reflection_lm]))
+        save(self._own(), folder, **without_secrets(facts, [self.reflection_lm]))
+
+    def _own(self) -> Program:
+        found = self.program if self.nested is None else self.nested
+        return cast("Program", found)
 
 
 def compile_program(
@@ -88,7 +106,7 @@ def compile_program(
     *,
     folder: str | Path | None = None,
     out: str | Path | None = None,
-    metric: Correctness = f1,
+    metric: Callable[..., Any] = f1,
     progress: Progress = silent,
     before_first: Callable[[], None] = lambda: None,
     **options: Any,
@@ -97,14 +115,17 @@ def compile_program(
 
     Args:
         program: A `KEQA`, or one of the methods of `keqa.programs.baselines`, of which demonstrations or instructions
-            are all there is to learn. It stays as it is.
+            are all there is to learn; or a module of one's own that contains one of them, which is then compiled by
+            questions of its own, as if it stood alone. It stays as it is.
         trainset: Questions with gold answers to learn from: examples, mappings, ``dspy.Example``, or a file of them
             (see `keqa.data.own.read_examples`). Those that cannot be used are named in the report.
         valset: Questions to choose by; without them a quarter of the training questions is held out.
         folder: Where finished work is kept; the same call on the same folder resumes where it was. A temporary one
             where None.
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
-        metric: Correctness of an answer.
+        metric: Correctness of an answer, as `keqa.metrics.answers.f1` has it; or a metric of DSPy's,
+            ``metric(example, prediction, trace)``, which gets your examples with all their fields. Single quizzes, for
+            which there are no examples, are then scored by F1.
         progress: See `keqa.optimize.asking.Progress`.
         before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
             the compilation.
@@ -123,10 +144,25 @@ def compile_program(
         TooManyFailuresError: Most questions of a step failed for a reason that may pass, such as a server that is
             down. What was finished stays in the folder.
     """
+    if not isinstance(program, Program):
+        within = compile_program(
+            _nested(program),
+            trainset,
+            valset,
+            folder=folder,
+            out=out,
+            metric=metric,
+            progress=progress,
+            before_first=before_first,
+            **options,
+        )
+        return replace(cast("Compiled[P]", within), program=_containing(program, within.program), nested=within.program)
     try:
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
+    trainset, valset = _listed(trainset), _listed(valset)
+    metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
     before_first()
@@ -158,7 +194,7 @@ def compile_program(
                 meter.keep()
     compiled = _remembering(compiled, program, parts, asking.origins)
     report = Report(
-        optimizer=chosen.optimizer,
+        optimizer=chosen.optimizer_name,
         trained_on=len(parts.train),
         validated_on=len(parts.val),
         predictors=changed_predictors(program, compiled),
@@ -198,6 +234,32 @@ def _remembering(compiled: P, program: P, parts: Split, origins: DemoProvenance)
     return compiled
 
 
+def _nested(module: Any) -> Program:
+    """The one program that a module contains."""
+    found = [one for _, one in module.named_sub_modules(Program)] if isinstance(module, dspy.Module) else []
+    if len(found) != 1:
+        raise ConfigurationError(
+            "keqa.compile takes a KEQA, one of keqa.programs.baselines, or a module that contains exactly one of them: "
+            f"{type(module).__name__} contains {len(found) or 'none'}"
+        )
+    program: Program = found[0]
+    return program
+
+
+def _containing(module: P, compiled: Program) -> P:
+    """A copy of a module with a compiled program in the place of the one that it contains."""
+    copied: P = module.deepcopy()
+    inside = _nested(copied).__dict__
+    inside.clear()
+    inside.update(compiled.__dict__)
+    return copied
+
+
+def _listed(questions: Any) -> Any:
+    """Questions that can be read more than once."""
+    return list(questions) if isinstance(questions, Iterator) else questions
+
+
 def _ready(program: Program, options: Options) -> Options:
     """Check what would otherwise fail in a late step, and open the embedder, before any call is made."""
     from keqa.programs.saving.folder import check_savable
@@ -234,6 +296,7 @@ def sources_of(program: Program, parts: Split, options: Options, metric: Correct
         for one in dataclasses.fields(options)
         if one.name not in ("embedder", "grid", "in_flight", "reflection_lm")
     }
+    how["optimizer"] = options.optimizer_spec
     how["grid"] = repr(options.grid)
     how["embedder"] = getattr(options.embedder, "name", options.embedder)
     how["reflection_lm"] = lm_spec(options.reflection_lm)

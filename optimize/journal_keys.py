@@ -9,7 +9,8 @@ import dspy
 
 from keqa.data.example import Example
 from keqa.metrics.utility import Correctness
-from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, retriever_spec
+from keqa.optimize.scoring import metric_fingerprint
+from keqa.programs.fingerprint import digest, lm_spec, retriever_spec
 from keqa.programs.program import Program
 from keqa.programs.stages.stage import RoleLMs
 
@@ -27,7 +28,7 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
     roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in _ROLES}
     return {
         "task": "compilation",
-        "metric": function_fingerprint(metric),
+        "metric": metric_fingerprint(metric),
         "models": {role: lm_spec(lm) for role, lm in roles.items()},
         "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
     }

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dspy.teleprompt import Teleprompter
+
 from keqa.errors import ConfigurationError
 from keqa.optimize.dspy_bridge.optimizers import OPTIMIZERS, Budget, check_optimizer
+from keqa.optimize.dspy_bridge.own_optimizer import check_own_optimizer, optimizer_settings
 from keqa.optimize.search_space import Grid
 from keqa.programs.reference.embedding import Embedder
 
@@ -19,7 +22,9 @@ class Options:
     """How to compile.
 
     Attributes:
-        optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba`` or ``none``.
+        optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba`` or ``none``; or an optimizer of DSPy's of your own
+            making, such as ``dspy.BootstrapFewShotWithRandomSearch(metric=...)``, which gets the metric of the
+            compilation where it has none.
         reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA), or its model string.
         budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_bridge.optimizers.optimize`.
         demos: Demonstrations of a predictor.
@@ -36,7 +41,7 @@ class Options:
         in_flight: Questions in work at once.
     """
 
-    optimizer: str = "bootstrap"
+    optimizer: str | Teleprompter = "bootstrap"
     reflection_lm: Any = None
     budget: Budget | int = "light"
     demos: int = 4
@@ -52,7 +57,9 @@ class Options:
     in_flight: int = 8
 
     def __post_init__(self) -> None:
-        if self.optimizer not in UNREFLECTING:
+        if isinstance(self.optimizer, Teleprompter):
+            self._check_own_optimizer(self.optimizer)
+        elif self.optimizer not in UNREFLECTING:
             reflecting = check_optimizer(self.optimizer, self.reflection_lm, self.budget)
             object.__setattr__(self, "reflection_lm", reflecting)
         elif self.reflection_lm is not None:
@@ -73,3 +80,24 @@ class Options:
             )
         if not 0 <= self.cost_per_retrieval < float("inf"):
             raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {self.cost_per_retrieval}")
+
+    @property
+    def own_optimizer(self) -> Teleprompter | None:
+        """The optimizer that the user made, where it is one."""
+        return self.optimizer if isinstance(self.optimizer, Teleprompter) else None
+
+    @property
+    def optimizer_name(self) -> str:
+        """What the optimizer is called."""
+        return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
+
+    @property
+    def optimizer_spec(self) -> Any:
+        """What distinguishes the optimizer from others, as JSON."""
+        return self.optimizer if isinstance(self.optimizer, str) else optimizer_settings(self.optimizer)
+
+    def _check_own_optimizer(self, optimizer: Teleprompter) -> None:
+        check_own_optimizer(optimizer)
+        if self.reflection_lm is not None or self.budget != "light":
+            name = type(optimizer).__name__
+            raise ConfigurationError(f"give reflection_lm and budget to {name}(...) itself, and leave them out here")

@@ -136,17 +136,19 @@ class Steps:
     def _learned(self) -> Program:
         """What one of DSPy's optimizers makes of the program, where it is better on the validation questions."""
         options = self.options
-        if options.optimizer != "none":
+        if options.reflection_lm is not None:
             ask_once(options.reflection_lm)
         own = self._score(self.before, "the program as it is", steps=options.optimizer not in UNREFLECTING)
         if options.optimizer == "none":
             self._keep(own)
             return self.before
         candidate = optimize(self.before, self.train, self.val, self.asking, options)
-        trial = self._score(candidate, options.optimizer)
+        trial = self._score(candidate, options.optimizer_name)
         if trial.score <= own.score:
             self._keep(own)
-            self.problems.append(f"what {options.optimizer} found is not better on the validation questions: left out")
+            self.problems.append(
+                f"what {options.optimizer_name} found is not better on the validation questions: left out"
+            )
             return self.before
         self._keep(trial)
         return candidate

@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from keqa.errors import ConfigurationError
+from keqa.retrievers.adapters import adapted
 
 T = TypeVar("T")
 
@@ -169,13 +170,14 @@ def _named(value: Any) -> str:
     return shown(value) if isinstance(value, str) else "'NAME'"
 
 
-_searches = _having(lambda value: f"open an index with keqa.open_index({_named(value)})", "search")
-
 RETRIEVER = Kind(
-    "an index, or another object with a method search",
-    lambda value: value if value is None else _searches(value),
+    "an index, or another retriever or function that keqa.as_retriever takes",
+    lambda value: value if value is None else adapted(value),
 )
-"""Stands in an annotation for a retriever. None passes as well: without one a method can be looked at, if not asked."""
+"""Stands in an annotation for a retriever, one of another make in the form that programs search.
+
+None passes as well: without one a method can be looked at, if not asked.
+"""
 
 LMS = Kind(
     "an object with the language models task, consistency and utility",

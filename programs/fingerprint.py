@@ -30,6 +30,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import OWN, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
 from keqa.programs.stages.stage import Stage
+from keqa.retrievers.adapters import AdaptedRetriever
 from keqa.storage.redaction import without_folders, without_secrets
 
 _OURS = "keqa."
@@ -112,6 +113,12 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
         cut = {"by": type(retriever).__name__, "keep": getattr(retriever, "keep", None)}
         cut["similarity"] = None if similarity is None else similarity_fingerprint(similarity)
         return {**(retriever_spec(behind) or {}), "cut": cut}
+    if isinstance(retriever, AdaptedRetriever):
+        if retriever.searches_itself:
+            return retriever_spec(retriever.source)
+        own = {"kind": retriever.name, "search": function_fingerprint(retriever.function)}
+        corpus = retriever.corpus_digest
+        return own if corpus is None else {**own, "corpus": corpus}
     kind = type(retriever)
     found: dict[str, Any] = {"kind": kind.__name__}
     if not _name(kind).startswith(_OURS):

@@ -14,9 +14,10 @@ from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.learned import NOTHING, LearnedQuestions
+from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
-from keqa.programs.reference.utility_reference import leaving_out
+from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
@@ -92,7 +93,9 @@ class Program(Stage):
         """
         raise NotImplementedError
 
-    def forward(self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> dspy.Prediction:
+    def forward(
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AnswerPrediction:
         """Answer a question.
 
         Args:
@@ -101,7 +104,8 @@ class Program(Stage):
             choices: The options of a choice.
 
         Returns:
-            A prediction with `answer`, `explanation` (may be empty) and `record`, a `QuestionRecord`.
+            A prediction with `answer`, `explanation` (may be empty) and `sources`, the passages that the answer rests
+            on, each with `title`, `passage_id` and `text`. Its attribute `record` is a `QuestionRecord`.
 
         Raises:
             InputError: The question cannot be asked.
@@ -113,7 +117,7 @@ class Program(Stage):
 
     async def aforward(  # type: ignore[override]
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
-    ) -> dspy.Prediction:
+    ) -> AnswerPrediction:
         """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars)
         return await self.run(Session(self.bound, blocking=False), asked)
@@ -136,7 +140,21 @@ class Program(Stage):
         """
         return answer_many(self, questions, in_flight)
 
-    async def run(self, session: Session, asked: Question) -> dspy.Prediction:
+    def as_tool(self, name: str | None = None, desc: str | None = None) -> dspy.Tool:
+        """This program as a tool for ``dspy.ReAct`` or any other agent.
+
+        Its one argument is `question`. It returns text: the answer, then the beginnings of at most five passages that
+        the answer rests on; or, where there is no answer, why. In an event loop, ``await tool.acall(question=...)``.
+
+        Args:
+            name: What agents call it; ``answer_question`` where None.
+            desc: What agents read about it; where None, that it answers factual questions with sources.
+        """
+        from keqa.programs.tool import as_tool
+
+        return as_tool(self, name, desc)
+
+    async def run(self, session: Session, asked: Question) -> AnswerPrediction:
         """Answer a checked question through a session's calls."""
         from keqa.lms.adapter import adapter
 
@@ -147,7 +165,8 @@ class Program(Stage):
         own = self.learned.ids_of(asked.question, asked.choices)
         if own:
             session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
-        with leaving_out(*own), dspy.context(adapter=dspy.settings.adapter or adapter()):
+        adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
+        with leaving_out(*own), asking_for(asked.question), adapting:
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:
@@ -156,7 +175,7 @@ class Program(Stage):
         if failure is not None:
             failure.record = record
             raise failure
-        return dspy.Prediction(answer=record.answer, explanation=record.explanation, record=record)
+        return prediction_of(record)
 
     def _record(
         self, session: Session, asked: Question, story: RecordBuilder, failure: UnansweredError | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from keqa.retrievers.adapters import AdaptedRetriever, as_retriever
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.dense import DenseManifest, DenseRetriever, build_dense
@@ -14,6 +15,7 @@ from keqa.retrievers.tantivy_build import add_passages, build_index, delete_pass
 from keqa.retrievers.tantivy_index import TantivyRetriever
 
 __all__ = [
+    "AdaptedRetriever",
     "CachingRetriever",
     "Corpus",
     "DenseManifest",
@@ -28,6 +30,7 @@ __all__ = [
     "Retriever",
     "TantivyRetriever",
     "add_passages",
+    "as_retriever",
     "build_dense",
     "build_index",
     "delete_passages",

@@ -71,9 +71,9 @@ def _teaching(
 ) -> Iterator[dict[str, Any]]:
     """The calls of one predictor for one question that may be shown to others."""
     full = [complete(signature, {**inputs, **outputs}) for inputs, outputs in made if _says_something(outputs)]
-    judged = [(demo, _checked(signature, demo, known)) for demo in full]
-    right = [checked for _, checked in judged if checked]
-    if right or any(checked is False for _, checked in judged):
+    judged = [(demo, checked(signature, demo, known)) for demo in full]
+    right = [found for _, found in judged if found]
+    if right or any(found is False for _, found in judged):
         yield from right
     else:
         yield from (demo for demo, _ in judged)
@@ -84,7 +84,7 @@ def _says_something(outputs: Mapping[str, Any]) -> bool:
     return not texts or any(text.strip() for text in texts)
 
 
-def _checked(
+def checked(
     signature: Any, demo: Mapping[str, Any], known: Mapping[str, Settled]
 ) -> dict[str, Any] | Literal[False] | None:
     """A right call in the gold answer's form; False for one that is wrong, None where gold answers do not tell."""

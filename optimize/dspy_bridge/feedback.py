@@ -17,6 +17,7 @@ from keqa.metrics.answers import is_abstention, same_answer
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled, gold_quizzes, settled_quizzes
 from keqa.optimize.dspy_bridge.student import PREFIX
+from keqa.optimize.scoring import score_of
 from keqa.programs.records import QuestionRecord
 
 FeedbackMetric = Callable[..., Any]
@@ -34,8 +35,7 @@ def feedback_metric(metric: Correctness) -> FeedbackMetric:
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> dspy.Prediction:
         example = as_example_of(gold)
-        answer = getattr(pred, "answer", None)
-        score = float(metric(answer, example.answers, example.answer_type, example.choices)) if answer else 0.0
+        answer, score = getattr(pred, "answer", None), score_of(metric, example, pred)
         record = getattr(pred, "record", None)
         parts = [_outcome(example, record, answer, score)]
         if pred_name is not None and pred_trace and record is not None:
@@ -47,7 +47,7 @@ def feedback_metric(metric: Correctness) -> FeedbackMetric:
 
 
 def as_example_of(gold: Any) -> Example:
-    """The example behind one that DSPy's optimizers carry about; see `keqa.optimize.dspy_bridge.student.as_dspy`."""
+    """The example behind one that DSPy's optimizers carry about; see `keqa.optimize.scoring.example_for_metrics`."""
     return Example(
         gold.root,
         gold.question,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,9 +29,11 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.demos.from_traces import judges
 from keqa.optimize.dspy_bridge.feedback import feedback_metric
+from keqa.optimize.dspy_bridge.own_optimizer import run_own_optimizer
 from keqa.optimize.dspy_bridge.quiet import no_straggler_retries, quiet
 from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
-from keqa.optimize.dspy_bridge.student import Student, as_dspy
+from keqa.optimize.dspy_bridge.student import Student
+from keqa.optimize.scoring import DspyMetric
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
@@ -115,9 +118,9 @@ def optimize(
             the reflecting language model wrote comes from DSPy's cache, where that is on. Progress is how many
             questions were asked, those of earlier runs included; how many there will be is known only where the budget
             is a number of them.
-        options: Which optimizer, with its budget, language model and seed. The budget is ``light``, ``medium`` or
-            ``heavy``; or, for a small run, a number of questions to ask (GEPA), of trials (MIPROv2) or of steps
-            (SIMBA).
+        options: Which optimizer, one of `OPTIMIZERS` or the user's own; with its budget, language model and seed. The
+            budget is ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of
+            trials (MIPROv2) or of steps (SIMBA).
 
     Returns:
         The optimized program, on the same language models by role.
@@ -128,21 +131,18 @@ def optimize(
         TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may
             pass.
     """
-    name, budget = options.optimizer, options.budget
-    shown = tunable(program, name)
+    name, budget, own = options.optimizer_name, options.budget, options.own_optimizer
+    shown = tunable(program, "gepa" if isinstance(own, dspy.GEPA) else name)
     student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))
-    with watched(options.reflection_lm) as reflecting, student.surfacing(), quiet(), no_straggler_retries():
-        job = _Job(
-            student,
-            as_dspy(trainset),
-            as_dspy(valset),
-            feedback_metric(asking.metric),
-            reflecting,
-            budget,
-            options.seed,
-            asking.in_flight,
-        )
-        best = OPTIMIZERS[name](job)
+    metric, scored = feedback_metric(asking.metric), DspyMetric.of_any(asking.metric)
+    train, val = (list(map(scored.example, examples)) for examples in (trainset, valset))
+    watching = nullcontext() if own is not None else watched(options.reflection_lm)
+    with watching as reflecting, student.surfacing(), quiet(), no_straggler_retries():
+        if own is not None:
+            best = run_own_optimizer(own, student, train, val, _plain_score(metric), asking.in_flight)
+        else:
+            job = _Job(student, train, val, metric, reflecting, budget, options.seed, asking.in_flight)
+            best = OPTIMIZERS[name](job)
     return _transferred(program, best.program, shown)
 
 
@@ -166,12 +166,18 @@ def _transferred(program: Program, optimized: Program, names: Sequence[str]) -> 
         if name in names:
             instructions = found[name].signature.instructions
             predictor.signature = predictor.signature.with_instructions(instructions)
-            predictor.demos = [dspy.Example(**_fields(predictor.signature, demo)) for demo in found[name].demos]
+            shown = [_fields(predictor.signature, demo) for demo in found[name].demos]
+            # What lacks an output shows nothing that the predictor could do.
+            predictor.demos = [dspy.Example(**demo) for demo in shown if demo.keys() >= _required(predictor.signature)]
     return result
 
 
 def _fields(signature: Any, demo: Any) -> dict[str, Any]:
     return {name: demo[name] for name in signature.fields if name in demo}
+
+
+def _required(signature: Any) -> set[str]:
+    return {name for name, field in signature.fields.items() if field.is_required()}
 
 
 def _gepa(job: _Job) -> Student:

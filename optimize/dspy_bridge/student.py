@@ -9,7 +9,7 @@ from typing import Any
 
 import dspy
 
-from keqa.data.example import Answered, Example
+from keqa.data.example import Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.factory import Roles
@@ -18,27 +18,12 @@ from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.journal_keys import lms_of
 from keqa.programs.fingerprint import digest
+from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
 from keqa.programs.runtime.concurrency import NoCopy
 
 PREFIX = "program."
 """What stands before the name of a predictor in the student."""
-
-
-def as_dspy(examples: Sequence[Answered]) -> list[dspy.Example]:
-    """Examples as DSPy's optimizers take them."""
-    return [
-        dspy.Example(
-            root=example.id,
-            question=example.question,
-            answer_type=example.answer_type,
-            choices=list(example.choices),
-            answers=list(example.answers),
-            quizzes=list(example.quizzes),
-            quiz_answers=list(example.quiz_answers),
-        ).with_inputs("root", "question", "answer_type", "choices")
-        for example in examples
-    ]
 
 
 class Student(dspy.Module):
@@ -87,7 +72,7 @@ class Student(dspy.Module):
 
     def forward(
         self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
-    ) -> dspy.Prediction:
+    ) -> AnswerPrediction:
         """Answer, or replay an answer.
 
         Args:
@@ -108,8 +93,9 @@ class Student(dspy.Module):
         steps, record = kept.steps or [], kept.record
         self._asking.value.origins.add(Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in steps)
         self._replay(steps)
-        answer = None if record is None else record.answer
-        return dspy.Prediction(answer=answer, explanation="" if record is None else record.explanation, record=record)
+        if record is None:
+            return AnswerPrediction(explanation="", sources=[], answer=None)
+        return prediction_of(record)
 
     @contextmanager
     def surfacing(self) -> Iterator[None]:

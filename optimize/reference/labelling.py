@@ -20,6 +20,7 @@ from keqa.optimize.reference.targets import Reason, Rule, Target, question_targe
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
+from keqa.programs.reference.index import question_digest
 from keqa.programs.runtime.attempts import ask, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
@@ -164,6 +165,7 @@ class Labeller:
                     helpful=label == 1,
                     gain=difference,
                     basis=target.basis,
+                    question=question_digest(example.question),
                 )
                 for target, one in zip(targets, labels, strict=True)
                 for passage, difference, label in one.found

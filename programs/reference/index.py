@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from heapq import nlargest
 from typing import Any
 
@@ -32,26 +33,40 @@ class Entry:
         quiz: The question, or a quiz of it.
         passage: As the judge reads it.
         helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
+        question: What `question_digest` gives of the training question; empty in references of versions before.
     """
 
     root: str
     quiz: str
     passage: str
     helpful: bool
+    question: str = ""
+
+
+def question_digest(question: str) -> str:
+    """By what a training question is known again when it is asked, however it is spaced and capitalised."""
+    plain = " ".join(question.split()).casefold()
+    return hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
+
+
+def entry_values(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON values, for `entry_from`."""
+    values = asdict(entry)
+    return values if entry.question else {name: value for name, value in values.items() if name != "question"}
 
 
 def entry_from(value: Any, where: str) -> Entry:
     """An entry from its JSON value, which may come from a stranger.
 
     Args:
-        value: What ``dataclasses.asdict`` made of an entry.
+        value: What `entry_values` made of an entry.
         where: What messages call it.
 
     Raises:
         ConfigurationError: It is none.
     """
     names = Entry.__match_args__
-    if not isinstance(value, dict) or set(value) != set(names):
+    if not isinstance(value, dict) or set(value) | {"question"} != set(names):
         raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(names)} only")
     return Entry(**check(Entry, value, where))
 
@@ -86,7 +101,10 @@ class ReferenceIndex:
         """
         self.entries = tuple(entries)
         roots: dict[Demonstration, set[str]] = {}
+        self._of_question: dict[str, set[str]] = {}
         for entry in entries:
+            if entry.question:
+                self._of_question.setdefault(entry.question, set()).add(entry.root)
             roots.setdefault(Demonstration(entry.quiz, entry.passage, entry.helpful), set()).add(entry.root)
         self.demonstrations = list(roots)
         self._of_root: dict[str, set[int]] = {}
@@ -114,6 +132,14 @@ class ReferenceIndex:
     def of_roots(self, roots: Iterable[str]) -> set[int]:
         """Where the demonstrations of some training questions are, those included that others share."""
         return set().union(*(self._of_root.get(root, ()) for root in roots))
+
+    def roots_of(self, question: str) -> AbstractSet[str]:
+        """The ids of the training questions that are the same as a question.
+
+        Args:
+            question: What `question_digest` gave of it.
+        """
+        return self._of_question.get(question, frozenset())
 
     def nearest(self, vector: Vectors, k: int, out: AbstractSet[int]) -> list[Scored]:
         """The k nearest demonstrations of each label with their cosine, some positions left out."""

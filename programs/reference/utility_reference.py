@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -24,21 +23,48 @@ from keqa.programs.reference.embedding import (
     open_embedder,
     portable,
 )
-from keqa.programs.reference.index import Entry, ReferenceIndex, entry_from, joined
+from keqa.programs.reference.index import (
+    Entry,
+    ReferenceIndex,
+    entry_from,
+    entry_values,
+    joined,
+    question_digest,
+)
 
-__all__ = ["Entry", "UtilityReference", "Variant", "leaving_out"]
+__all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
 
 Variant = Literal["similar", "random", "none"]
 
 _left_out: ContextVar[frozenset[str]] = ContextVar("keqa_left_out", default=frozenset())
 
 
+_asked: ContextVar[str] = ContextVar("keqa_asked", default="")
+
+
+@contextmanager
+def asking_for(question: str) -> Iterator[None]:
+    """Within this context no reference shows what it holds of a training question that is asked again.
+
+    Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
+    was built from, and would otherwise choose by their own labels.
+
+    Args:
+        question: Its text.
+    """
+    token = _asked.set(question_digest(question))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
 @contextmanager
 def leaving_out(*roots: str) -> Iterator[None]:
     """Within this context no reference shows what it holds of these training questions.
 
-    It binds the calls that are made in other threads and tasks for the context, too. Without it, a question that the
-    reference was built from would find its own labels.
+    It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
+    very words of a training question needs none: see `asking_for`.
 
     Args:
         *roots: Ids of training questions.
@@ -88,7 +114,7 @@ class UtilityReference(Parameter):
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
         self._index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
-        self._built: dict[tuple[str, str], ReferenceIndex] = {}
+        self._built: dict[tuple[str, str, str], ReferenceIndex] = {}
 
     @property
     def embedder(self) -> Embedder:
@@ -110,8 +136,11 @@ class UtilityReference(Parameter):
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
         """
-        taken = [Entry(entry.root, entry.quiz, entry.passage, bool(entry.helpful)) for entry in entries]
-        key = (self._embedder.name, _signature(taken))
+        taken = [
+            Entry(entry.root, entry.quiz, entry.passage, bool(entry.helpful), getattr(entry, "question", ""))
+            for entry in entries
+        ]
+        key = (self._embedder.name, _signature(taken), _digest(entry.question for entry in taken))
         index = self._built.get(key) or ReferenceIndex(taken, self.embedder, vectors)
         self._built.clear()
         self._built[key] = self._index = index
@@ -148,7 +177,7 @@ class UtilityReference(Parameter):
         index = self._index
         if self.variant == "none" or not index.entries:
             return []
-        out = index.of_roots(_left_out.get())
+        out = index.of_roots(_left_out.get() | index.roots_of(_asked.get()))
         if self.variant == "similar":
             scored = index.nearest(joined(*self._embedder.embed([quiz, passage])), self.k, out)
         else:
@@ -168,7 +197,7 @@ class UtilityReference(Parameter):
         return {
             **self.settings(),
             "embedder": self._embedder.name,
-            "entries": [asdict(entry) for entry in self.entries],
+            "entries": [entry_values(entry) for entry in self.entries],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> UtilityReference:
@@ -208,6 +237,10 @@ def _named(name: Any) -> Embedder:
         raise ConfigurationError(
             f"{error}: make the reference that loads this with it, UtilityReference(open_embedder(NAME))"
         ) from error
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def _signature(entries: Iterable[Entry]) -> str:

@@ -14,6 +14,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM
 from keqa.programs.records import Degradation
+from keqa.programs.runtime import searching
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
@@ -195,13 +196,17 @@ class Session:
 
         def called() -> list[Hit]:
             with event:
-                found = retriever.search(query, k)
+                found = searching.search(retriever, query, k)
             event.saved = found.seconds if isinstance(found, Kept) else None
             return found
 
         try:
             async with self.bound.semaphore():
                 return await self.bound.in_thread(called)
+        except (AttributeError, TypeError):
+            # A fault in the retriever, or a wrong use of its client: no outage is of these types.
+            event.failed = True
+            raise
         except Exception as error:
             event.failed = True
             known = typed_error(error)

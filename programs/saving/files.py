@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import shown
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
-from keqa.programs.reference.index import Entry, entry_from
+from keqa.programs.reference.index import Entry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
@@ -147,7 +146,7 @@ def written(reference: UtilityReference | None) -> dict[str, bytes]:
     """The files of a utility reference, by name."""
     if reference is None:
         return {}
-    found = {_ENTRIES: b"".join(as_json(asdict(entry)) + b"\n" for entry in reference.entries)}
+    found = {_ENTRIES: b"".join(as_json(entry_values(entry)) + b"\n" for entry in reference.entries)}
     if reference.embedder.name != HASHING and reference.entries:
         stream = io.BytesIO()
         np.save(stream, reference.vectors(), allow_pickle=False)

@@ -223,3 +223,23 @@ class TownRetriever(ScriptedRetriever):
             Passage(f"o{number}", f"Bo Mayor{number}", "He likes to sail."),
         ]
         return [Hit(passage, 2.0 - rank) for rank, passage in enumerate(passages)][:k]
+
+
+@pytest.fixture
+def as_dspy():
+    """Turns examples into those of DSPy, as a user would write them, with further fields."""
+
+    def make(examples, **more):
+        return [
+            dspy.Example(
+                id=one.id,
+                question=one.question,
+                answer=one.answers[0],
+                quizzes=list(one.quizzes),
+                quiz_answers=list(one.quiz_answers),
+                **more,
+            ).with_inputs("question")
+            for one in examples
+        ]
+
+    return make

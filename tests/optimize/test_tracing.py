@@ -10,9 +10,10 @@ from dspy.lm15 import AuthError, ServerError
 from keqa.errors import ConfigurationError, InputError, StorageError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_bridge.student import Student, as_dspy
+from keqa.optimize.dspy_bridge.student import Student
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
+from keqa.optimize.scoring import example_for_metrics
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
@@ -197,7 +198,7 @@ def test_a_replayed_answer_has_the_trace_of_the_first(setting, journal):
 
     world = setting(train=1)
     student = Student(world.program, Asking(journal, f1), ["answering.answer", "examination.quiz"])
-    (one,) = as_dspy(world.train)
+    (one,) = map(example_for_metrics, world.train)
     traces = []
     for _ in range(2):
         with dspy.context(trace=[]):

@@ -10,7 +10,7 @@ from fixtures.marton import MARTON
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
 from keqa.optimize.dspy_bridge.feedback import feedback_metric, feedback_on
-from keqa.optimize.dspy_bridge.student import as_dspy
+from keqa.optimize.scoring import example_for_metrics
 from keqa.programs.records import Degradation, Failure, QuestionRecord, QuizRecord
 
 RECORD = QuestionRecord(
@@ -158,7 +158,7 @@ def test_broken_references_are_told_to_the_decomposition():
 
 def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about():
     metric = feedback_metric(f1)
-    (gold,) = as_dspy([MARTON])
+    gold = example_for_metrics(MARTON)
     predicted = SimpleNamespace(answer="1926", record=RECORD)
     whole = metric(gold, predicted)
     part = metric(gold, predicted, None, "program.examination.quiz", [(None, QUIZ, {"answer": "1915"})])
@@ -172,5 +172,5 @@ def test_a_question_without_an_answer_says_why():
     failed = RECORD.model_copy(
         update={"answer": None, "failure": Failure(stage="summarize", cause="x", message="no reply")}
     )
-    told = feedback_metric(f1)(as_dspy([MARTON])[0], SimpleNamespace(answer=None, record=failed))
+    told = feedback_metric(f1)(example_for_metrics(MARTON), SimpleNamespace(answer=None, record=failed))
     assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")

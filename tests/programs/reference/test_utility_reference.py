@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import Entry, UtilityReference, leaving_out
+from keqa.programs.reference.index import question_digest
+from keqa.programs.reference.utility_reference import Entry, UtilityReference, asking_for, leaving_out
 
 
 class Angle:
@@ -376,3 +378,36 @@ def test_optimizers_keep_it(program):
         compiled("Who is it?")
         assert judged(program.engine) == {"0 one": [1, 2, 8, 9], "50 two": [6, 7, 9, 10]}
     assert len(bootstrapped.decomposition.decompose.demos) == 1
+
+
+def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():
+    entries = [
+        Entry(
+            "q1", "Who governs Oslo?", "Ann governs Oslo.", True, question_digest("To whom is Oslo's mayor married?")
+        ),
+        Entry("q2", "Who governs Oslo?", "Bo was born in Oslo.", False, question_digest("Who governs Oslo?")),
+    ]
+    reference = UtilityReference(k=2, least=0).fit(entries)
+    passage = "Ann governs Oslo."
+    assert len(reference("Who governs Oslo?", passage)) == 2
+    with asking_for("to whom is  Oslo's mayor married?"):
+        assert [demo.helpful for demo in reference("Who governs Oslo?", passage)] == [False]
+    with asking_for("Who governs Oslo?"):
+        assert [demo.helpful for demo in reference("Who governs Oslo?", passage)] == [True]
+    with asking_for("Who governs Rome?"):
+        assert len(reference("Who governs Oslo?", passage)) == 2
+    # What knows no questions is as it was.
+    again = UtilityReference(k=2, least=0).fit([replace(entry, question="") for entry in entries])
+    with asking_for("Who governs Oslo?"):
+        assert len(again("Who governs Oslo?", passage)) == 2
+    # Entries alone do not say which questions they come from.
+    again.fit(entries)
+    with asking_for("Who governs Oslo?"):
+        assert len(again("Who governs Oslo?", passage)) == 1
+
+
+def test_the_questions_are_saved_with_the_entries():
+    entries = [Entry("q1", "quiz", "passage", True, "0a"), Entry("q2", "quiz", "other", False)]
+    state = UtilityReference().fit(entries).dump_state()
+    assert [entry.get("question") for entry in state["entries"]] == ["0a", None]
+    assert UtilityReference().load_state(state).entries == tuple(entries)

@@ -1,0 +1,163 @@
+"""How right an answer is to a question of a compilation: by a metric of this package's form, or by one of DSPy's.
+
+A `keqa.metrics.utility.Correctness` compares an answer with gold answers, and serves for quizzes as well. A metric of
+DSPy's, ``metric(example, prediction, trace)``, is about a whole question, with whatever its example holds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from keqa.data.example import Example, as_example
+from keqa.errors import ConfigurationError, InputError
+from keqa.metrics.answers import f1
+from keqa.metrics.utility import Correctness
+from keqa.programs.fingerprint import function_fingerprint
+from keqa.programs.prediction import AnswerPrediction
+
+_FIRST = ("example", "gold", "ex")
+_FORM = "metric(answer, golds, answer_type, choices), or metric(example, prediction, trace) as DSPy's are"
+
+
+class DspyMetric:
+    """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1.
+
+    Attributes:
+        function: The metric.
+    """
+
+    def __init__(self, function: Callable[..., Any], given: Mapping[str, dspy.Example] | None = None) -> None:
+        """Set up.
+
+        Args:
+            function: The metric.
+            given: By the id of a question, the example that the user gave, with fields that only the metric knows.
+        """
+        self.function, self._given = function, dict(given or {})
+
+    def __call__(self, answer: str | None, golds: Sequence[str], answer_type: str, choices: Sequence[str]) -> float:
+        """Score an answer to a quiz."""
+        return f1(answer, golds, answer_type, choices)
+
+    @classmethod
+    def of_any(cls, metric: Any) -> DspyMetric:
+        """The metric itself, or one that only makes examples."""
+        return metric if isinstance(metric, cls) else cls(metric)
+
+    def example(self, example: Example) -> dspy.Example:
+        """A question as the metric gets it: the user's own fields, and those of DSPy's examples in general."""
+        return example_for_metrics(example, self._given.get(example.id))
+
+    def of(self, example: Example, prediction: AnswerPrediction) -> float:
+        """The score of an answer.
+
+        Raises:
+            ConfigurationError: The metric raised an error, or gave no number.
+        """
+        try:
+            score = self.function(self.example(example), prediction)
+            # A bool, a number, or a prediction with a score and feedback.
+            return float(score)
+        except Exception as error:
+            raise ConfigurationError(
+                f"the metric failed on the question {example.question!r} ({type(error).__name__}: {error})"
+            ) from error
+
+
+def example_for_metrics(example: Example, given: dspy.Example | None = None) -> dspy.Example:
+    """A question as metrics and optimizers of DSPy take it, gold answers and all.
+
+    Args:
+        example: The question.
+        given: The user's own, whose further fields are kept.
+    """
+    own = {} if given is None else dict(given.items())
+    fields = {
+        "root": example.id,
+        "question": example.question,
+        "answer_type": example.answer_type,
+        "choices": list(example.choices),
+        "answers": list(example.answers),
+        "quizzes": list(example.quizzes),
+        "quiz_answers": list(example.quiz_answers),
+    }
+    return dspy.Example(**{"answer": example.answers[0] if example.answers else None, **own, **fields}).with_inputs(
+        "root", "question", "answer_type", "choices"
+    )
+
+
+def as_metric(metric: Any, *sets: Any) -> Correctness:
+    """A metric in the form that compiling takes.
+
+    Args:
+        metric: Of either form, told apart by their parameters: a metric of DSPy's has one called ``trace``, begins with
+            ``example`` or ``gold``, or takes two or three arguments.
+        *sets: The questions, to whose further fields a metric of DSPy's may refer.
+
+    Raises:
+        ConfigurationError: It is of neither form.
+    """
+    if isinstance(metric, DspyMetric):
+        return metric
+    # A module that scores, such as dspy.evaluate.SemanticF1, is called through parameters of no name.
+    called = getattr(metric, "forward", metric)
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"the metric must be {_FORM}, not {metric!r}") from None
+    names = list(signature.parameters)
+    if "trace" in names or (names[:1] and names[0] in _FIRST) or not _binds(signature, 4):
+        if not _binds(signature, 2):
+            raise ConfigurationError(f"the metric must be {_FORM}; it takes {signature}")
+        return DspyMetric(metric, _given(sets))
+    correctness: Correctness = metric
+    return correctness
+
+
+def metric_fingerprint(metric: Any) -> str:
+    """A metric by its name, and by its source where it does not come with the package."""
+    return function_fingerprint(metric.function if isinstance(metric, DspyMetric) else metric)
+
+
+def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
+    """How right a prediction is; 0 without an answer.
+
+    Args:
+        metric: See `as_metric`.
+        example: The question.
+        prediction: What a program returned.
+    """
+    answer = getattr(prediction, "answer", None)
+    if not answer:
+        return 0.0
+    if isinstance(metric, DspyMetric):
+        return metric.of(example, prediction)
+    return float(metric(answer, example.answers, example.answer_type, example.choices))
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _given(sets: Iterable[Any]) -> dict[str, dspy.Example]:
+    """The examples of DSPy's among questions, by the id that they get; those that cannot be used are left out."""
+    found: dict[str, dspy.Example] = {}
+    for one in sets:
+        if isinstance(one, str | Path) or not isinstance(one, Sequence):
+            continue
+        for item in one:
+            if isinstance(item, dspy.Example):
+                try:
+                    found[as_example(item).id] = item
+                except InputError:
+                    continue
+    return found

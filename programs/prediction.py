@@ -1,0 +1,74 @@
+"""What a program returns: plain fields that any part of DSPy can read, vote on and write, and the whole record beside.
+
+DSPy votes on a prediction's last field, shows all fields to agents and writes them as JSON. So the fields are text and
+plain values, the answer last, and the record, which is neither, is an attribute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+from dspy.primitives.prediction import Completions
+
+from keqa.programs.records import PassageVerdict, QuestionRecord
+
+_FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
+"""What an answer that rests on passages comes from; any other comes from memory."""
+
+
+class AnswerPrediction(dspy.Prediction):
+    """An answer with what it rests on.
+
+    Its fields are `explanation` (may be empty), `sources` and `answer` (None where there is none). A source is a
+    mapping with `title`, `passage_id` and `text` of a passage; an answer from memory has none.
+    """
+
+    def __init__(self, base: Any = None, *, record: QuestionRecord | None = None, **fields: Any) -> None:
+        """Take over fields; see `prediction_of` for the usual way.
+
+        Args:
+            base: A mapping or prediction to copy the fields from.
+            record: What became of the question; that of `base` where None.
+            **fields: Fields, which take the place of those of `base`.
+        """
+        super().__init__(base, **fields)
+        self._record = getattr(base, "_record", None) if record is None else record
+        if self._store:
+            # As a predictor's reply has them, so that ``dspy.majority`` takes a single prediction, too.
+            self._completions = Completions({name: [value] for name, value in self._store.items()})
+
+    @property
+    def record(self) -> Any:
+        """The question's `QuestionRecord`; None only where the question could not be asked at all."""
+        return self._record
+
+
+def prediction_of(record: QuestionRecord) -> AnswerPrediction:
+    """The prediction that a record stands for."""
+    return AnswerPrediction(
+        explanation=record.explanation, sources=sources_of(record), answer=record.answer, record=record
+    )
+
+
+def sources_of(record: QuestionRecord) -> list[dict[str, str]]:
+    """The passages that an answer rests on, each once: those kept for the quizzes that were answered from passages.
+
+    Args:
+        record: What became of the question.
+
+    Returns:
+        `title`, `passage_id` and `text` of each.
+    """
+    if record.answer_source not in _FROM_PASSAGES:
+        return []
+    passages: list[PassageVerdict] = []
+    quizzes = record.quizzes
+    if record.answer_source == "fallback":
+        quizzes = [] if record.fallback is None else [record.fallback]
+    else:
+        passages += record.passages
+    for quiz in quizzes:
+        passages += quiz.passages if quiz.source == "passages" else ()
+    kept = {(one.passage_id, one.title, one.text): None for one in passages if one.kept}
+    return [{"title": title, "passage_id": passage_id, "text": text} for passage_id, title, text in kept]

@@ -1,0 +1,306 @@
+"""Retrievers of other makes as this package's: what a user has is searched as it is, or refused before any question.
+
+Recognised by what they can do, so that none of these packages has to be there:
+
+=====================================  ================================================================================
+what                                   how it is searched
+=====================================  ================================================================================
+an object with ``search(query, k)``    as it is; `search_many` is added where it is missing
+a vector store of LangChain's          ``similarity_search(query, k=k)``
+a retriever of LangChain's             ``invoke(query)``, documents with ``page_content`` and ``metadata``
+a retriever of LlamaIndex's            ``retrieve(query)``, nodes with scores
+one of DSPy's                          it is called, with ``k`` where its ``forward`` takes one: ``dspy.Retrieve``,
+                                       ``dspy.Embeddings``, ``dspy.ColBERTv2`` and modules of one's own
+a function                             ``f(query, k)`` or ``f(query)``
+=====================================  ================================================================================
+
+What comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first. Where a retriever decides
+itself how many passages it gives, more than are asked for are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import ConfigurationError
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
+
+_HOW_MANY = ("k", "top_k", "limit", "n", "num_results")
+_TEXT = ("long_text", "page_content", "text", "content", "passage")
+_ID = ("id", "passage_id", "node_id", "id_", "pid", "doc_id")
+_SCORE = ("score", "similarity")
+_LONGEST_SHOWN = 80
+
+Search = Callable[[str, int], Any]
+
+
+def as_retriever(source: Any) -> Retriever:
+    """Make a retriever of whatever finds passages for a query. Exported as ``keqa.as_retriever``.
+
+    Every program does so with the retriever that it is given.
+
+    Args:
+        source: A retriever; one of DSPy's, LangChain's or LlamaIndex's; or a function of a query, or of a query and
+            how many passages to find.
+
+    Returns:
+        The object itself where it is a `keqa.Retriever`, or else an `AdaptedRetriever`.
+
+    Raises:
+        ConfigurationError: It is nothing that could be searched; the message says what is.
+    """
+    try:
+        return adapted(source)
+    except ValueError as error:
+        raise ConfigurationError(f"a retriever cannot be {_shown(source)}: {error}") from None
+
+
+def adapted(source: Any) -> Retriever:
+    """As `as_retriever`, for what has a message of its own.
+
+    Raises:
+        ValueError: It cannot be searched; the message says what to do.
+    """
+    if isinstance(source, str | Path):
+        raise ValueError(f"open an index with keqa.open_index({str(source)!r})")
+    if isinstance(source, type):
+        raise ValueError(f"it is a class: make one first, as {source.__name__}(...)")
+    if _is_language_model(source):
+        raise ValueError("it is a language model: give it as lms=keqa.build_roles(...), or with the program's set_lm")
+    search = getattr(source, "search", None)
+    if callable(search) and callable(getattr(source, "search_many", None)) and _takes_both(search):
+        found: Retriever = source
+        return found
+    return AdaptedRetriever(source, *_search_of(source))
+
+
+class AdaptedRetriever(SharedRetriever):
+    """A retriever of another make, or a function, as this package's programs search it; see `as_retriever`.
+
+    Attributes:
+        source: What is searched.
+        name: What messages call it.
+        function: The code that searches, of which what is kept of its results depends.
+    """
+
+    def __init__(self, source: Any, name: str, function: Callable[..., Any], search: Search) -> None:
+        """Set up; `as_retriever` finds the arguments.
+
+        Args:
+            source: What is searched.
+            name: What messages call it.
+            function: The code that searches.
+            search: Calls it with a query and how many passages are wanted.
+        """
+        self.source, self.name, self.function = source, name, function
+        self._search = search
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Return at most ``k`` hits, best first.
+
+        Args:
+            query: What for.
+            k: How many passages.
+
+        Raises:
+            InputError: ``k`` is less than 1.
+            ConfigurationError: What came back are no passages.
+            Exception: What the source raised, as it raised it.
+        """
+        wanted = checked_k(k)
+        return _hits(self._search(query, wanted), self.name)[:wanted]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query; each is searched for by itself."""
+        return [self.search(query, k) for query in queries]
+
+    @property
+    def searches_itself(self) -> bool:
+        """Whether the source has this package's own method `search`, and only `search_many` was missing."""
+        return self.name == f"{type(self.source).__name__}.search"
+
+    @property
+    def corpus_digest(self) -> str | None:
+        """A digest of the texts that are searched, where the source holds them, as ``dspy.Embeddings`` does."""
+        corpus = getattr(self.source, "corpus", None)
+        if not isinstance(corpus, list | tuple):
+            return None
+        digest = hashlib.blake2b(digest_size=10)
+        for text in corpus:
+            digest.update(str(text).encode() + b"\0")
+        return digest.hexdigest()
+
+
+def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
+    """What a source is called in messages, the code that searches, and how it is called."""
+    name = type(source).__name__
+    for method in ("similarity_search", "search", "retrieve", "invoke"):
+        function = getattr(source, method, None)
+        if callable(function):
+            how = f"{name}.{method}"
+            return how, _plain(function), _called(function, *_takes(function, f"{method}(query)"))
+    if not callable(source):
+        raise ValueError(
+            "it has no method search, retrieve or invoke and is no function of a query; open an index with "
+            "keqa.open_index(...), or see keqa.as_retriever for what can be given"
+        )
+    # DSPy calls `forward` through `__call__`, which has no parameters of its own.
+    forward = getattr(source, "forward", None)
+    function = forward if callable(forward) else source
+    named = getattr(source, "__name__", name)
+    return str(named), _plain(function), _called(source, *_takes(function, "f(query, k)"))
+
+
+def _plain(function: Any) -> Callable[..., Any]:
+    """A method as the function of its class, an object that is called as the method that is called."""
+    plain: Callable[..., Any] = getattr(function, "__func__", function)
+    return plain if hasattr(plain, "__qualname__") else type(plain).__call__
+
+
+def _takes_both(search: Callable[..., Any]) -> bool:
+    """Whether a method is called as programs call a retriever's: query and number of passages, both by position."""
+    _takes(search, "search(query, k)")
+    return _binds(inspect.signature(search), 1)
+
+
+def _takes(function: Callable[..., Any], wanted: str) -> tuple[bool, str | None]:
+    """Whether a function takes the query by position, and by which name the number of passages.
+
+    Returns:
+        Whether the number goes by position (its name is empty then); and its name, or None where it takes none.
+
+    Raises:
+        ValueError: It cannot be called with a query.
+    """
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        raise ValueError("it is a coroutine function: give one that returns the passages")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ValueError(f"its parameters cannot be seen: wrap it in a function {wanted}") from None
+    names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _ANY}
+    for name in _HOW_MANY:
+        if name in names and _binds(signature, **{name: 1}):
+            return False, name
+    # A second parameter of another name that has to be given can be nothing else.
+    if not _binds(signature):
+        if not _binds(signature, 1):
+            raise ValueError(f"it cannot be called as {wanted}: it takes {signature}")
+        return True, ""
+    return False, None
+
+
+_ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+
+
+def _binds(signature: inspect.Signature, *more: Any, **named: Any) -> bool:
+    try:
+        signature.bind("", *more, **named)
+    except TypeError:
+        return False
+    return True
+
+
+def _called(function: Callable[..., Any], by_position: bool, number: str | None) -> Search:
+    if by_position:
+        return lambda query, k: function(query, k)
+    if number is not None:
+        return lambda query, k: function(query, **{number: k})
+    return lambda query, k: function(query)
+
+
+def _hits(found: Any, name: str) -> list[Hit]:
+    """What came back as hits, in its order; texts of nothing but white space are left out."""
+    scores = ids = None
+    if _has(found, "passages"):
+        # A prediction of DSPy's, with scores and places in the corpus beside the passages where there are any.
+        scores, ids, found = _get(found, ("scores",)), _get(found, ("indices",)), _get(found, ("passages",))
+    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+        raise ConfigurationError(f"{name} returned {_shown(found)}, which is no list of passages")
+    items = list(found)
+    read = [
+        _hit(item, score, known, name)
+        for item, score, known in zip(items, _beside(items, scores), _beside(items, ids), strict=True)
+    ]
+    kept = [(passage, score) for passage, score in read if passage.text.strip()]
+    if all(score is not None for _, score in kept):
+        return [Hit(passage, float(score)) for passage, score in kept if score is not None]
+    # Without scores of all, the order is all that is known.
+    return [Hit(passage, 1.0 / rank) for rank, (passage, _) in enumerate(kept, start=1)]
+
+
+def _beside(items: Sequence[Any], values: Any) -> Sequence[Any]:
+    """Values beside items, one each; None where there are none."""
+    fitting = isinstance(values, list | tuple) and len(values) == len(items)
+    return values if fitting else [None] * len(items)
+
+
+def _hit(item: Any, score: Any, known: Any, name: str) -> tuple[Passage, float | None]:
+    if isinstance(item, Hit):
+        return item.passage, item.score
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Real):
+        item, score = item
+    if isinstance(item, Passage):
+        return item, _number(score)
+    if isinstance(item, str):
+        return _passage("", item, known), _number(score)
+    score = _get(item, _SCORE) if score is None else score
+    # LlamaIndex puts the node with its text into a pair with its score.
+    node = _get(item, ("node",))
+    item = item if node is None else node
+    content = getattr(item, "get_content", None)
+    text = content() if callable(content) else _get(item, _TEXT)
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{name} returned {_shown(item)} among its passages, which has no text")
+    metadata = _get(item, ("metadata",))
+    title = _get(item, ("title",)) or _get(metadata, ("title",)) or ""
+    if not title and _has(item, "long_text") and " | " in text:
+        # The form of the passages of ColBERTv2's servers.
+        title, text = text.split(" | ", 1)
+    return _passage(str(title), text, _first(known, _get(item, _ID), _get(metadata, _ID))), _number(score)
+
+
+def _passage(title: str, text: str, known: Any = None) -> Passage:
+    """A passage, with an id made from its text where it has none of its own."""
+    if known is None or known == "":
+        known = hashlib.blake2b(f"{title}\n{text}".encode(), digest_size=8).hexdigest()
+    return Passage(str(known), title, text)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _has(item: Any, name: str) -> bool:
+    return name in item if isinstance(item, Mapping) else getattr(item, name, None) is not None
+
+
+def _get(item: Any, names: Sequence[str]) -> Any:
+    """The first of some parts that a mapping or an object has."""
+    parts = (item.get(name) if isinstance(item, Mapping) else getattr(item, name, None) for name in names)
+    return _first(*(None if callable(part) else part for part in parts))
+
+
+def _first(*values: Any) -> Any:
+    """The first value that is there."""
+    return next((value for value in values if value is not None), None)
+
+
+def _is_language_model(source: Any) -> bool:
+    """Whether it is one of DSPy's, which answers texts to any text and would pass for a function that finds them."""
+    return any(kind.__name__ == "BaseLM" and kind.__module__.startswith("dspy.") for kind in type(source).__mro__)
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(f"{value!r}".split())
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

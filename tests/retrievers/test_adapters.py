@@ -1,0 +1,254 @@
+"""Retrievers of other makes are searched as they are, and what is no retriever is refused before any question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+import numpy as np
+import pytest
+
+import keqa
+from keqa.errors import ConfigurationError, InputError
+from keqa.programs.fingerprint import retriever_spec
+from keqa.retrievers import AdaptedRetriever, Hit, Passage, as_retriever
+
+TEXTS = ["Ann lives in Bergen.", "Bo lives in Oslo.", "Cleo lives in Rome."]
+
+
+# Stand-ins with the interface of classes whose packages are not installed.
+@dataclass
+class Document:
+    """As ``langchain_core.documents.Document``."""
+
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+
+class LangChainRetriever:
+    """As ``langchain_core.retrievers.BaseRetriever``: a Runnable, not callable."""
+
+    def invoke(self, input: str, config: Any = None, **kwargs: Any) -> list[Document]:
+        return [Document(TEXTS[0], {"title": "Ann", "source": "/home/a.txt"}, "d1"), Document(TEXTS[1])]
+
+    async def ainvoke(self, input: str, config: Any = None, **kwargs: Any) -> list[Document]:
+        return self.invoke(input)
+
+
+class VectorStore:
+    """As ``langchain_core.vectorstores.VectorStore``, whose `search` takes something else in second place."""
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return [Document(text) for text in TEXTS[:k]]
+
+    def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        raise AssertionError("not this one")
+
+
+class TextNode:
+    """As ``llama_index.core.schema.TextNode``."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text, self.node_id, self.metadata = text, name, {"title": name.title()}
+
+    def get_content(self, metadata_mode: Any = None) -> str:
+        return self.text
+
+
+@dataclass
+class NodeWithScore:
+    """As ``llama_index.core.schema.NodeWithScore``."""
+
+    node: TextNode
+    score: float | None = None
+
+    def get_content(self, metadata_mode: Any = None) -> str:
+        return self.node.get_content()
+
+
+class LlamaIndexRetriever:
+    """As ``llama_index.core.retrievers.BaseRetriever``."""
+
+    def retrieve(self, str_or_query_bundle: str) -> list[NodeWithScore]:
+        return [NodeWithScore(TextNode(TEXTS[0], "ann"), 0.9), NodeWithScore(TextNode(TEXTS[1], "bo"), 0.5)]
+
+
+def shown(hits: Sequence[Hit]) -> list[tuple[str, str, str, float]]:
+    return [(hit.passage.id, hit.passage.title, hit.passage.text, hit.score) for hit in hits]
+
+
+def texts(retriever: Any, k: int = 2) -> list[str]:
+    return [hit.passage.text for hit in as_retriever(retriever).search("where?", k)]
+
+
+def test_a_retriever_stays_what_it_is(retriever):
+    own = retriever("text")
+    assert as_retriever(own) is own
+
+
+def test_search_many_is_added_where_it_is_missing():
+    class Notes:
+        def search(self, query: str, k: int = 10) -> list[Hit]:
+            return [Hit(Passage(query, "", query), 3.0)][:k]
+
+    adapted = as_retriever(Notes())
+    assert [[hit.passage.id for hit in hits] for hits in adapted.search_many(["a", "b"], 1)] == [["a"], ["b"]]
+    assert isinstance(adapted, keqa.Retriever)
+
+
+def test_functions_with_and_without_a_number():
+    assert texts(lambda query: TEXTS) == TEXTS[:2]
+    assert texts(lambda query, k: TEXTS[:k]) == TEXTS[:2]
+    assert texts(lambda query, how_many: TEXTS[:how_many]) == TEXTS[:2]
+    assert texts(lambda query, *, top_k=1: TEXTS[:top_k]) == TEXTS[:2]
+    assert texts(lambda query, timeout=5.0: TEXTS[: int(timeout)]) == TEXTS[:2]
+    assert texts(lambda query: iter(TEXTS)) == TEXTS[:2]
+    assert texts(lambda query: []) == []
+
+
+def test_what_a_function_may_return():
+    passage = Passage("p", "Ann", TEXTS[0])
+    found = [
+        Hit(passage, 4.0),
+        (passage, 3.0),
+        {"id": 7, "title": "Bo", "text": TEXTS[1], "score": np.float32(2)},
+        ("Cleo lives in Rome.", np.float64(1)),
+        {"text": "  ", "score": 0.5},
+    ]
+    hits = as_retriever(lambda query: found).search("q", 10)
+    assert shown(hits)[:3] == [
+        ("p", "Ann", TEXTS[0], 4.0),
+        ("p", "Ann", TEXTS[0], 3.0),
+        ("7", "Bo", TEXTS[1], 2.0),
+    ]
+    assert (hits[3].passage.text, hits[3].score, len(hits)) == (TEXTS[2], 1.0, 4)
+
+
+def test_without_scores_the_order_is_the_score_and_ids_are_stable():
+    first, second = (as_retriever(lambda query: TEXTS).search("q", 2) for _ in range(2))
+    assert [hit.score for hit in first] == [1.0, 0.5]
+    assert [hit.passage.id for hit in first] == [hit.passage.id for hit in second]
+    assert len({hit.passage.id for hit in first}) == 2
+
+
+def test_langchain():
+    first, second = as_retriever(LangChainRetriever()).search("q", 2)
+    assert (first.passage, first.score) == (Passage("d1", "Ann", TEXTS[0]), 1.0)
+    assert (second.passage.title, second.passage.text) == ("", TEXTS[1])
+    assert texts(VectorStore(), 3) == TEXTS
+
+
+def test_llama_index():
+    assert shown(as_retriever(LlamaIndexRetriever()).search("q", 5)) == [
+        ("ann", "Ann", TEXTS[0], 0.9),
+        ("bo", "Bo", TEXTS[1], 0.5),
+    ]
+
+
+def embedder(queries: Sequence[str]) -> np.ndarray:
+    return np.array([[float(name in query) for name in ("Ann", "Bo", "Cleo")] for query in queries]) + 0.1
+
+
+def test_dspy_embeddings():
+    found = as_retriever(dspy.Embeddings(TEXTS, embedder, k=2))
+    assert [(hit.passage.id, hit.passage.text) for hit in found.search("Where is Bo?", 1)] == [("1", TEXTS[1])]
+    scored = as_retriever(dspy.retrievers.EmbeddingsWithScores(TEXTS, embedder, k=2)).search("Where is Bo?", 2)
+    assert (scored[0].passage.text, round(scored[0].score, 3)) == (TEXTS[1], 1.0)
+
+
+def test_dspy_retrieve_asks_the_module_of_the_settings():
+    def module(query: str, k: int) -> list[Any]:
+        return [dspy.Prediction(long_text=text) for text in TEXTS[:k]]
+
+    retriever = as_retriever(dspy.Retrieve(k=1))
+    with dspy.context(rm=module):
+        assert [hit.passage.text for hit in retriever.search("q", 2)] == TEXTS[:2]
+    with pytest.raises(AssertionError, match="No RM is loaded"):
+        retriever.search("q", 2)
+
+
+def test_colbert(monkeypatch):
+    from dspy.dsp import colbertv2
+
+    topk = [{"pid": 3, "rank": 1, "score": 21.5, "long_text": "Ann | Ann lives in Bergen."}]
+    monkeypatch.setattr(colbertv2, "colbertv2_get_request", lambda url, query, k: topk[:k])
+    retriever = as_retriever(dspy.ColBERTv2(url="http://localhost:9/wiki"))
+    assert shown(retriever.search("q", 5)) == [("3", "Ann", TEXTS[0], 21.5)]
+
+
+def test_a_module_of_ones_own():
+    class Search(dspy.Module):
+        def forward(self, query: str, k: int = 1) -> dspy.Prediction:
+            return dspy.Prediction(passages=TEXTS[:k])
+
+    assert texts(Search()) == TEXTS[:2]
+
+
+async def coroutine(query: str) -> list[str]:
+    return TEXTS
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ("index", r"open an index with keqa\.open_index\('index'\)"),
+        (Path("my/index"), r"open an index with keqa\.open_index\('my/index'\)"),
+        (VectorStore, r"it is a class: make one first, as VectorStore\(\.\.\.\)"),
+        (lambda: TEXTS, "it cannot be called as"),
+        (lambda query, k, filter: TEXTS, "it cannot be called as"),
+        (lambda *, query: TEXTS, "it cannot be called as"),
+        (coroutine, "it is a coroutine function"),
+        (False, "it has no method search"),
+        (0, "it has no method search"),
+        ([], "it has no method search"),
+        (object(), "it has no method search"),
+        (dspy.LM("openai/none"), "it is a language model"),
+        (dspy.Predict("question -> answer"), "it cannot be called as"),
+    ],
+)
+def test_what_is_no_retriever_is_refused_by_every_program(source, advice):
+    with pytest.raises(ConfigurationError, match=advice) as refused:
+        as_retriever(source)
+    assert "\n" not in str(refused.value)
+    for kind in (keqa.KEQA, keqa.AlwaysRetrieve):
+        with pytest.raises(ConfigurationError, match=advice) as refused:
+            kind(source)
+        assert str(refused.value).startswith(f"{kind.__name__}: retriever must be an index")
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("found", [None, "Ann lives in Bergen.", 3, [3], [{"title": "Ann"}], {"Ann": 1}])
+def test_what_came_back_has_to_be_passages(found):
+    with pytest.raises(ConfigurationError, match="returned"):
+        as_retriever(lambda query: found).search("q")
+
+
+def test_as_many_as_none_cannot_be_asked_for():
+    with pytest.raises(InputError, match="at least one passage"):
+        as_retriever(lambda query: TEXTS).search("q", 0)
+
+
+def test_two_functions_and_two_corpora_are_two_retrievers():
+    def one(query: str) -> list[str]:
+        return TEXTS
+
+    def two(query: str) -> list[str]:
+        return TEXTS[::-1]
+
+    assert retriever_spec(as_retriever(one)) == retriever_spec(as_retriever(one))
+    assert retriever_spec(as_retriever(one)) != retriever_spec(as_retriever(two))
+    small, large = (as_retriever(dspy.Embeddings(TEXTS[:size], embedder)) for size in (2, 3))
+    assert retriever_spec(small) != retriever_spec(large)
+    assert isinstance(small, AdaptedRetriever)
+
+
+def test_an_object_to_which_only_search_many_was_added_is_described_as_itself():
+    class Notes:
+        def search(self, query: str, k: int = 10) -> list[Hit]:
+            return []
+
+    assert retriever_spec(as_retriever(Notes())) == retriever_spec(Notes())
