@@ -17,8 +17,9 @@ from keqa.programs.records import AnswerSource, Failure, PassageVerdict, Questio
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.stage import RoleLMs, Stage
+from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
 
 
 class UnansweredError(StageError):
@@ -181,13 +182,53 @@ class Program(Stage):
             Stage.bind_lms(stage, lms)
 
     def set_lm(self, lm: Any) -> None:
-        """Use one language model in all roles."""
-        self.bind_lms(None if lm is None else _OneLM(lm, lm, lm))
+        """Use one language model in all roles.
+
+        A rollout of the task's own, as ``dspy.BestOfN`` and SIMBA make them from `get_lm`, leaves the judges theirs:
+        each role draws anew, on the language model that it has.
+        """
+        own = self.get_lm() if rollout_of(lm) is not None else None
+        if own is None or not is_rollout(lm, own):
+            self.bind_lms(None if lm is None else _OneLM(lm, lm, lm))
+            return
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        copies = {id(own): lm}
+
+        def drawn_anew(one: Any) -> Any:
+            if one is not None and id(one) not in copies:
+                copies[id(one)] = one.copy(**settings)
+            return copies.get(id(one))
+
+        for predictor in self.predictors():
+            predictor.lm = drawn_anew(predictor.lm)
+        bound = self._lms.value
+        if bound is not None:
+            made = (drawn_anew(one) for one in (bound.task, bound.consistency, bound.utility))
+            self._lms = NoCopy(_OneLM(*made))
+
+    def get_lm(self) -> Any:
+        """The language model of the task, whatever the judges have; None where ``dspy.settings.lm`` answers.
+
+        Raises:
+            ValueError: The task has several, as they were set on single predictors.
+        """
+        found = [
+            getattr(stage, name).lm
+            for _, stage in self.named_sub_modules(Stage)
+            for name, role in stage.roles.items()
+            if role == "task" and isinstance(getattr(stage, name, None), dspy.Predict)
+        ]
+        first = found[0] if found else None
+        if any(lm is not first for lm in found):
+            raise ValueError("the predictors of the task have several language models, so there is no one to return")
+        return first
 
     def reset_copy(self) -> Program:
         """A copy without what an optimizer added, on the same language models."""
-        new: Program = super().reset_copy()
-        new.bind_lms(self._lms.value)
+        new: Program = self.deepcopy()
+        with keeping_lms(new):
+            for parameter in new.parameters():
+                parameter.reset()
         return new
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:

@@ -19,6 +19,7 @@ from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.forgetting import keeping
 from keqa.programs.runtime.listening import Listener, Meter, listened
+from keqa.programs.runtime.rollouts import drawn_in, rollout_of
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 from keqa.signatures.markers import without_completed
@@ -112,7 +113,8 @@ class Session:
         if lm is None:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
-        arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
+        settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
+        arguments = {"config": settings | _rollout(settings, lm), **inputs}
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
             with keeping(lm) as kept:
@@ -233,6 +235,18 @@ def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:
 def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
     seed = {"seed": attempt} if runs_in_process(lm) else {}
     return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
+
+
+def _rollout(config: dict[str, Any], lm: Any) -> dict[str, Any]:
+    """What makes a call one of its language model's rollout: each draws samples of its own, and the same ones again."""
+    rollout = rollout_of(lm)
+    if rollout is None:
+        return {}
+    identity = drawn_in(rollout, config.get("rollout_id"))
+    found: dict[str, Any] = {"rollout_id": identity} if "rollout_id" in config else {}
+    if runs_in_process(lm) and ("seed" in config or "seed" not in lm.kwargs):
+        found["seed"] = identity & 0x7FFFFFFF
+    return found
 
 
 def runs_in_process(lm: Any) -> bool:
