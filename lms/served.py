@@ -4,6 +4,7 @@ import asyncio
 import functools
 import hashlib
 import os
+import weakref
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -256,12 +257,7 @@ def served(
     for name, value in (("api_base", api_base), ("api_key", api_key)):
         if value is not None:
             kwargs[name] = value
-    served_from = api_base or address_in_environment(provider)
-    if served_from:
-        # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
-        kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
-    if "seed" not in _supported(model):
-        kwargs.setdefault("additional_drop_params", ["seed"])
+    _complete(kwargs, model, api_base or address_in_environment(provider))
     try:
         return ServedLM(model, engine="litellm", temperature=temperature, max_tokens=max_tokens or 1024, **kwargs)
     except dspy.LMConfigurationError:
@@ -269,6 +265,50 @@ def served(
             raise
         # OpenAI's reasoning models choose both themselves and refuse these settings.
         return ServedLM(model, engine="litellm", temperature=None, max_tokens=None, **kwargs)
+
+
+def as_served(lm: Any) -> Any:
+    """A language model as `keqa.lms.factory.build_lm` would have made it, so that it is sent the same requests.
+
+    A plain ``dspy.LM`` leaves to DSPy how a request is sent, which asks once for each of several samples, and again for
+    as long as a server keeps it waiting.
+
+    Args:
+        lm: Any LM.
+
+    Returns:
+        For a plain ``dspy.LM`` of a provider that LiteLLM knows, one with the same settings, callbacks and history; any
+        other LM itself.
+    """
+    if type(lm) is not dspy.LM or lm.engine != "auto" or lm.model_type != "chat" or "prompt_cache" in lm.kwargs:
+        return lm
+    if not _supported(lm.model):
+        return lm
+    twin = _twins.get(lm)
+    if twin is None:
+        twin = ServedLM.__new__(ServedLM)
+        twin.__setstate__(lm.__getstate__())
+        twin._engine_spec, twin._learnt = "litellm", _Learnt()
+        twin = _twins.setdefault(lm, twin)
+    kwargs = dict(lm.kwargs)
+    api_base = kwargs.get("api_base") or kwargs.get("base_url")
+    _complete(kwargs, lm.model, api_base or address_in_environment(lm.model.partition("/")[0]))
+    # Settings may have changed since the last call; history and callbacks are the very same lists.
+    twin.kwargs, twin.cache, twin.history, twin.callbacks = kwargs, lm.cache, lm.history, lm.callbacks
+    twin.retries, twin.num_retries = lm.num_retries, 0
+    return twin
+
+
+_twins: "weakref.WeakKeyDictionary[dspy.LM, ServedLM]" = weakref.WeakKeyDictionary()
+
+
+def _complete(kwargs: dict[str, Any], model: str, served_from: str | None) -> None:
+    """Add to an LM's settings what LiteLLM and DSPy's cache need."""
+    if served_from:
+        # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
+        kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
+    if "seed" not in _supported(model):
+        kwargs.setdefault("additional_drop_params", ["seed"])
 
 
 def _checked_address(api_base: str | None) -> str | None:

@@ -12,7 +12,7 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
-from keqa.lms.served import ServedLM
+from keqa.lms.served import ServedLM, as_served
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
@@ -112,9 +112,10 @@ class Session:
         lm = predictor.lm or dspy.settings.lm
         if lm is None:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+        own, lm = lm, as_served(lm)
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
         settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
-        arguments = {"config": settings | _rollout(settings, lm), **inputs}
+        arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         try:
             with keeping(lm) as kept:
