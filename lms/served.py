@@ -21,6 +21,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.direct import complete, is_direct
 from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
+from keqa.lms.relay import Relay
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
@@ -65,8 +66,7 @@ class ServedLM(dspy.LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
-        if dspy.settings.send_stream is not None:
-            # The stream belongs to the caller's own event loop.
+        if _streams_here():
             return super().__call__(prompt, messages=messages, **kwargs)
         return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
 
@@ -76,7 +76,7 @@ class ServedLM(dspy.LM):
         Raises:
             LMError: No attempt gave a reply.
         """
-        if dspy.settings.send_stream is not None:
+        if _streams_here():
             return await super().acall(prompt, messages=messages, **kwargs)
         if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
             return await self._ask(prompt, messages, kwargs)
@@ -87,11 +87,16 @@ class ServedLM(dspy.LM):
         """Whether LiteLLM has nothing to do for a call."""
         texts = [prompt] if not messages else [message.get("content") for message in messages]
         plain = all(type(text) is str for text in texts) and all(len(message) == 2 for message in messages or ())
-        return self.model_type == "chat" and plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
+        whole = dspy.settings.send_stream is None
+        return (
+            whole and self.model_type == "chat" and plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
+        )
 
     async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        # What was streamed cannot be taken back.
+        retries = self.retries if dspy.settings.send_stream is None else 0
         attempts = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(1 + self.retries),
+            stop=tenacity.stop_after_attempt(1 + retries),
             retry=tenacity.retry_if_exception(is_tried_again),
             wait=pause,
             reraise=True,
@@ -164,6 +169,12 @@ class ServedLM(dspy.LM):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+
+def _streams_here() -> bool:
+    """Whether replies are streamed to where a call is made: the stream belongs to the caller's own event loop."""
+    stream = dspy.settings.send_stream
+    return stream is not None and not isinstance(stream, Relay)
 
 
 def _tell_of_failed() -> None:

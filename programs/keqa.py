@@ -35,6 +35,7 @@ from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.runtime.concurrency import Branch, NoCopy
 from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.progress import QuizFound
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
@@ -148,6 +149,8 @@ class KEQA(Program):
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
             quizzes = await self.decomposition.acall(asked.question, session=session)
+            for quiz in quizzes:
+                session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         flow = self._flow(session, asked, examine=self.examine)
         if [quiz.text for quiz in quizzes] == [asked.question]:
             record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -11,14 +11,17 @@ import dspy
 
 from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
+from keqa.lms.relay import relayed, relayed_from_thread
 from keqa.programs.arguments import LMS, Characters, Workers, checked
 from keqa.programs.predictor_state import named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.progress import Progress
 from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
+from keqa.programs.runtime.streaming import as_status, astreamed, streamed
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
 
 
@@ -104,14 +107,41 @@ class Program(Stage):
             ConfigurationError: A key, model or setting is wrong, which no other question would escape.
         """
         asked = Question.check(question, answer_type, choices, self.max_question_chars)
-        return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
+        with relayed_from_thread() as relay, as_status(relay):
+            return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
 
     async def aforward(  # type: ignore[override]
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> dspy.Prediction:
         """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars)
-        return await self.run(Session(self.bound, blocking=False), asked)
+        async with relayed() as relay:
+            with as_status(relay):
+                return await self.run(Session(self.bound, blocking=False), asked)
+
+    def stream(
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> Iterator[Progress]:
+        """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
+
+        Returns:
+            Events of `keqa.programs.runtime.progress`, such as `Searching`; the last is `Answered`, with the
+            prediction. Nothing is asked before the first is wanted. Who leaves early ends the question at its next
+            event.
+
+        Raises:
+            InputError: The question cannot be asked.
+            UnansweredError: As in `forward`, when the events before were read; so does `ConfigurationError`.
+        """
+        Question.check(question, answer_type, choices, self.max_question_chars)
+        return streamed(lambda: self(question=question, answer_type=answer_type, choices=choices))
+
+    def astream(
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AsyncIterator[Progress]:
+        """As `stream`, from within an event loop."""
+        Question.check(question, answer_type, choices, self.max_question_chars)
+        return astreamed(lambda: self.acall(question=question, answer_type=answer_type, choices=choices))
 
     def answer_many(self, questions: Iterable[Any], *, in_flight: int = 8) -> Iterator[Outcome]:
         """Answer many questions side by side and yield each as it finishes.

@@ -19,7 +19,9 @@ from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.forgetting import keeping
 from keqa.programs.runtime.listening import Listener, Meter, listened
+from keqa.programs.runtime.progress import Progress, listeners
 from keqa.programs.runtime.rollouts import drawn_in, rollout_of
+from keqa.programs.runtime.streaming import only_wanted
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 from keqa.signatures.markers import without_completed
@@ -45,6 +47,12 @@ class Session:
         self.ledger = Ledger()
         self.degradations: list[Degradation] = []
         self._steps: dict[int, str] = {}
+        self._hearing = listeners()
+
+    def report(self, event: Progress) -> None:
+        """Let whoever listens hear what happened."""
+        for hears in self._hearing:
+            hears(event)
 
     def tell_apart(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
         """Count the calls of each predictor by itself, under its name; those of others are counted by role only."""
@@ -161,14 +169,14 @@ class Session:
 
         def called() -> dspy.Prediction:
             full = found()
-            with recorded.entered():
+            with recorded.entered(), only_wanted(full["config"]):
                 return predictor(**full)
 
         async with self.bound.semaphore():
             if self.blocking and not isinstance(lm, ServedLM):
                 return await self.bound.in_thread(called)
             full = found() if demos is None else await self.bound.in_thread(found)
-            with recorded.entered():
+            with recorded.entered(), only_wanted(full["config"]):
                 return await predictor.acall(**full)
 
     async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
