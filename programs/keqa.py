@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import dspy
 
@@ -131,9 +131,8 @@ class KEQA(Program):
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
-        if retriever is not None and extracts:
-            retriever = KeySentences(retriever, kept, compares)
-        self._retriever, self.extract_sentences = NoCopy(retriever), extract_sentences
+        self.extract_sentences = extract_sentences
+        self._retriever = NoCopy(self._cutting(retriever))
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.select: Select | None = "beside" if select is True else select or None
@@ -143,6 +142,23 @@ class KEQA(Program):
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates bring along; what was saved with another gate knows none of them."""
         return {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
+
+    @property
+    def given_retriever(self) -> Any:
+        """The retriever as it was given; see `Program.given_retriever`."""
+        held = self._retriever.value
+        return held.retriever if self.extract_sentences is not None and isinstance(held, KeySentences) else held
+
+    def bind_retriever(self, retriever: Any) -> None:
+        """Search somewhere else from now on; see `Program.bind_retriever`."""
+        super().bind_retriever(retriever)
+        self._retriever = NoCopy(self._cutting(self._retriever.value))
+
+    def _cutting(self, retriever: Retriever | None) -> Retriever | None:
+        """A retriever whose passages are cut as the settings say."""
+        if retriever is None or self.extract_sentences is None:
+            return retriever
+        return KeySentences(retriever, self.extract_sentences, self.selection.similarity)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""

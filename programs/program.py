@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -10,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType, Question
-from keqa.errors import StageError
+from keqa.errors import ConfigurationError, StageError
 from keqa.lms.relay import relayed, relayed_from_thread
-from keqa.programs.arguments import LMS, Characters, Workers, checked
-from keqa.programs.predictor_state import named_values
+from keqa.programs.arguments import LMS, Characters, Workers, check, checked
+from keqa.programs.predictor_state import checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
@@ -269,12 +270,76 @@ class Program(Stage):
         new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return new
 
-    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load a saved state; see `Stage.load_state`.
+    def __copy__(self) -> Program:
+        new = type(self).__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
 
-        An optional predictor that it says nothing about starts empty.
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled, as by ``save_program=True``, it leaves its retriever and language models behind; see `Absent`."""
+        from keqa.programs.saving.state import reduced
+
+        return reduced(self)
+
+    @property
+    def given_retriever(self) -> Any:
+        """The retriever as it was given; None where there is none."""
+        held: NoCopy[Any] = getattr(self, "_retriever", NoCopy(None))
+        return held.value
+
+    def bind_retriever(self, retriever: Any) -> None:
+        """Search somewhere else from now on.
+
+        Args:
+            retriever: As for the constructor.
+
+        Raises:
+            ConfigurationError: It is none, or the method searches nothing.
         """
+        if not hasattr(self, "_retriever"):
+            raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
+        found = check(type(self), {"retriever": retriever}, type(self).__name__)["retriever"]
+        self._retriever: NoCopy[Any] = NoCopy(found)
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
+        from keqa.programs.saving.state import SETTINGS, SavedSettings
+
+        return [(SETTINGS, SavedSettings(self)), *super().named_parameters()]
+
+    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
+        """Become what was saved: settings, utility reference, predictors. Language models and retriever stay.
+
+        An optional predictor that the state says nothing about starts empty.
+
+        Args:
+            state: What `dump_state` gave, from anywhere. One that says nothing of settings, as those of earlier
+                versions, leaves them as they are, with a warning.
+            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
+
+        Raises:
+            ConfigurationError: It holds what a state may not, by name, is that of another method, or needs a part of
+                your own that this program lacks. The program is what it was before.
+            KeyError: A predictor is missing.
+        """
+        from keqa.programs.saving.state import SETTINGS
+
+        found = named_values(state, f"the state of {type(self).__name__}")
+        if SETTINGS not in found:
+            message = "the state says nothing of the program's settings, as those of earlier versions: they stay"
+            warnings.warn(message, UserWarning, stacklevel=2)
+        for program in (self.deepcopy(), self):
+            program._load(found)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        from keqa.programs.saving.state import SETTINGS, take
+
+        if SETTINGS in state:
+            take(self, state[SETTINGS], whole=True)
+        parts = {name: part for name, part in self.named_parameters() if name != SETTINGS}
         empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        super().load_state({**empty, **named_values(state, f"the state of {type(self).__name__}")})
-        if self._lms.value is not None:
-            self.bind_lms(self._lms.value)
+        given = {name: part for name, part in {**empty, **state}.items() if name != SETTINGS}
+        checked = checked_states(given, parts, self.optional, type(self).__name__)
+        with keeping_lms(self):
+            for name, part in parts.items():
+                part.load_state(checked[name])
