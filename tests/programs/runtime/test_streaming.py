@@ -173,7 +173,9 @@ def streamed(program: Any, *, mode: str, **settings: Any) -> list[Any]:
 
 
 def texts(values: list[Any]) -> list[str]:
-    return [value.message for value in values if isinstance(value, StatusMessage)]
+    """The status messages, without those that DSPy has for each call of a tool."""
+    found = [value.message for value in values if isinstance(value, StatusMessage)]
+    return [message for message in found if not message.startswith(("Calling tool", "Tool calling"))]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
