@@ -78,7 +78,8 @@ class Predictor(dspy.Predict):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickled, it has no language model: an address and a key would travel with it."""
-        return (copyreg.__newobj__, (type(self),), {**self.__getstate__(), "lm": None})  # type: ignore[attr-defined]
+        attributes: Any = self.__getstate__()
+        return (copyreg.__newobj__, (type(self),), {**attributes, "lm": None})  # type: ignore[attr-defined]
 
 
 def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:

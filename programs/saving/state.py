@@ -264,7 +264,8 @@ def reduced(program: Program) -> tuple[Any, ...]:
     """
     absent, state = Absent.of(program), _described(program)
     if state["values"] is None or type(program) is not type(made(state["method"], _plain(program, state))):
-        attributes = {**program.__getstate__(), "_lms": NoCopy(None)}
+        inside: Any = program.__getstate__()
+        attributes = {**inside, "_lms": NoCopy(None)}
         if "_retriever" in attributes:
             attributes["_retriever"] = NoCopy(None)
         return (_revived, (type(program), attributes, absent))
