@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord
+    from keqa.programs.runtime.progress import (
+        Answered,
+        PassagesKept,
+        Progress,
+        QuizAnswered,
+        QuizExamined,
+        QuizFound,
+        Searching,
+    )
     from keqa.programs.saving.folder import load, save
     from keqa.retrievers import Hit, Passage, Retriever, as_retriever, build_dense, build_index, open_index, read_corpus
     from keqa.testbed.index import open_encyclopedia
@@ -39,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEQA",
     "AlwaysRetrieve",
+    "Answered",
     "ClosedBook",
     "ConfigurationError",
     "Hit",
@@ -46,10 +56,16 @@ __all__ = [
     "KeqaError",
     "MissingExtraError",
     "Passage",
+    "PassagesKept",
+    "Progress",
     "QuestionRecord",
+    "QuizAnswered",
+    "QuizExamined",
+    "QuizFound",
     "RetrievalError",
     "Retriever",
     "Roles",
+    "Searching",
     "StageError",
     "Testbed",
     "__version__",
@@ -72,13 +88,20 @@ install()
 
 _HOMES = {
     "AlwaysRetrieve": "keqa.programs.baselines",
+    "Answered": "keqa.programs.runtime.progress",
     "ClosedBook": "keqa.programs.baselines",
     "Hit": "keqa.retrievers",
     "KEQA": "keqa.programs.keqa",
     "Passage": "keqa.retrievers",
+    "PassagesKept": "keqa.programs.runtime.progress",
+    "Progress": "keqa.programs.runtime.progress",
     "QuestionRecord": "keqa.programs.records",
+    "QuizAnswered": "keqa.programs.runtime.progress",
+    "QuizExamined": "keqa.programs.runtime.progress",
+    "QuizFound": "keqa.programs.runtime.progress",
     "Retriever": "keqa.retrievers",
     "Roles": "keqa.lms",
+    "Searching": "keqa.programs.runtime.progress",
     "Testbed": "keqa.testbed.testbed",
     "as_retriever": "keqa.retrievers",
     "build_dense": "keqa.retrievers",

@@ -4,7 +4,7 @@ from keqa.lms.adapter import PatientChatAdapter, adapter
 from keqa.lms.discover import Suggestion, suggestions
 from keqa.lms.factory import Roles, address_for, build_lm, build_roles, check_model
 from keqa.lms.preflight import check_reachable
-from keqa.lms.served import ServedLM, supports_n
+from keqa.lms.served import ServedLM, as_served, supports_n
 
 __all__ = [
     "PatientChatAdapter",
@@ -13,6 +13,7 @@ __all__ = [
     "Suggestion",
     "adapter",
     "address_for",
+    "as_served",
     "build_lm",
     "build_roles",
     "check_model",

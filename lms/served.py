@@ -4,6 +4,7 @@ import asyncio
 import functools
 import hashlib
 import os
+import weakref
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.direct import complete, is_direct
 from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
+from keqa.lms.relay import Relay
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
@@ -64,8 +66,7 @@ class ServedLM(dspy.LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
-        if dspy.settings.send_stream is not None:
-            # The stream belongs to the caller's own event loop.
+        if _streams_here():
             return super().__call__(prompt, messages=messages, **kwargs)
         return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
 
@@ -75,7 +76,7 @@ class ServedLM(dspy.LM):
         Raises:
             LMError: No attempt gave a reply.
         """
-        if dspy.settings.send_stream is not None:
+        if _streams_here():
             return await super().acall(prompt, messages=messages, **kwargs)
         if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
             return await self._ask(prompt, messages, kwargs)
@@ -86,11 +87,16 @@ class ServedLM(dspy.LM):
         """Whether LiteLLM has nothing to do for a call."""
         texts = [prompt] if not messages else [message.get("content") for message in messages]
         plain = all(type(text) is str for text in texts) and all(len(message) == 2 for message in messages or ())
-        return self.model_type == "chat" and plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
+        whole = dspy.settings.send_stream is None
+        return (
+            whole and self.model_type == "chat" and plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
+        )
 
     async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        # What was streamed cannot be taken back.
+        retries = self.retries if dspy.settings.send_stream is None else 0
         attempts = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(1 + self.retries),
+            stop=tenacity.stop_after_attempt(1 + retries),
             retry=tenacity.retry_if_exception(is_tried_again),
             wait=pause,
             reraise=True,
@@ -163,6 +169,12 @@ class ServedLM(dspy.LM):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+
+def _streams_here() -> bool:
+    """Whether replies are streamed to where a call is made: the stream belongs to the caller's own event loop."""
+    stream = dspy.settings.send_stream
+    return stream is not None and not isinstance(stream, Relay)
 
 
 def _tell_of_failed() -> None:
@@ -256,12 +268,7 @@ def served(
     for name, value in (("api_base", api_base), ("api_key", api_key)):
         if value is not None:
             kwargs[name] = value
-    served_from = api_base or address_in_environment(provider)
-    if served_from:
-        # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
-        kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
-    if "seed" not in _supported(model):
-        kwargs.setdefault("additional_drop_params", ["seed"])
+    _complete(kwargs, model, api_base or address_in_environment(provider))
     try:
         return ServedLM(model, engine="litellm", temperature=temperature, max_tokens=max_tokens or 1024, **kwargs)
     except dspy.LMConfigurationError:
@@ -269,6 +276,50 @@ def served(
             raise
         # OpenAI's reasoning models choose both themselves and refuse these settings.
         return ServedLM(model, engine="litellm", temperature=None, max_tokens=None, **kwargs)
+
+
+def as_served(lm: Any) -> Any:
+    """A language model as `keqa.lms.factory.build_lm` would have made it, so that it is sent the same requests.
+
+    A plain ``dspy.LM`` leaves to DSPy how a request is sent, which asks once for each of several samples, and again for
+    as long as a server keeps it waiting.
+
+    Args:
+        lm: Any LM.
+
+    Returns:
+        For a plain ``dspy.LM`` of a provider that LiteLLM knows, one with the same settings, callbacks and history; any
+        other LM itself.
+    """
+    if type(lm) is not dspy.LM or lm.engine != "auto" or lm.model_type != "chat" or "prompt_cache" in lm.kwargs:
+        return lm
+    if not _supported(lm.model):
+        return lm
+    twin = _twins.get(lm)
+    if twin is None:
+        twin = ServedLM.__new__(ServedLM)
+        twin.__setstate__(lm.__getstate__())
+        twin._engine_spec, twin._learnt = "litellm", _Learnt()
+        twin = _twins.setdefault(lm, twin)
+    kwargs = dict(lm.kwargs)
+    api_base = kwargs.get("api_base") or kwargs.get("base_url")
+    _complete(kwargs, lm.model, api_base or address_in_environment(lm.model.partition("/")[0]))
+    # Settings may have changed since the last call; history and callbacks are the very same lists.
+    twin.kwargs, twin.cache, twin.history, twin.callbacks = kwargs, lm.cache, lm.history, lm.callbacks
+    twin.retries, twin.num_retries = lm.num_retries, 0
+    return twin
+
+
+_twins: "weakref.WeakKeyDictionary[dspy.LM, ServedLM]" = weakref.WeakKeyDictionary()
+
+
+def _complete(kwargs: dict[str, Any], model: str, served_from: str | None) -> None:
+    """Add to an LM's settings what LiteLLM and DSPy's cache need."""
+    if served_from:
+        # DSPy's cache key leaves the address out. LiteLLM uses this one for logging and does not send it.
+        kwargs.setdefault("litellm_trace_id", f"keqa-{hashlib.sha256(served_from.encode()).hexdigest()[:12]}")
+    if "seed" not in _supported(model):
+        kwargs.setdefault("additional_drop_params", ["seed"])
 
 
 def _checked_address(api_base: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import dspy
 
@@ -35,6 +35,7 @@ from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.runtime.concurrency import Branch, NoCopy
 from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.progress import QuizFound
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
@@ -130,9 +131,8 @@ class KEQA(Program):
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
-        if retriever is not None and extracts:
-            retriever = KeySentences(retriever, kept, compares)
-        self._retriever, self.extract_sentences = NoCopy(retriever), extract_sentences
+        self.extract_sentences = extract_sentences
+        self._retriever = NoCopy(self._cutting(retriever))
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.select: Select | None = "beside" if select is True else select or None
@@ -143,11 +143,30 @@ class KEQA(Program):
         """The predictors that gates bring along; what was saved with another gate knows none of them."""
         return {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
 
+    @property
+    def given_retriever(self) -> Any:
+        """The retriever as it was given; see `Program.given_retriever`."""
+        held = self._retriever.value
+        return held.retriever if self.extract_sentences is not None and isinstance(held, KeySentences) else held
+
+    def bind_retriever(self, retriever: Any) -> None:
+        """Search somewhere else from now on; see `Program.bind_retriever`."""
+        super().bind_retriever(retriever)
+        self._retriever = NoCopy(self._cutting(self._retriever.value))
+
+    def _cutting(self, retriever: Retriever | None) -> Retriever | None:
+        """A retriever whose passages are cut as the settings say."""
+        if retriever is None or self.extract_sentences is None:
+            return retriever
+        return KeySentences(retriever, self.extract_sentences, self.selection.similarity)
+
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
             quizzes = await self.decomposition.acall(asked.question, session=session)
+            for quiz in quizzes:
+                session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         flow = self._flow(session, asked, examine=self.examine)
         if [quiz.text for quiz in quizzes] == [asked.question]:
             record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)

@@ -7,9 +7,11 @@ before DSPy sees it, and what DSPy sees is written from what was checked.
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
@@ -31,7 +33,25 @@ _AUGMENTED = "augmented"
 
 
 class Predictor(dspy.Predict):
-    """A predictor that takes no more from a saved state than a prompt, whichever module hands the state to it."""
+    """A predictor whose language model belongs to the machine, and whose saved state is a prompt and nothing else.
+
+    Modules that contain it treat it as they treat any predictor: they reset, copy, save and load it by itself. So it is
+    here that the language model of its role is kept by ``reset_copy`` and ``load_state``, shared by copies, and left
+    out of whatever is saved, with its address and key.
+    """
+
+    def reset(self) -> None:
+        """Forget what an optimizer added; the language model stays."""
+        lm: Any = getattr(self, "lm", None)
+        super().reset()
+        self.lm = lm
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The prompt, with what it shows of its demonstrations; no language model."""
+        twin = copy.copy(self)
+        twin.lm, twin.demos = None, shown(self.demos, self.signature)
+        state: dict[str, Any] = super(Predictor, twin).dump_state(json_mode=json_mode)
+        return state
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> Any:
         """Load a saved state as `keqa.programs.stages.stage.Stage.load_state` does.
@@ -43,6 +63,23 @@ class Predictor(dspy.Predict):
         loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
         self.lm = lm
         return loaded
+
+    def __copy__(self) -> Self:
+        new = type(self).__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        memo[id(self.lm)] = self.lm
+        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled, it has no language model: an address and a key would travel with it."""
+        attributes: Any = self.__getstate__()
+        return (copyreg.__newobj__, (type(self),), {**attributes, "lm": None})  # type: ignore[attr-defined]
 
 
 def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:

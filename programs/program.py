@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -11,18 +12,22 @@ from typing import Annotated, Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType, Question
-from keqa.errors import StageError
-from keqa.programs.arguments import LMS, Characters, Workers, checked
+from keqa.errors import ConfigurationError, StageError
+from keqa.lms.relay import relayed, relayed_from_thread
+from keqa.programs.arguments import LMS, Characters, Workers, check, checked
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
-from keqa.programs.predictor_state import named_values
+from keqa.programs.predictor_state import checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.progress import Progress
+from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.stage import RoleLMs, Stage
+from keqa.programs.runtime.streaming import as_status, astreamed, streamed
+from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
 
 
 class UnansweredError(StageError):
@@ -113,14 +118,41 @@ class Program(Stage):
             ConfigurationError: A key, model or setting is wrong, which no other question would escape.
         """
         asked = Question.check(question, answer_type, choices, self.max_question_chars)
-        return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
+        with relayed_from_thread() as relay, as_status(relay):
+            return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
 
     async def aforward(  # type: ignore[override]
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> AnswerPrediction:
         """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars)
-        return await self.run(Session(self.bound, blocking=False), asked)
+        async with relayed() as relay:
+            with as_status(relay):
+                return await self.run(Session(self.bound, blocking=False), asked)
+
+    def stream(
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> Iterator[Progress]:
+        """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
+
+        Returns:
+            Events of `keqa.programs.runtime.progress`, such as `Searching`; the last is `Answered`, with the
+            prediction. Nothing is asked before the first is wanted. Who leaves early ends the question at its next
+            event.
+
+        Raises:
+            InputError: The question cannot be asked.
+            UnansweredError: As in `forward`, when the events before were read; so does `ConfigurationError`.
+        """
+        Question.check(question, answer_type, choices, self.max_question_chars)
+        return streamed(lambda: self(question=question, answer_type=answer_type, choices=choices))
+
+    def astream(
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AsyncIterator[Progress]:
+        """As `stream`, from within an event loop."""
+        Question.check(question, answer_type, choices, self.max_question_chars)
+        return astreamed(lambda: self.acall(question=question, answer_type=answer_type, choices=choices))
 
     def answer_many(self, questions: Iterable[Any], *, in_flight: int = 8) -> Iterator[Outcome]:
         """Answer many questions side by side and yield each as it finishes.
@@ -209,13 +241,53 @@ class Program(Stage):
             Stage.bind_lms(stage, lms)
 
     def set_lm(self, lm: Any) -> None:
-        """Use one language model in all roles."""
-        self.bind_lms(None if lm is None else _OneLM(lm, lm, lm))
+        """Use one language model in all roles.
+
+        A rollout of the task's own, as ``dspy.BestOfN`` and SIMBA make them from `get_lm`, leaves the judges theirs:
+        each role draws anew, on the language model that it has.
+        """
+        own = self.get_lm() if rollout_of(lm) is not None else None
+        if own is None or not is_rollout(lm, own):
+            self.bind_lms(None if lm is None else _OneLM(lm, lm, lm))
+            return
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        copies = {id(own): lm}
+
+        def drawn_anew(one: Any) -> Any:
+            if one is not None and id(one) not in copies:
+                copies[id(one)] = one.copy(**settings)
+            return copies.get(id(one))
+
+        for predictor in self.predictors():
+            predictor.lm = drawn_anew(predictor.lm)
+        bound = self._lms.value
+        if bound is not None:
+            made = (drawn_anew(one) for one in (bound.task, bound.consistency, bound.utility))
+            self._lms = NoCopy(_OneLM(*made))
+
+    def get_lm(self) -> Any:
+        """The language model of the task, whatever the judges have; None where ``dspy.settings.lm`` answers.
+
+        Raises:
+            ValueError: The task has several, as they were set on single predictors.
+        """
+        found = [
+            getattr(stage, name).lm
+            for _, stage in self.named_sub_modules(Stage)
+            for name, role in stage.roles.items()
+            if role == "task" and isinstance(getattr(stage, name, None), dspy.Predict)
+        ]
+        first = found[0] if found else None
+        if any(lm is not first for lm in found):
+            raise ValueError("the predictors of the task have several language models, so there is no one to return")
+        return first
 
     def reset_copy(self) -> Program:
         """A copy without what an optimizer added, on the same language models."""
-        new: Program = super().reset_copy()
-        new.bind_lms(self._lms.value)
+        new: Program = self.deepcopy()
+        with keeping_lms(new):
+            for parameter in new.parameters():
+                parameter.reset()
         return new
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
@@ -226,12 +298,76 @@ class Program(Stage):
         new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return new
 
-    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load a saved state; see `Stage.load_state`.
+    def __copy__(self) -> Program:
+        new = type(self).__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
 
-        An optional predictor that it says nothing about starts empty.
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled, as by ``save_program=True``, it leaves its retriever and language models behind; see `Absent`."""
+        from keqa.programs.saving.state import reduced
+
+        return reduced(self)
+
+    @property
+    def given_retriever(self) -> Any:
+        """The retriever as it was given; None where there is none."""
+        held: NoCopy[Any] = getattr(self, "_retriever", NoCopy(None))
+        return held.value
+
+    def bind_retriever(self, retriever: Any) -> None:
+        """Search somewhere else from now on.
+
+        Args:
+            retriever: As for the constructor.
+
+        Raises:
+            ConfigurationError: It is none, or the method searches nothing.
         """
+        if not hasattr(self, "_retriever"):
+            raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
+        found = check(type(self), {"retriever": retriever}, type(self).__name__)["retriever"]
+        self._retriever: NoCopy[Any] = NoCopy(found)
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
+        from keqa.programs.saving.state import SETTINGS, SavedSettings
+
+        return [(SETTINGS, SavedSettings(self)), *super().named_parameters()]
+
+    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
+        """Become what was saved: settings, utility reference, predictors. Language models and retriever stay.
+
+        An optional predictor that the state says nothing about starts empty.
+
+        Args:
+            state: What `dump_state` gave, from anywhere. One that says nothing of settings, as those of earlier
+                versions, leaves them as they are, with a warning.
+            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
+
+        Raises:
+            ConfigurationError: It holds what a state may not, by name, is that of another method, or needs a part of
+                your own that this program lacks. The program is what it was before.
+            KeyError: A predictor is missing.
+        """
+        from keqa.programs.saving.state import SETTINGS
+
+        found = named_values(state, f"the state of {type(self).__name__}")
+        if SETTINGS not in found:
+            message = "the state says nothing of the program's settings, as those of earlier versions: they stay"
+            warnings.warn(message, UserWarning, stacklevel=2)
+        for program in (self.deepcopy(), self):
+            program._load(found)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        from keqa.programs.saving.state import SETTINGS, take
+
+        if SETTINGS in state:
+            take(self, state[SETTINGS], whole=True)
+        parts = {name: part for name, part in self.named_parameters() if name != SETTINGS}
         empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        super().load_state({**empty, **named_values(state, f"the state of {type(self).__name__}")})
-        if self._lms.value is not None:
-            self.bind_lms(self._lms.value)
+        given = {name: part for name, part in {**empty, **state}.items() if name != SETTINGS}
+        checked = checked_states(given, parts, self.optional, type(self).__name__)
+        with keeping_lms(self):
+            for name, part in parts.items():
+                part.load_state(checked[name])

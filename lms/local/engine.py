@@ -11,7 +11,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -303,6 +303,11 @@ class AsyncTransformersEngine:
     async def complete(self, request: lm15.Request) -> lm15.Response:
         """As the engine's, without blocking the loop."""
         return await asyncio.wrap_future(self.engine.submit(request))
+
+    async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
+        """As the engine's: the response in one piece, as events."""
+        for event in lm15.response_to_events(await self.complete(request)):
+            yield event
 
     async def aclose(self) -> None:
         """Nothing: the engine is shared and closed by its owner."""

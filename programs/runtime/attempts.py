@@ -40,6 +40,7 @@ import dspy
 
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
+from keqa.programs.runtime.progress import Searching
 from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Hit, Retriever
 
@@ -164,6 +165,7 @@ async def searched(session: Session, retriever: Retriever, query: str, k: int, n
         CallError: It failed again, which does not mean that nothing was found.
     """
     failed: CallError | None = None
+    session.report(Searching(number, query))
     while True:
         try:
             hits = await session.search(retriever, query, k)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+import dspy
+
 from keqa.lms.background import questions
 from keqa.programs.arguments import Workers, checked
 
@@ -69,7 +71,12 @@ class CallLimiter:
             return self._semaphores.setdefault(loop, asyncio.Semaphore(self.workers))
 
     async def in_thread(self, function: Callable[[], T]) -> T:
-        """Run a blocking call in the pool, in a copy of the current context (settings, trace, usage, callbacks)."""
+        """Run a blocking call in a thread, in a copy of the current context (settings, trace, usage, callbacks)."""
+        if dspy.settings.send_stream is not None:
+            # DSPy streams from AnyIO's threads only; the semaphore bounds how many there are.
+            from anyio import CapacityLimiter, to_thread
+
+            return await to_thread.run_sync(function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self.pool, context.run, function)
 

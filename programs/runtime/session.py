@@ -12,7 +12,7 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
-from keqa.lms.served import ServedLM
+from keqa.lms.served import ServedLM, as_served
 from keqa.programs.records import Degradation
 from keqa.programs.runtime import searching
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
@@ -20,6 +20,9 @@ from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.forgetting import keeping
 from keqa.programs.runtime.listening import Listener, Meter, listened
+from keqa.programs.runtime.progress import Progress, listeners
+from keqa.programs.runtime.rollouts import drawn_in, rollout_of
+from keqa.programs.runtime.streaming import only_wanted
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 from keqa.signatures.markers import without_completed
@@ -46,6 +49,12 @@ class Session:
         self.degradations: list[Degradation] = []
         self._steps: dict[int, str] = {}
         self._hidden: Callable[[Any, type[dspy.Signature]], bool] | None = None
+        self._hearing = listeners()
+
+    def report(self, event: Progress) -> None:
+        """Let whoever listens hear what happened."""
+        for hears in self._hearing:
+            hears(event)
 
     def tell_apart(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
         """Count the calls of each predictor by itself, under its name; those of others are counted by role only."""
@@ -121,8 +130,10 @@ class Session:
         lm = predictor.lm or dspy.settings.lm
         if lm is None:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+        own, lm = lm, as_served(lm)
         meter, listener = Meter(dspy.settings.usage_tracker), Listener()
-        arguments = {"config": (config or {}) | (_drawn_again(attempt, lm) if attempt else {}), **inputs}
+        settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
+        arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
         if demos is None and self._hidden is not None:
             hidden, signature = self._hidden, predictor.signature
@@ -172,14 +183,14 @@ class Session:
 
         def called() -> dspy.Prediction:
             full = found()
-            with recorded.entered():
+            with recorded.entered(), only_wanted(full["config"]):
                 return predictor(**full)
 
         async with self.bound.semaphore():
             if self.blocking and not isinstance(lm, ServedLM):
                 return await self.bound.in_thread(called)
             full = found() if demos is None else await self.bound.in_thread(found)
-            with recorded.entered():
+            with recorded.entered(), only_wanted(full["config"]):
                 return await predictor.acall(**full)
 
     async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
@@ -251,6 +262,18 @@ def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:
 def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
     seed = {"seed": attempt} if runs_in_process(lm) else {}
     return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
+
+
+def _rollout(config: dict[str, Any], lm: Any) -> dict[str, Any]:
+    """What makes a call one of its language model's rollout: each draws samples of its own, and the same ones again."""
+    rollout = rollout_of(lm)
+    if rollout is None:
+        return {}
+    identity = drawn_in(rollout, config.get("rollout_id"))
+    found: dict[str, Any] = {"rollout_id": identity} if "rollout_id" in config else {}
+    if runs_in_process(lm) and ("seed" in config or "seed" not in lm.kwargs):
+        found["seed"] = identity & 0x7FFFFFFF
+    return found
 
 
 def runs_in_process(lm: Any) -> bool:

@@ -33,6 +33,7 @@ from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.cost import Event
 from keqa.programs.runtime.listening import Meter
+from keqa.programs.runtime.rollouts import rollout_of
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination
 from keqa.storage.redaction import without_secrets
@@ -296,4 +297,7 @@ def _clean(notes: list[dict[str, Any]], examination: Examination) -> list[dict[s
 
 def _prompt(predictor: dspy.Predict) -> Mapping[str, Any]:
     """What a prompt is made of, and who reads it."""
-    return {"lm": lm_spec(predictor.lm or dspy.settings.lm), **whole_prompt(predictor)}
+    lm = predictor.lm or dspy.settings.lm
+    rollout = rollout_of(lm)
+    drawn = {} if rollout is None else {"rollout": rollout}
+    return {"lm": lm_spec(lm), **drawn, **whole_prompt(predictor)}

@@ -232,9 +232,9 @@ class Examination(Stage):
 
     def _takes_many(self) -> bool:
         """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
-        from keqa.lms.served import supports_n
+        from keqa.lms.served import as_served, supports_n
 
-        return self.temperature > _FAR_FROM_RANDOM and supports_n(self.quiz.lm or dspy.settings.lm)
+        return self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self.quiz.lm or dspy.settings.lm))
 
     async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[Draw] | None:
         """Draw with one request; None where a reply could not be used, and each has to be drawn by itself.

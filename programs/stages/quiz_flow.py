@@ -13,6 +13,7 @@ from keqa.programs.arguments import fraction_text
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuizRecord, QuizSource, SampleRecord
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.examination import Assessment, Examination
@@ -79,6 +80,8 @@ class QuizFlow:
             if self.examine:
                 place = place_of(self.asked.question, self.asked.choices, quiz.index)
                 found = await self.examination.acall(*asked, number=quiz.index, place=place, session=self.session)
+                consistency = float(found.votes.consistency)
+                self.session.report(QuizExamined(quiz.index, text, bool(found.known), found.answer, consistency))
             if found is not None and found.known:
                 answer, source = await self._from_memory(found, asked)
                 source = "memory" if source == "largest_cluster" else source
@@ -86,6 +89,7 @@ class QuizFlow:
                 answer, source = await self._from_passages(quiz, asked, found, fields)
         except CallError as error:
             self.session.note("answer", error.cause, error.message, _UNANSWERED, quiz.index)
+        self.session.report(QuizAnswered(quiz.index, text, answer, source))
         return QuizRecord(
             index=quiz.index,
             text=quiz.text,
@@ -116,6 +120,8 @@ class QuizFlow:
         if hits and self.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
         fields |= {"retrieved": self.retriever is not None, "passages": verdicts}
+        kept = tuple(verdict.passage_id for verdict in verdicts if verdict.kept)
+        self.session.report(PassagesKept(quiz.index, text, len(verdicts), kept))
         passages = _kept(hits, verdicts)
         if not passages:
             return await self._from_memory(found, asked)

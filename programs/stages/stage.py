@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
 import dspy
@@ -90,15 +91,28 @@ class Stage(dspy.Module):
             KeyError: A predictor is missing.
         """
         checked = checked_states(state, dict(self.named_parameters()), self.optional, type(self).__name__)
-        bound = {name: predictor.lm for name, predictor in self.named_predictors()}
-        super().load_state(checked)
-        for name, predictor in self.named_predictors():
-            predictor.lm = bound[name]
+        with keeping_lms(self):
+            super().load_state(checked)
 
     def bind_lms(self, lms: RoleLMs | None) -> None:
         """Give each predictor the language model of its role; None leaves them to ``dspy.settings.lm``."""
         for name, role in self.roles.items():
             getattr(self, name).set_lm(None if lms is None else getattr(lms, role))
+
+
+@contextmanager
+def keeping_lms(module: dspy.Module) -> Iterator[None]:
+    """Give each predictor back the language model that it had, even one that is no `Predictor` of KEQA's.
+
+    Args:
+        module: Its predictors are the same ones afterwards.
+    """
+    bound = [(predictor, predictor.lm) for predictor in module.predictors()]
+    try:
+        yield
+    finally:
+        for predictor, lm in bound:
+            predictor.lm = lm
 
 
 def _detached(parameter: Any) -> Any:

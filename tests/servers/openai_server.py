@@ -293,6 +293,8 @@ class _Handler(LocalHandler):
             sound["usage"] = owner.usage
         if call.fault == "drip":
             self._drip(owner, sound)
+        elif call.body.get("stream"):
+            self.write(200, _events(sound), {"Content-Type": "text/event-stream"})
         else:
             self.write(200, _body(sound, str(call.fault)) if call.fault in BODY_FAULTS else sound)
 
@@ -330,6 +332,20 @@ def _body(sound: dict[str, Any], fault: str) -> Any:
         "nothing": b"",
         "list": [1, 2],
     }[fault]
+
+
+def _events(sound: dict[str, Any]) -> bytes:
+    """A completion as the events of a stream, a word each."""
+    head = {name: sound[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    chunks: list[dict[str, Any]] = []
+    for choice in sound["choices"]:
+        place = {"index": choice["index"]}
+        for word in re.findall(r"\s*\S+|\s+", choice["message"]["content"]):
+            delta = {"role": "assistant", "content": word}
+            chunks.append(head | {"choices": [place | {"delta": delta, "finish_reason": None}]})
+        chunks.append(head | {"choices": [place | {"delta": {}, "finish_reason": choice["finish_reason"]}]})
+    chunks.append(head | {"choices": [], "usage": sound["usage"]})
+    return b"".join(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks) + b"data: [DONE]\n\n"
 
 
 def _spoil(texts: list[str], fault: str | None) -> tuple[list[str], str]:

@@ -1,0 +1,157 @@
+"""What a question has come to while it is answered: events that a program reports as they happen.
+
+`keqa.programs.program.Program.stream` yields them, and under ``dspy.streamify`` each is a status message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import dspy
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Something that happened on the way to an answer; its text is for a person to read."""
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True)
+class QuizFound(Progress):
+    """The question was taken apart, and this is a part of it.
+
+    Attributes:
+        index: The quiz's number, from 1.
+        text: As decomposed; ``#1`` stands for the answer to quiz 1.
+        depends_on: The quizzes whose answers it needs.
+    """
+
+    index: int
+    text: str
+    depends_on: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"Quiz {self.index}: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizExamined(Progress):
+    """It is known whether the language model knows the answer to a quiz.
+
+    Attributes:
+        index: The quiz's number; 0 for the question itself, where that is asked after its quizzes.
+        text: Resolved.
+        known: Whether it is taken for known; passages are wanted where not.
+        answer: Of its tries, the first of the largest cluster; None where there is none.
+        consistency: How much of the tries that cluster holds.
+    """
+
+    index: int
+    text: str
+    known: bool
+    answer: str | None
+    consistency: float
+
+    def __str__(self) -> str:
+        return f"Known: {self.text} {self.answer}" if self.known else f"Not known: {self.text}"
+
+
+@dataclass(frozen=True)
+class Searching(Progress):
+    """The retriever is asked.
+
+    Attributes:
+        index: The number of the quiz, or of the search of a method without quizzes; None where it has none.
+        query: What is searched for.
+    """
+
+    index: int | None
+    query: str
+
+    def __str__(self) -> str:
+        return f"Searching: {self.query}"
+
+
+@dataclass(frozen=True)
+class PassagesKept(Progress):
+    """The passages found for a quiz were judged.
+
+    Attributes:
+        index: The quiz's number.
+        text: Resolved.
+        found: How many were found.
+        kept: The ids of those that are kept.
+    """
+
+    index: int
+    text: str
+    found: int
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"Kept {len(self.kept)} of {self.found} passages: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizAnswered(Progress):
+    """A quiz has its answer, or has none.
+
+    Attributes:
+        index: The quiz's number.
+        text: Resolved.
+        answer: None where it has none.
+        source: Where the answer came from, as in `QuizRecord`.
+    """
+
+    index: int
+    text: str
+    answer: str | None
+    source: str
+
+    def __str__(self) -> str:
+        return f"No answer: {self.text}" if self.answer is None else f"Answer: {self.text} {self.answer}"
+
+
+@dataclass(frozen=True)
+class Answered(Progress):
+    """The question has its answer; nothing follows.
+
+    Attributes:
+        prediction: What calling the program would have returned.
+    """
+
+    prediction: dspy.Prediction
+
+    def __str__(self) -> str:
+        return f"Answered: {self.prediction.answer}"
+
+
+Hears = Callable[[Progress], None]
+
+_heard: ContextVar[tuple[Hears, ...]] = ContextVar("keqa_heard", default=())
+
+
+def listeners() -> tuple[Hears, ...]:
+    """Who hears of the questions that are asked in this context."""
+    return _heard.get()
+
+
+@contextmanager
+def heard_by(hears: Hears) -> Iterator[None]:
+    """Meanwhile somebody hears of each event, in the event loop of the question; what it raises ends the question.
+
+    Args:
+        hears: Takes an event, and must not block.
+    """
+    token = _heard.set((*_heard.get(), hears))
+    try:
+        yield
+    finally:
+        _heard.reset(token)

@@ -1,0 +1,258 @@
+"""A question's progress as it happens: events of `Program.stream`, and ``dspy.streamify`` in both of its modes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import dspy
+import pytest
+from dspy.streaming import StatusMessage, StatusMessageProvider, StreamListener, StreamResponse
+from servers.openai_server import OpenAIServer, markers
+
+import keqa
+from keqa.errors import InputError
+from keqa.programs import KEQA, UnansweredError
+from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.runtime.progress import (
+    Answered,
+    PassagesKept,
+    Progress,
+    QuizAnswered,
+    QuizExamined,
+    QuizFound,
+    Searching,
+)
+
+pytestmark = pytest.mark.process
+
+QUESTION = "Who is it?"
+
+
+def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    return {
+        "DecomposeQuestion": {"quizzes": '["Who wrote it?", "Where was #1 born?"]'},
+        "AnswerQuiz": {"answer": "Ann" if "wrote" in inputs.get("quiz", "") else f"a{config.seed}"},
+        "JudgeConsistency": {"same": False},
+        "JudgeUtility": {"helpful": "good" in inputs.get("passage", "")},
+        "Summarize": {"explanation": "so", "answer": "Oslo"},
+        "AnswerWithKnowledge": {"answer": "Bergen"},
+    }[name]
+
+
+@pytest.fixture
+def program(scripted, retriever) -> KEQA:
+    lm, _ = scripted(reply)
+    made = KEQA(retriever("good", "bad"), tries=3)
+    made.set_lm(lm)
+    return made
+
+
+EXPECTED: list[Progress] = [
+    QuizFound(1, "Who wrote it?"),
+    QuizFound(2, "Where was #1 born?", (1,)),
+    QuizExamined(1, "Who wrote it?", True, "Ann", 1.0),
+    QuizAnswered(1, "Who wrote it?", "Ann", "memory"),
+    Searching(2, "Where was Ann born?"),
+    PassagesKept(2, "Where was Ann born?", 2, ("p0",)),
+    QuizAnswered(2, "Where was Ann born?", "Bergen", "passages"),
+]
+
+
+def check(events: list[Progress]) -> None:
+    examined = events.pop(4)
+    assert isinstance(examined, QuizExamined)
+    assert (examined.index, examined.known) == (2, False)
+    last = events.pop()
+    assert isinstance(last, Answered)
+    assert last.prediction.answer == "Oslo"
+    assert events == EXPECTED
+
+
+def test_events_come_in_their_order(program):
+    check(list(program.stream(QUESTION)))
+
+
+def test_events_come_in_an_event_loop(program):
+    async def read() -> list[Progress]:
+        return [event async for event in program.astream(QUESTION)]
+
+    check(asyncio.run(read()))
+
+
+def test_an_event_is_there_before_the_answer(scripted, retriever):
+    release = threading.Event()
+
+    def waiting(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+        if name == "Summarize":
+            assert release.wait(60)
+        return reply(name, inputs, config)
+
+    lm, engine = scripted(waiting)
+    program = KEQA(retriever("good"), tries=3)
+    program.set_lm(lm)
+    events = program.stream(QUESTION)
+    assert engine.calls == []
+    assert next(events) == EXPECTED[0]
+    release.set()
+    assert isinstance(list(events)[-1], Answered)
+
+
+def test_who_leaves_early_ends_the_question(scripted, retriever):
+    release, ended = threading.Event(), threading.Event()
+
+    def waiting(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+        if name == "AnswerQuiz":
+            assert release.wait(60)
+            ended.set()
+        return reply(name, inputs, config)
+
+    lm, engine = scripted(waiting)
+    program = KEQA(retriever("good"), tries=1, threshold="1")
+    program.set_lm(lm)
+    events = program.stream(QUESTION)
+    assert next(events) == EXPECTED[0]
+    events.close()
+    release.set()
+    assert ended.wait(60)
+    for thread in [one for one in threading.enumerate() if one.name == "keqa-stream"]:
+        thread.join(60)
+    assert set(engine.count) == {"DecomposeQuestion", "AnswerQuiz"}
+
+
+def test_a_question_without_an_answer(scripted):
+    def broken(name: str, inputs: dict[str, str], config: Any) -> Any:
+        raise dspy.lm15.ServerError("down")
+
+    lm, _ = scripted(broken)
+    program = KEQA(None, decompose=False)
+    program.set_lm(lm)
+    with pytest.raises(InputError, match="the question is empty"):
+        program.stream("")
+    with pytest.raises(InputError, match="the question is empty"):
+        program.astream("")
+    with pytest.raises(UnansweredError) as caught:
+        list(program.stream(QUESTION))
+    assert caught.value.record is not None
+
+
+def test_settings_of_the_caller_hold(scripted):
+    lm, _ = scripted(lambda *_: {"answer": "Ann"})
+    with dspy.context(lm=lm):
+        events = KEQA(None, decompose=False).stream(QUESTION)
+    assert isinstance(list(events)[-1], Answered)
+
+
+def test_a_method_without_quizzes_reports_its_searches(scripted, retriever):
+    lm, _ = scripted(reply)
+    program = AlwaysRetrieve(retriever("good"))
+    program.set_lm(lm)
+    searching, answered = program.stream(QUESTION)
+    assert isinstance(searching, Searching)
+    assert str(searching) == f"Searching: {QUESTION}"
+    assert str(answered) == "Answered: Bergen"
+
+
+def served_reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+    system = messages[0]["content"]
+    if "`same`" in system:
+        return [markers(same=False)] * n
+    if "`helpful`" in system:
+        return [markers(helpful=True)] * n
+    return [markers(answer=f"Ann of the {place} green gables") for place in range(n)]
+
+
+def streamed(program: Any, *, mode: str, **settings: Any) -> list[Any]:
+    stream = dspy.streamify(program, is_async_program=mode == "async", **settings)
+
+    async def read() -> list[Any]:
+        return [value async for value in stream(question=QUESTION)]
+
+    return asyncio.run(read())
+
+
+def texts(values: list[Any]) -> list[str]:
+    """The status messages, without those that DSPy has for each call of a tool."""
+    found = [value.message for value in values if isinstance(value, StatusMessage)]
+    return [message for message in found if not message.startswith(("Calling tool", "Tool calling"))]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_streamify_tells_of_each_stage(program, mode):
+    values = streamed(program, mode=mode)
+    assert isinstance(values[-1], dspy.Prediction)
+    assert all(isinstance(value, StatusMessage) for value in values[:-1])
+    assert texts(values) == [
+        "Quiz 1: Who wrote it?",
+        "Quiz 2: Where was #1 born?",
+        "Known: Who wrote it? Ann",
+        "Answer: Who wrote it? Ann",
+        "Not known: Where was Ann born?",
+        "Searching: Where was Ann born?",
+        "Kept 1 of 2 passages: Where was Ann born?",
+        "Answer: Where was Ann born? Bergen",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_streamify_with_a_served_language_model(retriever, mode):
+    with OpenAIServer(served_reply) as server:
+        program = KEQA(retriever("good"), decompose=False, tries=2)
+        program.set_lm(keqa.build_lm("openai/m", api_base=server.api_base, api_key="any", cache=False))
+        listener = StreamListener("answer", predict=program.answering.answer)
+        values = streamed(program, mode=mode, stream_listeners=[listener])
+        streaming = [bool(call.body.get("stream")) for call in server.calls]
+        without = streamed(program, mode=mode)
+    chunks = [value.chunk for value in values if isinstance(value, StreamResponse)]
+    assert "".join(chunks) == "Ann of the 0 green gables"
+    assert len(chunks) > 1
+    assert streaming.count(True) == 1
+    assert texts(values) == texts(without) != []
+    assert [value for value in without if not isinstance(value, StatusMessage | dspy.Prediction)] == []
+    assert values[-1].answer == without[-1].answer == "Ann of the 0 green gables"
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_streamify_with_a_local_language_model(mode):
+    program = KEQA(None, decompose=False, tries=2, on_nothing_helpful="closed_book", threshold="1")
+    program.set_lm(keqa.build_lm("keqa/tiny", cache=False))
+    listener = StreamListener("answer", predict=program.examination.quiz, allow_reuse=True)
+    values = streamed(program, mode=mode, stream_listeners=[listener])
+    assert "".join(value.chunk for value in values if isinstance(value, StreamResponse))
+    assert values[-1].answer
+    assert streamed(program, mode=mode)[-1].answer
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_providers_own_messages_come_from_every_thread(program, mode):
+    class Provider(StatusMessageProvider):
+        def module_start_status_message(self, instance: Any, inputs: dict[str, Any]) -> str:
+            return f"module {type(instance).__name__}"
+
+        def lm_start_status_message(self, instance: Any, inputs: dict[str, Any]) -> str:
+            return "lm"
+
+    values = streamed(program, mode=mode, status_message_provider=Provider())
+    assert {"module KEQA", "module Decomposition", "module Examination", "module Summarizing"} <= set(texts(values))
+
+
+def test_streamify_read_without_an_event_loop(program):
+    values = list(dspy.streamify(program, async_streaming=False)(question=QUESTION))
+    assert texts(values)[0] == "Quiz 1: Who wrote it?"
+    assert values[-1].answer == "Oslo"
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_stream_that_is_left_does_not_hang(program, mode):
+    async def read() -> Any:
+        async for value in dspy.streamify(program, is_async_program=mode == "async")(question=QUESTION):
+            return value
+
+    assert isinstance(asyncio.run(asyncio.wait_for(read(), 60)), StatusMessage)
+    assert program(question=QUESTION).answer == "Oslo"
+
+
+def test_in_a_thread_that_cannot_reach_the_stream_nothing_is_streamed(program):
+    with dspy.context(send_stream=object(), stream_listeners=[]):
+        assert program(question=QUESTION).answer == "Oslo"
