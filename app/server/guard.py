@@ -169,13 +169,13 @@ class Guard:
         try:
             async with asyncio.timeout(self._limits.patience):
                 while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
+                    part = await receive()
+                    if part["type"] == "http.disconnect":
                         raise _GoneError
-                    body += message.get("body", b"")
+                    body += part.get("body", b"")
                     if len(body) > most:
                         raise too_large
-                    if not message.get("more_body", False):
+                    if not part.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
             message = f"the body did not arrive within {self._limits.patience:g} seconds"
