@@ -140,7 +140,11 @@ def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
         command = [sys.executable, "-m", "keqa", "serve", *options]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         try:
-            url = re.findall(r"http://[\d.]+:\d+", process.stderr.readline())[0]
+            first = process.stderr.readline()
+            found = re.search(r"Serving at (http://[\d.]+:\d+)", first)
+            if found is None:
+                raise SystemExit(f"the server did not start: {first}{process.stderr.read()}")
+            url = found[1]
             # Nobody else empties the pipe of the log.
             threading.Thread(target=process.stderr.read, daemon=True).start()
             with httpx.Client(base_url=url, timeout=120, trust_env=False) as client:

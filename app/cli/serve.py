@@ -77,6 +77,12 @@ def serve(
         ),
     ] = None,
     embedder: Embedder = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
+        ),
+    ] = False,
     *,
     server: ServerOptions,
     limits: LimitOptions,
@@ -97,7 +103,7 @@ def serve(
     from keqa.server.serving import listen, token_for
 
     token = None if server.mcp else token_for(server.host, server.token_file)
-    answers = _open(index, program, embedder, limits.limits, models, method)
+    answers = _open(index, program, embedder, limits.limits, models, method, cache=not no_cache)
     if server.mcp:
         import asyncio
 
@@ -127,6 +133,8 @@ def _open(
     limits: Limits,
     models: LanguageModels,
     method: KeqaOptions,
+    *,
+    cache: bool,
 ) -> Answers:
     """Open everything and make sure that it can be asked."""
     from keqa.cli.console import status
@@ -136,10 +144,12 @@ def _open(
     with status().status("opening…"):
         from keqa.cli.opening import check_roles, open_program, open_retriever
         from keqa.server.answers import Answers
+        from keqa.server.serving import bound_memory
 
+        bound_memory()
         models.check_listening()
         retriever = open_retriever(index, models.lm)
-        roles = models.roles()
+        roles = models.roles(cache=cache)
         asked = open_program(program, retriever, roles, settings, embedder)
         check_roles(roles)
     return Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST_HITS = 50
 """A search gives at most so many passages."""
 
+# DSPy lets each language model and module remember so many calls, by default 10,000 with their prompts.
+_HISTORY = 100
+
 
 class Answers:
     """Answers questions and searches, within limits; used by one event loop.
@@ -141,17 +144,23 @@ class Answers:
         return hits
 
     async def _answered(self, asked: Question) -> QuestionRecord:
+        import dspy
+        from dspy.clients.base_lm import GLOBAL_HISTORY
+
         from keqa.programs.record_redaction import record_without_secrets
 
         call = {"answer_type": asked.answer_type, "choices": asked.choices}
         try:
             # In the loop of all questions: what a program computes between its calls keeps no other request waiting.
-            prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
+            with dspy.context(trace=None, max_history_size=_HISTORY):
+                prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
         except StageError as error:
             record = getattr(error, "record", None)
             if record is not None:
                 self.metrics.add_cost(record.cost)
             raise
+        finally:
+            del GLOBAL_HISTORY[:-_HISTORY]
         record = cast("QuestionRecord", prediction.record)
         self.metrics.add_cost(record.cost)
         return record_without_secrets(record, self.lms)

@@ -25,6 +25,8 @@ _SHORTEST, _LONGEST = 16, 1000
 _IDLE = 100
 """So many connections may be open beside those with a question in work or waiting."""
 
+_CACHED = 2000
+
 
 def token_for(host: str, file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """The token that requests must carry.
@@ -115,6 +117,14 @@ def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
         timeout_graceful_shutdown=grace,
     )
     return uvicorn.Server(config)
+
+
+def bound_memory() -> None:
+    """Let DSPy's cache hold some calls in memory; it keeps a million by default. Those on the disk stay as they are."""
+    import dspy
+
+    switched = {f"enable_{kind}_cache": getattr(dspy.cache, f"enable_{kind}_cache") for kind in ("disk", "memory")}
+    dspy.configure_cache(**switched, memory_max_entries=_CACHED)
 
 
 def _protocol(patience: float) -> type[H11Protocol]:
