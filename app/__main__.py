@@ -30,6 +30,7 @@ _KEPT = {
     "compile": "finished work is kept; the same command resumes",
     "index": "an index that was there before is untouched; the same command builds the new one, and resumes a dense "
     "one or one of Elasticsearch",
+    "serve": "questions in work got the time of --grace to end",
 }
 _NOTHING_KEPT = "nothing was kept"
 _WAITING = ("evaluate", "compare", "reproduce", "compile")

@@ -13,6 +13,7 @@ from keqa.cli.evaluate import evaluate
 from keqa.cli.index import index
 from keqa.cli.reproduce import reproduce
 from keqa.cli.search import search
+from keqa.cli.serve import serve
 from keqa.cli.testbed import testbed
 
 __all__ = ["app"]
@@ -46,6 +47,7 @@ app.command()(demo)
 app.command()(ask)
 app.add_typer(index)
 app.command()(search)
+app.command()(serve)
 app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,10 +13,8 @@ from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
     from keqa.data.question import AnswerType
-    from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
-    from keqa.retrievers import Retriever
 
 
 @with_groups
@@ -65,12 +62,12 @@ def ask(
     models.check()
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
-        from keqa.cli.opening import check_roles, open_retriever
+        from keqa.cli.opening import check_roles, open_program, open_retriever
 
         models.check_listening()
         retriever = open_retriever(index, models.lm)
         roles = models.roles(cache=not no_cache)
-        asked = _program(program, retriever, roles, settings, embedder)
+        asked = open_program(program, retriever, roles, settings, embedder)
         check_roles(roles)
         record, error = _answer(asked, text, kind, choice or [])
     from keqa.programs.record_redaction import record_without_keys
@@ -100,20 +97,6 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
     if (given == "choice") != bool(choices):
         raise InputError("--answer-type choice and --choice go together: give each option with its own --choice")
     return known[given]
-
-
-def _program(
-    folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any], embedder: str | None
-) -> Program:
-    """The program in a folder, or one that is not compiled, with the options that were given."""
-    if folder is None:
-        from keqa.programs.keqa import KEQA
-
-        return KEQA(retriever, lms=roles, **given)
-    from keqa.programs.saving.folder import load
-
-    program: Program = load(folder, retriever, roles, embedder=embedder, **given)
-    return program
 
 
 def _answer(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from keqa.cli.options import refuse_empty
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
     import dspy
 
     from keqa.lms import Roles
-    from keqa.retrievers import Index
+    from keqa.programs.program import Program
+    from keqa.retrievers import Index, Retriever
 
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
@@ -57,6 +60,34 @@ def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
     from keqa.lms import check_reachable
 
     check_reachable([roles.task, roles.consistency, roles.utility, *others])
+
+
+def open_program(
+    folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any], embedder: str | None
+) -> Program:
+    """The program in a folder, or one that is not compiled, with the options that were given.
+
+    Args:
+        folder: Of the compiled program; ``testbed`` is the one that ships.
+        retriever: What it searches.
+        roles: Its language models.
+        given: Settings that hold instead of its own.
+        embedder: The embedding model that the program was compiled with, where it must be named.
+
+    Raises:
+        InputError: An embedding model was named for a program that is not compiled, or the folder holds no program.
+        ConfigurationError: A setting is out of its range.
+    """
+    if folder is None:
+        if embedder is not None:
+            raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
+        from keqa.programs.keqa import KEQA
+
+        return KEQA(retriever, lms=roles, **given)
+    from keqa.programs.saving.folder import load
+
+    program: Program = load(folder, retriever, roles, embedder=embedder, **given)
+    return program
 
 
 def _needs_lm(index: str) -> str:

@@ -1,0 +1,162 @@
+"""``keqa serve``: the program for chat windows, other programs and agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keqa.cli.options import Embedder, Index, KeqaOptions, LanguageModels, with_groups
+from keqa.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from keqa.server.answers import Answers
+    from keqa.server.limits import Limits
+
+_server = partial(typer.Option, rich_help_panel="Server")
+_limit = partial(typer.Option, rich_help_panel="Limits")
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where the server listens, and to whom."""
+
+    host: Annotated[
+        str, _server(help="The address to listen on. Where other machines can reach it, a token is needed.")
+    ] = "127.0.0.1"
+    port: Annotated[int, _server(min=0, max=65535, help="The port; 0 for any that is free.")] = 8321
+    token_file: Annotated[
+        Path | None,
+        _server(help="A file with the token that requests must carry; or the variable KEQA_TOKEN.", show_default=False),
+    ] = None
+    allow_host: Annotated[
+        list[str] | None,
+        _server(
+            "--allow-host",
+            help="A further name by which the server is reached, such as that of a proxy before it; once for each.",
+            show_default=False,
+        ),
+    ] = None
+    mcp: Annotated[
+        bool,
+        _server("--mcp", help="Speak MCP over standard input and output, for an agent that starts this command."),
+    ] = False
+    grace: Annotated[int, _server(min=0, help="Seconds that questions in work get when the server is stopped.")] = 30
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What bounds the server."""
+
+    in_flight: Annotated[int, _limit(min=1, max=1000, help="Questions in work at once.")] = 8
+    waiting: Annotated[int, _limit(min=0, max=10_000, help="How many more may wait; others are refused.")] = 64
+    timeout: Annotated[float, _limit(min=1, help="Seconds that a question may take, its wait included.")] = 300
+    rate: Annotated[int, _limit(min=0, help="Requests a minute from one address; 0: any number.")] = 600
+    max_body: Annotated[int, _limit(min=1000, help="Bytes of a request.")] = 1_000_000
+
+    @property
+    def limits(self) -> Limits:
+        """As the server takes them."""
+        from keqa.server.limits import Limits
+
+        return Limits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
+
+
+@with_groups
+def serve(
+    index: Index = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--program",
+            "-p",
+            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
+        ),
+    ] = None,
+    embedder: Embedder = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
+        ),
+    ] = False,
+    *,
+    server: ServerOptions,
+    limits: LimitOptions,
+    models: LanguageModels,
+    method: KeqaOptions,
+) -> None:
+    """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
+
+    Without --index and --lm it serves the language model that ships with KEQA, over the testbed's encyclopedia.
+    The chat endpoint is /v1/chat/completions with the model keqa; MCP is at /mcp, and over standard input and output
+    with --mcp. Beside them: /v1/models, /health and /metrics.
+
+    A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
+    something to put right first, such as a language model that cannot be asked.
+    """
+    # Before anything is opened.
+    _check_installed()
+    from keqa.server.serving import listen, token_for
+
+    token = None if server.mcp else token_for(server.host, server.token_file)
+    answers = _open(index, program, embedder, limits.limits, models, method, cache=not no_cache)
+    if server.mcp:
+        import asyncio
+
+        from keqa.server.mcp_tools import run_on_standard_streams
+
+        asyncio.run(run_on_standard_streams(answers))
+        return
+    from keqa.cli.console import status
+    from keqa.server.application import application
+    from keqa.server.serving import log_to_stderr
+    from keqa.server.serving import server as web_server
+
+    app = application(answers, token=token, hosts=[server.host, *(server.allow_host or [])])
+    with listen(server.host, server.port) as port:
+        host, number = port.getsockname()[:2]
+        where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
+        known = "" if token is None else ", with a token"
+        status().print(f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}. Ctrl-C stops.", soft_wrap=True)
+        log_to_stderr()
+        web_server(app, answers.limits, server.grace).run([port])
+
+
+def _open(
+    index: str | None,
+    program: Path | None,
+    embedder: str | None,
+    limits: Limits,
+    models: LanguageModels,
+    method: KeqaOptions,
+    *,
+    cache: bool,
+) -> Answers:
+    """Open everything and make sure that it can be asked."""
+    from keqa.cli.console import status
+
+    settings = method.settings()
+    models.check()
+    with status().status("opening…"):
+        from keqa.cli.opening import check_roles, open_program, open_retriever
+        from keqa.server.answers import Answers
+        from keqa.server.serving import bound_memory
+
+        bound_memory()
+        models.check_listening()
+        retriever = open_retriever(index, models.lm)
+        roles = models.roles(cache=cache)
+        asked = open_program(program, retriever, roles, settings, embedder)
+        check_roles(roles)
+    return Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits)
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, ("fastapi", "uvicorn", "mcp", "prometheus_client"))):
+        raise MissingExtraError("serve", "keqa serve")

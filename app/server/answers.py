@@ -1,0 +1,190 @@
+"""One program for all who ask at once: slots, time, and what becomes of a question that nobody waits for any more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from keqa.data.question import Question
+from keqa.errors import InputError, KeqaError, StageError
+from keqa.lms.background import questions
+from keqa.server.limits import Limits
+from keqa.server.metrics import Metrics
+from keqa.server.problems import TooBusyError, TookTooLongError
+
+if TYPE_CHECKING:
+    from keqa.programs.program import Program
+    from keqa.programs.records import QuestionRecord
+    from keqa.retrievers import Hit, Retriever
+
+MOST_HITS = 50
+"""A search gives at most so many passages."""
+
+# DSPy lets each language model and module remember so many calls, by default 10,000 with their prompts.
+_HISTORY = 100
+
+
+class Answers:
+    """Answers questions and searches, within limits; used by one event loop.
+
+    Whoever cancels a call frees its slot at once: requests to a served language model are cancelled with it, and what a
+    local one is computing is dropped when it is done.
+
+    Attributes:
+        limits: What bounds it.
+        metrics: Where it counts.
+        lms: The language models of all roles, whose keys reach no client.
+    """
+
+    def __init__(
+        self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: Limits, metrics: Metrics | None = None
+    ) -> None:
+        """Make the slots.
+
+        Args:
+            program: Answers.
+            retriever: What the program searches, for searches of their own.
+            lms: See above.
+            limits: See above.
+            metrics: See above; new ones by default.
+        """
+        self._program, self._retriever = program, retriever
+        self.lms, self.limits, self.metrics = list(lms), limits, metrics or Metrics()
+        self._slots = asyncio.Semaphore(limits.in_flight)
+        self._waiting = 0
+
+    def check(self, question: object, answer_type: object = "short", choices: object = ()) -> Question:
+        """A question that can be asked.
+
+        Raises:
+            InputError: It cannot.
+        """
+        return Question.check(question, answer_type, choices, self._program.max_question_chars)
+
+    def refuse_if_full(self) -> None:
+        """Refuse before an answer is begun.
+
+        Raises:
+            TooBusyError: No more may wait.
+        """
+        if self._slots.locked() and self._waiting >= self.limits.waiting:
+            self.metrics.questions.labels("refused").inc()
+            raise TooBusyError("the server has as many questions as it takes; ask again in a few seconds")
+
+    async def ask(self, asked: Question) -> QuestionRecord:
+        """Answer a question.
+
+        Args:
+            asked: As `check` gave it.
+
+        Returns:
+            The record of its answer.
+
+        Raises:
+            TooBusyError: No more may wait.
+            TookTooLongError: It was given up.
+            KeqaError: It has no answer, or cannot be asked.
+            Exception: A part of the program has a fault.
+        """
+        self.refuse_if_full()
+        started, outcome = time.perf_counter(), "failed"
+        try:
+            async with self._slot():
+                record = await self._answered(asked)
+            outcome = "answered"
+            return record
+        except TookTooLongError:
+            outcome = "timeout"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        except StageError as error:
+            self.metrics.add_failure(error.stage)
+            raise
+        except KeqaError:
+            self.metrics.add_failure("setting")
+            raise
+        except Exception:
+            self.metrics.add_failure("fault")
+            raise
+        finally:
+            self.metrics.questions.labels(outcome).inc()
+            self.metrics.question_seconds.observe(time.perf_counter() - started)
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        """Search without a language model.
+
+        Args:
+            query: Any text.
+            k: How many passages, from 1 to `MOST_HITS`.
+
+        Raises:
+            InputError: The query is empty or too long, or `k` is out of its range.
+            TooBusyError: No more may wait.
+            TookTooLongError: It was given up.
+            KeqaError: The search failed.
+        """
+        if not 1 <= k <= MOST_HITS:
+            raise InputError(f"k must be from 1 to {MOST_HITS}, not {k}")
+        text = self.check(query).question
+        self.refuse_if_full()
+        try:
+            async with self._slot():
+                hits = await asyncio.to_thread(self._retriever.search, text, k)
+        except TookTooLongError:
+            raise
+        except Exception:
+            self.metrics.add_failure("search")
+            raise
+        self.metrics.add_retrievals(1)
+        return hits
+
+    async def _answered(self, asked: Question) -> QuestionRecord:
+        import dspy
+        from dspy.clients.base_lm import GLOBAL_HISTORY
+
+        from keqa.programs.record_redaction import record_without_secrets
+
+        call = {"answer_type": asked.answer_type, "choices": asked.choices}
+        try:
+            # In the loop of all questions: what a program computes between its calls keeps no other request waiting.
+            with dspy.context(trace=None, max_history_size=_HISTORY):
+                prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
+        except StageError as error:
+            record = getattr(error, "record", None)
+            if record is not None:
+                self.metrics.add_cost(record.cost)
+            raise
+        finally:
+            del GLOBAL_HISTORY[:-_HISTORY]
+        record = cast("QuestionRecord", prediction.record)
+        self.metrics.add_cost(record.cost)
+        return record_without_secrets(record, self.lms)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """A place among those in work, for as long as the limit allows."""
+        try:
+            async with asyncio.timeout(self.limits.timeout) as limit:
+                self._waiting += 1
+                self.metrics.waiting.inc()
+                try:
+                    await self._slots.acquire()
+                finally:
+                    self._waiting -= 1
+                    self.metrics.waiting.dec()
+                self.metrics.in_work.inc()
+                try:
+                    yield
+                finally:
+                    self.metrics.in_work.dec()
+                    self._slots.release()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            message = f"the question took longer than the {self.limits.timeout:g} seconds that the server allows"
+            raise TookTooLongError(message) from error

@@ -1,0 +1,140 @@
+"""The HTTP routes of ``keqa serve``, behind their guard."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from mcp.server.transport_security import TransportSecuritySettings
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from keqa.data.question import Question
+from keqa.errors import KeqaError
+from keqa.server.answers import Answers
+from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, models, no_model
+from keqa.server.guard import OPEN, Guard
+from keqa.server.mcp_tools import mcp_server
+from keqa.server.problems import Problem, ProblemError, problem_of
+
+KEEP_ALIVE = 10.0
+"""Seconds after which a stream says that its question is in work."""
+
+_CHAT, _MODELS, _METRICS, _MCP = "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
+_OWN_MODEL = f"{_MODELS}/{MODEL}"
+
+
+def application(answers: Answers, *, token: str | None = None, hosts: Iterable[str] = ()) -> Guard:
+    """The application that a web server runs.
+
+    Nothing is read from the disk for a request, and every route is fixed, so that no path leads anywhere else.
+
+    Args:
+        answers: Answers questions and searches.
+        token: What a request must carry; None asks for none.
+        hosts: Further names by which the server may be reached; see `Guard`.
+    """
+    tools, routes = mcp_server(answers), _Routes(answers)
+    # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
+    streamable = tools.streamable_http_app(
+        streamable_http_path=_MCP,
+        stateless_http=True,
+        max_request_body_size=answers.limits.max_body,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with tools.session_manager.run():
+            yield
+
+    # FastAPI's pages of documentation load scripts from elsewhere.
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    api.add_api_route(_CHAT, routes.chat, methods=["POST"])
+    api.add_api_route(_MODELS, routes.models, methods=["GET"])
+    api.add_api_route(_MODELS + "/{name}", routes.model, methods=["GET"])
+    api.add_api_route(OPEN, routes.health, methods=["GET"])
+    api.add_api_route(_METRICS, routes.metrics, methods=["GET"])
+    # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
+    endpoint = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
+    api.router.routes.append(Route(_MCP, endpoint, methods=["POST"]))
+    api.add_exception_handler(HTTPException, _no_route)
+    for kind in (ProblemError, KeqaError, Exception):
+        api.add_exception_handler(kind, routes.failed)
+    paths = (_CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
+    return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
+
+
+class _Routes:
+    """What the routes do, but for those of MCP."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers, self._begun = answers, int(time.time())
+
+    async def chat(self, request: Request) -> Response:
+        """A chat completion, whole or as events."""
+        # A page of another site can send any text without asking, but not as JSON.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise ProblemError(Problem(415, "the Content-Type must be application/json"))
+        asked = ChatRequest.read(await request.body())
+        question = self._answers.check(asked.question, asked.answer_type, asked.choices)
+        if not asked.stream:
+            return JSONResponse(Completion().whole(await self._answers.ask(question)))
+        self._answers.refuse_if_full()
+        events = _events(self._answers, question, with_usage=asked.wants_usage)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    async def models(self) -> Response:
+        """The list of models."""
+        return JSONResponse(models(self._begun))
+
+    async def model(self, name: str) -> Response:
+        """One model."""
+        if name != MODEL:
+            raise ProblemError(no_model(name))
+        return JSONResponse(model(self._begun))
+
+    async def health(self) -> Response:
+        """That the server is there."""
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(self) -> Response:
+        """What Prometheus reads."""
+        return Response(self._answers.metrics.page(), media_type=CONTENT_TYPE_LATEST)
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Why there is no answer."""
+        problem = problem_of(error, self._answers.lms)
+        return JSONResponse(problem.body, problem.status, problem.headers)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return JSONResponse(Problem(status, "there is nothing at this address, or not by this method").body, status)
+
+
+async def _events(answers: Answers, question: Question, *, with_usage: bool) -> AsyncIterator[str]:
+    """The events of an answer; a question that has none ends with an event that says why."""
+    completion = Completion()
+    asking = asyncio.create_task(answers.ask(question))
+    try:
+        yield completion.begun()
+        while not asking.done():
+            await asyncio.wait([asking], timeout=KEEP_ALIVE)
+            if not asking.done():
+                yield ALIVE
+        try:
+            record = asking.result()
+        except Exception as error:
+            yield event(problem_of(error, answers.lms).body)
+        else:
+            for one in completion.answered(record, with_usage=with_usage):
+                yield one
+        yield DONE
+    finally:
+        asking.cancel()

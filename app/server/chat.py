@@ -1,0 +1,199 @@
+"""Chat completions in OpenAI's form: what is read of a request, and how an answer is written."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from keqa.programs.records import QuestionRecord
+from keqa.server.problems import Problem, ProblemError
+from keqa.server.sources import Source, sources_of
+
+MODEL = "keqa"
+"""The one model that a server has."""
+
+
+class _Part(BaseModel):
+    type: str
+    text: str | None = None
+
+
+class _Message(BaseModel):
+    role: str
+    content: str | list[_Part] | None = None
+
+
+class _StreamOptions(BaseModel):
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """What is read of a request; other fields, such as a temperature, have no meaning here and are passed over.
+
+    Attributes:
+        model: Must be `MODEL`.
+        messages: The last one of the user is the question.
+        stream: Whether the answer comes as events.
+        stream_options: Whether the usage does as well.
+        answer_type: As for `keqa.KEQA`; a field of KEQA's own.
+        choices: The options of a choice; a field of KEQA's own.
+    """
+
+    model: str
+    messages: list[_Message] = Field(min_length=1)
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+    n: int | None = None
+    tools: list[Any] | None = None
+    functions: list[Any] | None = None
+    response_format: dict[str, Any] | None = None
+    answer_type: str = "short"
+    choices: list[str] = Field(default_factory=list)
+
+    @classmethod
+    def read(cls, body: bytes) -> ChatRequest:
+        """The request in a body.
+
+        Raises:
+            ProblemError: It is none, or asks for what cannot be done.
+        """
+        try:
+            found = cls.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"{place}: {first['msg']}" if place else first["msg"]
+            raise ProblemError(Problem(400, message, param=place or None)) from None
+        if found.model != MODEL:
+            raise ProblemError(no_model(found.model))
+        wants_form = (found.response_format or {}).get("type", "text") != "text"
+        refused = {
+            "n": (found.n or 1) != 1 and "a question has one answer",
+            "tools": bool(found.tools) and "no tools can be called",
+            "functions": bool(found.functions) and "no functions can be called",
+            "response_format": wants_form and "an answer is text",
+        }
+        for name, why in refused.items():
+            if why:
+                raise ProblemError(Problem(400, f"{name}: {why}", code="unsupported_parameter", param=name))
+        return found
+
+    @property
+    def question(self) -> str:
+        """The last message of the user. Those before it are not read.
+
+        Raises:
+            ProblemError: There is none, or it is more than text.
+        """
+        for message in reversed(self.messages):
+            if message.role == "user":
+                return _text(message.content)
+        raise ProblemError(Problem(400, "messages: none has the role user", param="messages"))
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream ends with the usage."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+def _text(content: str | list[_Part] | None) -> str:
+    if isinstance(content, list):
+        if any(part.type != "text" or part.text is None for part in content):
+            raise ProblemError(Problem(400, "messages: a question is text, and nothing else", param="messages"))
+        return "\n".join(part.text or "" for part in content)
+    return content or ""
+
+
+def no_model(name: str) -> Problem:
+    """That there is no model of this name."""
+    return Problem(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
+
+
+def models(created: int) -> dict[str, Any]:
+    """The list of models."""
+    return {"object": "list", "data": [model(created)]}
+
+
+def model(created: int) -> dict[str, Any]:
+    """The one model."""
+    return {"id": MODEL, "object": "model", "created": created, "owned_by": "keqa"}
+
+
+class Completion:
+    """The answer to one request, whole or as events."""
+
+    def __init__(self) -> None:
+        self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
+
+    def whole(self, record: QuestionRecord) -> dict[str, Any]:
+        """The answer in one piece.
+
+        Args:
+            record: Of the question; it has an answer.
+        """
+        message = {"role": "assistant", "content": record.answer, "refusal": None, **_beside(record)}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
+
+    def begun(self) -> str:
+        """The event that an answer has begun."""
+        return self._event({"role": "assistant", "content": ""})
+
+    def answered(self, record: QuestionRecord, *, with_usage: bool) -> Iterator[str]:
+        """The events of an answer.
+
+        Args:
+            record: Of the question; it has an answer.
+            with_usage: Whether the usage is one of them.
+        """
+        yield self._event({"content": record.answer})
+        yield self._event(_beside(record), "stop")
+        if with_usage:
+            yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
+
+    def _event(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return event({**self._head("chat.completion.chunk"), "choices": [choice]})
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self._id, "object": kind, "created": self._created, "model": MODEL}
+
+
+DONE = "data: [DONE]\n\n"
+"""The end of a stream."""
+
+ALIVE = ": in work\n\n"
+"""A comment, which keeps what lies between from taking a stream for dead."""
+
+
+def event(data: dict[str, Any]) -> str:
+    """A server-sent event; JSON holds no line break."""
+    return f"data: {json.dumps(data)}\n\n"
+
+
+def usage(record: QuestionRecord) -> dict[str, int]:
+    """The tokens of all calls that the answer took, but for those that a cache answered."""
+    roles = record.cost.by_role.values()
+    read, written = sum(role.prompt_tokens for role in roles), sum(role.completion_tokens for role in roles)
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _beside(record: QuestionRecord) -> dict[str, Any]:
+    """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
+    sources = sources_of(record)
+    end = len(record.answer or "")
+    return {
+        "annotations": [_annotation(source, end) for source in sources],
+        "sources": [source.model_dump() for source in sources],
+        "explanation": record.explanation,
+    }
+
+
+def _annotation(source: Source, end: int) -> dict[str, Any]:
+    cited = {"start_index": 0, "end_index": end, "title": source.title or source.id, "url": source.url}
+    return {"type": "url_citation", "url_citation": cited}

@@ -1,0 +1,262 @@
+"""What stands before every route: who may ask, from where, how much and how fast.
+
+It is an ASGI application around another one. A request reaches that one whole, and its work is cancelled as soon as the
+client is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import json
+import math
+import socket
+import time
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keqa.server.limits import Limits, RateLimiter
+from keqa.server.metrics import Metrics
+from keqa.server.problems import Problem, ProblemError, log, log_fault
+
+OPEN = "/health"
+"""The one path that asks for no token."""
+
+_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+# What is left of a body that is not read would be taken for the next request.
+_CLOSE = {"Connection": "close"}
+
+
+class Guard:
+    """Lets requests through to an application, or answers them itself.
+
+    A browser asks for any page that it is shown, so a page of someone else could ask a server on this machine. Three
+    checks stop it: the name in ``Host`` must be one of this server's (a name of someone else's that resolves to this
+    machine is none), an ``Origin`` must be the server itself, and no answer carries a header that lets another page
+    read it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        paths: Iterable[str],
+        token: str | None = None,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        """Guard an application.
+
+        Args:
+            app: The application.
+            limits: What bounds a request.
+            metrics: Where requests are counted.
+            paths: The application's paths, by which requests are counted and logged; of another one nothing is kept.
+            token: What a request must carry; None asks for none.
+            hosts: Names by which the server may be reached, beside addresses, ``localhost`` and the machine's name.
+        """
+        self._app, self._limits, self._metrics = app, limits, metrics
+        self._paths = frozenset(paths)
+        self._digest = None if token is None else _digest(token.encode())
+        self._hosts = frozenset(map(str.lower, ("localhost", socket.gethostname(), *hosts)))
+        self._rate = RateLimiter(limits.rate)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; see ASGI."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        reply = _Reply(send)
+        try:
+            self._check(scope)
+            body = await self._body(scope, receive)
+            await self._until_gone(scope, body, receive, reply)
+        except ProblemError as error:
+            await reply.refuse(error.problem)
+        except _GoneError:
+            pass
+        except Exception as fault:
+            # The application raises again what it has answered and logged.
+            if reply.complete:
+                return
+            log_fault(fault)
+            await reply.refuse(Problem(500, "the server has a fault; its log says where", "server_error", "fault"))
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            seconds = time.perf_counter() - started
+            method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
+            # As nginx has it, for a client that went away before it had an answer.
+            status = reply.status if reply.complete else 499
+            self._metrics.requests.labels(method, path, str(status)).inc()
+            self._metrics.latency.labels(path).observe(seconds)
+            log.info("%s %s %d %.3fs", method, path, status, seconds)
+
+    def _check(self, scope: Scope) -> None:
+        """Refuse what may not ask.
+
+        Raises:
+            ProblemError: It may not.
+        """
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or not self._is_own(hosts[0]):
+            message = "the server is not reached by this name: give it with --allow-host where it is its own"
+            raise ProblemError(Problem(421, message, code="unknown_host"))
+        pages = [urlsplit(origin).netloc.lower() != hosts[0].lower() for origin in headers.get("origin", [])]
+        sites = [site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])]
+        if any(pages) or any(sites):
+            raise ProblemError(Problem(403, "no page of another site may ask this server", code="cross_site"))
+        client = scope.get("client")
+        pause = self._rate.take(client[0] if client else "")
+        if pause:
+            later = {"Retry-After": str(math.ceil(pause))}
+            message = f"more than {self._limits.rate} requests a minute from one address"
+            raise ProblemError(Problem(429, message, "requests", "rate_limit_exceeded", headers=later))
+        if self._digest is not None and scope["path"] != OPEN and not self._knows(headers.get("authorization", [])):
+            message = "a token is needed, as the header Authorization: Bearer TOKEN"
+            challenge = {"WWW-Authenticate": "Bearer"}
+            raise ProblemError(Problem(401, message, code="invalid_api_key", headers=challenge))
+
+    def _is_own(self, host: str) -> bool:
+        try:
+            parts = urlsplit(f"//{host}")
+            name = parts.hostname or ""
+            # A port that is none raises.
+            usual = parts.port is None or parts.port > 0
+        except ValueError:
+            return False
+        if not usual or "@" in host or parts.path or parts.query or parts.fragment:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name.lower() in self._hosts
+        return True
+
+    def _knows(self, given: list[str]) -> bool:
+        """Whether the token is given; the comparison takes as long wherever they differ."""
+        scheme, _, token = (given[0] if len(given) == 1 else "").partition(" ")
+        same = hmac.compare_digest(_digest(token.strip().encode("latin-1")), self._digest or b"")
+        return same and scheme.lower() == "bearer"
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body.
+
+        Raises:
+            ProblemError: It is too large, or takes too long.
+            _GoneError: The client went away.
+        """
+        most = self._limits.max_body
+        too_large = ProblemError(
+            Problem(413, f"the body may have {most:,} bytes", code="body_too_large", headers=_CLOSE)
+        )
+        for name, value in scope["headers"]:
+            if name.lower() == b"content-length" and value.isdigit() and int(value[:20]) > most:
+                raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.patience):
+                while True:
+                    part = await receive()
+                    if part["type"] == "http.disconnect":
+                        raise _GoneError
+                    body += part.get("body", b"")
+                    if len(body) > most:
+                        raise too_large
+                    if not part.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            message = f"the body did not arrive within {self._limits.patience:g} seconds"
+            raise ProblemError(Problem(408, message, code="body_too_slow", headers=_CLOSE)) from None
+
+    async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply) -> None:
+        """Run the application on a request until it has answered, or the client has gone."""
+        gone, given = asyncio.Event(), False
+
+        async def whole() -> Message:
+            nonlocal given
+            if given:
+                await gone.wait()
+                return {"type": "http.disconnect"}
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def leave() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        async def work() -> None:
+            await self._app(scope, whole, reply.send)
+
+        tasks = [asyncio.create_task(work()), asyncio.create_task(leave())]
+        answering, leaving = tasks
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            # A server also says that the client is gone when the answer is complete.
+            if not answering.done() and not reply.complete:
+                gone.set()
+                answering.cancel()
+            await asyncio.wait([answering])
+        finally:
+            leaving.cancel()
+            answering.cancel()
+        if answering.cancelled():
+            raise _GoneError
+        error = answering.exception()
+        if error is not None and not gone.is_set():
+            raise error
+
+
+class _GoneError(Exception):
+    """The client went away."""
+
+
+class _Reply:
+    """What is sent to a client.
+
+    Attributes:
+        status: Of the answer; 0 before it has begun.
+        complete: Whether all of it was sent.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.status, self.complete = send, 0, False
+
+    async def send(self, message: Message) -> None:
+        """Send a part."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.complete = True
+        await self._send(message)
+
+    async def refuse(self, problem: Problem) -> None:
+        """Answer with a problem, unless an answer has begun."""
+        if self.status:
+            return
+        data = json.dumps(problem.body).encode()
+        headers: dict[str, Any] = {
+            "content-type": "application/json",
+            "content-length": str(len(data)),
+            **problem.headers,
+        }
+        lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await self.send({"type": "http.response.start", "status": problem.status, "headers": lines})
+        await self.send({"type": "http.response.body", "body": data})
+
+
+def _digest(secret: bytes) -> bytes:
+    return hashlib.sha256(secret).digest()

@@ -1,0 +1,114 @@
+"""The program and its index as tools of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel, Field
+
+from keqa.data.question import AnswerType
+from keqa.server.answers import MOST_HITS, Answers
+from keqa.server.problems import problem_of
+from keqa.server.sources import Source, sources_of
+
+
+class Answer(BaseModel):
+    """What the tool ``ask`` gives.
+
+    Attributes:
+        answer: The answer.
+        explanation: How it follows from the quizzes; may be empty.
+        sources: The passages that it rests on; none where it came from memory.
+    """
+
+    answer: str
+    explanation: str
+    sources: list[Source]
+
+
+class Found(BaseModel):
+    """A passage that the tool ``search`` gives.
+
+    Attributes:
+        id: Its identifier within the index.
+        title: Title of its document; may be empty.
+        text: The passage.
+        score: Higher is better, within one list.
+    """
+
+    id: str
+    title: str
+    text: str
+    score: float
+
+
+class FoundPassages(BaseModel):
+    """What the tool ``search`` gives.
+
+    Attributes:
+        passages: Best first.
+    """
+
+    passages: list[Found]
+
+
+def mcp_server(answers: Answers) -> MCPServer[None]:
+    """The tools ``ask`` and ``search``.
+
+    Args:
+        answers: What they call.
+    """
+    # Subscriptions are streams without an end, and there is nothing to subscribe to.
+    server: MCPServer[None] = MCPServer(
+        "keqa",
+        title="KEQA",
+        instructions="Answers questions over one collection of documents, with the passages that an answer rests on.",
+        version=version("keqa"),
+        log_level="ERROR",
+        subscriptions=False,
+    )
+
+    @server.tool(title="Ask a question", description="Answer a question from the documents, with its sources.")
+    async def ask(
+        question: Annotated[str, Field(description="The question, complete in itself.")],
+        answer_type: Annotated[AnswerType, Field(description="What kind of answer it wants.")] = "short",
+        choices: Annotated[list[str] | None, Field(description="The options of a choice.")] = None,
+    ) -> Answer:
+        try:
+            record = await answers.ask(answers.check(question, answer_type, choices or []))
+        except Exception as error:
+            raise ToolError(problem_of(error, answers.lms).message) from None
+        return Answer(answer=record.answer or "", explanation=record.explanation, sources=sources_of(record))
+
+    @server.tool(title="Search the documents", description="Find passages of the documents, best first.")
+    async def search(
+        query: Annotated[str, Field(description="Any text.")],
+        k: Annotated[int, Field(description="How many passages.", ge=1, le=MOST_HITS)] = 10,
+    ) -> FoundPassages:
+        try:
+            hits = await answers.search(query, k)
+        except Exception as error:
+            raise ToolError(problem_of(error, answers.lms).message) from None
+        found = [(hit.passage, hit.score) for hit in hits]
+        return FoundPassages(passages=[Found(id=p.id, title=p.title, text=p.text, score=score) for p, score in found])
+
+    return server
+
+
+async def run_on_standard_streams(answers: Answers) -> None:
+    """Speak MCP over standard input and output until the input ends.
+
+    Args:
+        answers: What the tools call.
+    """
+    # What guards a terminal hides the bytes behind it, and this output is read by a program.
+    behind = sys.stdout
+    sys.stdout = getattr(behind, "unguarded", behind)
+    try:
+        await mcp_server(answers).run_stdio_async()
+    finally:
+        sys.stdout = behind

@@ -1,0 +1,172 @@
+"""Listening: where a server may be bound without a token, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.server.guard import Guard
+from keqa.server.limits import Limits
+
+VARIABLE = "KEQA_TOKEN"
+"""The environment variable that may hold the token."""
+
+_SHORTEST, _LONGEST = 16, 1000
+_IDLE = 100
+"""So many connections may be open beside those with a question in work or waiting."""
+
+_CACHED = 2000
+
+
+def token_for(host: str, file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token that requests must carry.
+
+    Args:
+        host: What the server is bound to.
+        file: A file that holds it; None where there is none.
+        environment: May hold it in `VARIABLE`; the file goes before.
+
+    Returns:
+        The token; None where none was given and the server is bound to this machine alone.
+
+    Raises:
+        InputError: The file cannot be read, or what was given is no token.
+        ConfigurationError: None was given, and other machines can reach the server.
+    """
+    given, place = environment.get(VARIABLE), VARIABLE
+    if file is not None:
+        place = str(file)
+        try:
+            with file.open("rb") as stream:
+                given = stream.read(_LONGEST + 3).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
+            raise InputError(f"the token in {file} cannot be read: {why}") from None
+    if given is None:
+        if is_local(host):
+            return None
+        raise ConfigurationError(
+            f"other machines can reach {host}, so a token is needed: put one into a file and give --token-file, or set "
+            f"{VARIABLE}. One is made by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    if not _SHORTEST <= len(given) <= _LONGEST or not given.isascii() or not given.isprintable() or " " in given:
+        raise InputError(f"{place} holds no token: it has {_SHORTEST} to {_LONGEST} characters of ASCII and no space")
+    return given
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach what is bound to a host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port.
+
+    Args:
+        host: A name or an address of this machine.
+        port: 0 for any free one.
+
+    Raises:
+        ConfigurationError: It cannot be taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=512)
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "no such host"
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; give another --host or --port") from None
+
+
+def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
+    """The web server for an application.
+
+    Args:
+        app: The application.
+        limits: What bounds it.
+        grace: Seconds that questions in work get when it is stopped.
+
+    Returns:
+        A server; `uvicorn.Server.run` with sockets runs it until it is stopped by a signal or `should_exit`.
+    """
+    config = uvicorn.Config(
+        app,
+        http=_protocol(limits.patience),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Anybody may send these headers.
+        proxy_headers=False,
+        limit_concurrency=limits.in_flight + limits.waiting + _IDLE,
+        timeout_graceful_shutdown=grace,
+    )
+    return uvicorn.Server(config)
+
+
+def bound_memory() -> None:
+    """Let DSPy's cache hold some calls in memory; it keeps a million by default. Those on the disk stay as they are."""
+    import dspy
+
+    switched = {f"enable_{kind}_cache": getattr(dspy.cache, f"enable_{kind}_cache") for kind in ("disk", "memory")}
+    dspy.configure_cache(**switched, memory_max_entries=_CACHED)
+
+
+def _protocol(patience: float) -> type[H11Protocol]:
+    """HTTP/1.1 that closes a connection on which the head of a request does not arrive in time.
+
+    Args:
+        patience: Seconds from the first byte, or on a new connection from its beginning.
+    """
+
+    class Protocol(H11Protocol):
+        _due: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._due = self.loop.call_later(patience, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop()
+            elif self._due is None:
+                self._due = self.loop.call_later(patience, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop()
+            super().connection_lost(exc)
+
+        def _stop(self) -> None:
+            if self._due is not None:
+                self._due.cancel()
+                self._due = None
+
+    return Protocol
+
+
+def log_to_stderr() -> None:
+    """Show the server's log on standard error, with times."""
+    import logging
+
+    from keqa.server.problems import log
+
+    handler: logging.StreamHandler[Any] = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.INFO)

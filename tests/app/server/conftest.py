@@ -1,0 +1,3 @@
+from fixtures.serving import serve, slow
+
+__all__ = ["serve", "slow"]

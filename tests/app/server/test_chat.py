@@ -1,0 +1,191 @@
+"""The chat endpoint, asked by OpenAI's own client and by raw requests."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+from fixtures.serving import MARKUP, QUESTION
+from servers.openai_server import HTTPFault, OpenAIServer
+
+from keqa.server.limits import Limits
+
+pytestmark = pytest.mark.server
+
+ASKED = [{"role": "user", "content": QUESTION}]
+
+
+@pytest.fixture
+def serving(serve, server):
+    return serve(server)
+
+
+@pytest.fixture
+def client(serving):
+    with openai.OpenAI(base_url=f"{serving.url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def test_an_answer_with_its_sources_and_usage(client, server):
+    completion = client.chat.completions.create(model="keqa", messages=ASKED)
+    (choice,) = completion.choices
+    assert (choice.message.content, choice.finish_reason) == ("Flora Isvik", "stop")
+    (annotation,) = choice.message.annotations
+    cited = annotation.url_citation
+    assert (cited.title, cited.url) == ("Heidi Fenman", "urn:keqa:passage:1")
+    assert choice.message.content[cited.start_index : cited.end_index] == "Flora Isvik"
+    assert choice.message.sources == [{"id": "1", "title": "Heidi Fenman", "text": MARKUP, "quizzes": [2]}]
+    assert choice.message.explanation == "Heidi Fenman governs Carmouth."
+    assert completion.usage.prompt_tokens > 100
+    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens
+    assert server.count > 0
+
+
+def test_a_stream_of_the_same(client):
+    with client.chat.completions.create(
+        model="keqa", messages=ASKED, stream=True, stream_options={"include_usage": True}
+    ) as stream:
+        *chunks, last = stream
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Flora Isvik"
+    end = chunks[-1].choices[0]
+    assert end.finish_reason == "stop"
+    assert end.delta.annotations[0]["url_citation"]["url"] == "urn:keqa:passage:1"
+    assert end.delta.sources[0]["text"] == MARKUP
+    assert (last.choices, last.usage.total_tokens > 0) == ([], True)
+
+
+def test_a_stream_is_events_and_says_that_it_is_alive(serving, server, monkeypatch):
+    monkeypatch.setattr("keqa.server.application.KEEP_ALIVE", 0.02)
+    server.latency = 0.1
+    events = serving.chat(stream=True)
+    assert events.headers["content-type"].startswith("text/event-stream")
+    parts = events.text.split("\n\n")
+    assert parts[-2:] == ["data: [DONE]", ""]
+    assert ": in work" in parts
+    data = [json.loads(part.removeprefix("data: ")) for part in parts if part.startswith("data: {")]
+    # Nobody asked for the usage.
+    assert all(one["choices"] for one in data)
+
+
+def test_the_last_message_of_the_user_is_the_question(serving, server):
+    earlier = [
+        {"role": "system", "content": "You are a pirate."},
+        {"role": "user", "content": "Who governs Quinmouth?"},
+        {"role": "assistant", "content": "Nobody."},
+        {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
+    ]
+    assert serving.chat(messages=earlier).json()["choices"][0]["message"]["content"] == "Flora Isvik"
+    assert not any("Quinmouth" in str(call.messages) or "pirate" in str(call.messages) for call in server.calls)
+
+
+def test_the_model_is_listed(client):
+    assert [model.id for model in client.models.list()] == ["keqa"]
+    assert client.models.retrieve("keqa").owned_by == "keqa"
+    with pytest.raises(openai.NotFoundError) as error:
+        client.models.retrieve("gpt-4o")
+    assert error.value.code == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "param"),
+    [
+        ({"model": "gpt-4o"}, 404, "model"),
+        ({"messages": []}, 400, "messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
+        ({"messages": [{"role": "user", "content": " "}]}, 400, None),
+        ({"messages": [{"role": "user", "content": "long " * 100_000}]}, 400, None),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, 400, "messages"),
+        ({"messages": "hello"}, 400, "messages"),
+        ({"n": 2}, 400, "n"),
+        ({"tools": [{"type": "function"}]}, 400, "tools"),
+        ({"response_format": {"type": "json_object"}}, 400, "response_format"),
+        ({"answer_type": "essay"}, 400, None),
+        ({"answer_type": "choice"}, 400, None),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_cannot_be_asked_is_an_error_in_openais_form(serving, server, change, status, param, stream):
+    answer = serving.chat(**change, stream=stream)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"], error["param"]) == (status, "invalid_request_error", param)
+    assert error["message"]
+    assert server.count == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"model":' + b"[" * 100_000])
+def test_a_body_that_is_no_request(serving, body):
+    with serving.client as client:
+        answer = client.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_choice(serving, server):
+    answer = serving.chat(answer_type="choice", choices=["Flora Isvik", "Ida Holm"])
+    assert answer.json()["choices"][0]["message"]["content"] == "Flora Isvik"
+    assert any("Ida Holm" in str(call.messages) for call in server.calls)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_question_without_an_answer_is_an_error(serve, stream):
+    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+        serving = serve(lm)
+        client = openai.OpenAI(base_url=f"{serving.url}/v1", api_key="none")
+        with client, pytest.raises(openai.APIError) as error:
+            list(client.chat.completions.create(model="keqa", messages=ASKED, stream=stream))
+    assert error.value.code == "unanswered"
+    assert "failed" in error.value.message
+    # OpenAI's client makes no second attempt, which would be paid for again.
+    assert serving.metric("keqa_questions_total", outcome="failed") == 1
+
+
+def test_a_key_that_expired_is_no_news_for_whoever_asks(serve, caplog):
+    secret = "sk-of-the-server-0123456789"
+
+    def reply(messages, n, body):
+        raise HTTPFault(401, f"Incorrect API key provided: {secret}, asked {QUESTION}")
+
+    with OpenAIServer(reply) as lm, caplog.at_level("INFO", logger="keqa.server"):
+        answer = serve(lm).chat()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "misconfigured")
+    assert secret not in answer.text + caplog.text
+    assert QUESTION not in caplog.text
+    assert "LMAuthError" in caplog.text
+
+
+def test_a_fault_says_nothing_to_whoever_asks(serving, monkeypatch, caplog):
+    async def faulty(question, **further):
+        raise TypeError(f"no place for {question}")
+
+    monkeypatch.setattr(serving.answers, "_program", type("P", (), {"acall": faulty, "max_question_chars": 1000})())
+    with caplog.at_level("INFO", logger="keqa.server"):
+        answer = serving.chat()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "fault")
+    assert "Carmouth" not in answer.text + caplog.text
+    assert "fault: TypeError" in caplog.text
+
+
+def test_twenty_users_at_once(serve, server):
+    serving = serve(server, limits=Limits(in_flight=4, rate=0))
+    with ThreadPoolExecutor(20) as pool:
+        found = list(pool.map(lambda _: serving.chat(), range(20)))
+    assert [answer.status_code for answer in found] == [200] * 20
+    assert len({answer.json()["id"] for answer in found}) == 20
+    assert serving.metric("keqa_questions_total", outcome="answered") == 20
+    assert serving.metric("keqa_in_work") == serving.metric("keqa_waiting") == 0
+
+
+def test_the_metrics(serving):
+    serving.chat()
+    with serving.client as client:
+        client.get("/of/somebody?secret=1")
+        page = client.get("/metrics").text
+    assert 'keqa_questions_total{outcome="answered"} 1.0' in page
+    assert 'keqa_http_requests_total{method="GET",path="other",status="404"} 1.0' in page
+    assert 'keqa_lm_calls_total{cached="no",role="task"}' in page
+    assert "keqa_retrievals_total 1.0" in page
+    assert "secret" not in page
+    assert "Carmouth" not in page

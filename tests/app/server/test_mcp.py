@@ -1,0 +1,77 @@
+"""The tools, called by MCP's own client: over HTTP, and over standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import httpx2
+import pytest
+from fixtures.serving import MARKUP, QUESTION
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+pytestmark = pytest.mark.server
+
+TOKEN = "a-token-of-thirty-characters-0"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_both_tools_over_http(serve, server, mode):
+    serving = serve(server)
+    async with Client(f"{serving.url}/mcp", mode=mode) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["ask", "search"]
+        answer = await client.call_tool("ask", {"question": QUESTION})
+        found = await client.call_tool("search", {"query": "harbour", "k": 1})
+    assert not answer.is_error
+    source = {"id": "1", "title": "Heidi Fenman", "text": MARKUP, "quizzes": [2]}
+    explained = "Heidi Fenman governs Carmouth."
+    assert answer.structured_content == {"answer": "Flora Isvik", "explanation": explained, "sources": [source]}
+    (passage,) = found.structured_content["passages"]
+    assert (passage["id"], passage["text"]) == ("2", "A harbour of Heidi.")
+    assert serving.metric("keqa_retrievals_total") == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("ask", {"question": " "}, "the question is empty"),
+        ("ask", {"question": "Who?", "answer_type": "choice"}, "needs choices"),
+        ("search", {"query": ""}, "is empty"),
+        ("search", {"query": "x", "k": 51}, "less than or equal to 50"),
+        ("search", {"query": "x" * 500_000}, "characters"),
+    ],
+)
+async def test_what_cannot_be_asked_is_said(serve, server, tool, arguments, message):
+    async with Client(f"{serve(server).url}/mcp") as client:
+        result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    assert message in result.content[0].text
+
+
+async def test_over_http_the_token_is_needed(serve, server):
+    url = f"{serve(server, token=TOKEN).url}/mcp"
+    with pytest.raises(BaseException) as refused:  # noqa: PT011
+        async with Client(url) as client:
+            await client.list_tools()
+    assert refused.value is not None
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        assert len((await client.list_tools()).tools) == 2
+
+
+@pytest.mark.process
+async def test_an_agent_starts_the_command_and_talks_to_it(server, own_index, tmp_path):
+    arguments = ["-m", "keqa", "serve", "--mcp", "--index", str(own_index), "--lm", "openai/scripted"]
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(tmp_path)}
+    command = StdioServerParameters(
+        command=sys.executable, args=[*arguments, "--api-base", server.api_base], env=environment
+    )
+    async with Client(command) as client:
+        answer = await client.call_tool("ask", {"question": QUESTION})
+        found = await client.call_tool("search", {"query": "harbour"})
+    assert answer.structured_content["answer"] == "Flora Isvik"
+    assert [passage["id"] for passage in found.structured_content["passages"]] == ["2"]

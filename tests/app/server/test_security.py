@@ -1,0 +1,300 @@
+"""What a server on this machine or in a network refuses, and what it frees."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fixtures.serving import QUESTION
+
+from keqa.server.limits import Limits, RateLimiter
+
+pytestmark = pytest.mark.server
+
+TOKEN = "a-token-of-thirty-characters-0"
+
+
+def until(met, seconds=30):
+    end = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def connect(serving):
+    host, port = serving.url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    connection.settimeout(30)
+    return connection
+
+
+def read_all(connection):
+    """What the server sends until it closes the connection."""
+    found = b""
+    while part := connection.recv(10_000):
+        found += part
+    return found
+
+
+def can_send(connection, data):
+    try:
+        connection.sendall(data)
+    except OSError:
+        return False
+    return True
+
+
+def chat_request(**further):
+    body = json.dumps({"model": "keqa", "messages": [{"role": "user", "content": QUESTION}], **further}).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \u00e9\u00e9"]
+)
+@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/mcp", "/nowhere"])
+def test_without_the_token_nothing_is_given(serve, server, header, path):
+    serving = serve(server, token=TOKEN)
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    with serving.client as client:
+        answer = client.request("POST" if path == "/mcp" else "GET", path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_api_key"
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert client.get("/health").json() == {"status": "ok"}
+        assert client.get("/v1/models", headers={"Authorization": f"bearer {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:8321", True),
+        ("localhost", True),
+        ("[::1]:80", True),
+        ("192.168.1.20:8321", True),
+        ("keqa.example.org", True),
+        ("KEQA.example.org:443", True),
+        ("rebound.example.com", False),
+        ("localhost.example.com:8321", False),
+        ("127.0.0.1.example.com", False),
+        ("user@localhost", False),
+        ("localhost/path", False),
+        ("localhost:port", False),
+        ("", False),
+    ],
+)
+def test_a_name_of_somebody_else_is_no_way_in(serve, server, host, allowed):
+    serving = serve(server, hosts=("keqa.example.org",))
+    with serving.client as client:
+        answer = client.get("/v1/models", headers={"Host": host})
+    # What is no host at all, h11 refuses before.
+    assert answer.status_code in ((200,) if allowed else (421, 400))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://example.com"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:3000"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_no_page_of_another_site_may_ask(serve, server, headers):
+    serving = serve(server)
+    assert serving.chat(headers=headers).status_code == 403
+    with serving.client as client:
+        before = client.options("/v1/chat/completions", headers={**headers, "Access-Control-Request-Method": "POST"})
+        assert before.status_code == 403
+        assert client.post("/mcp", json={}, headers=headers).status_code == 403
+        own = client.get("/v1/models", headers={"Origin": serving.url, "Sec-Fetch-Site": "same-origin"})
+    assert own.status_code == 200
+    assert not [name for name in (*before.headers, *own.headers) if name.startswith("access-control")]
+    assert server.count == 0
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_what_a_form_can_send_is_no_question(serve, server, kind):
+    body = json.dumps({"model": "keqa", "messages": [{"role": "user", "content": QUESTION}]})
+    with serve(server).client as client:
+        headers = {} if kind is None else {"Content-Type": kind}
+        assert client.post("/v1/chat/completions", content=body.encode(), headers=headers).status_code == 415
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/mcp", "/nowhere"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_huge_body_is_refused_before_it_is_read(serve, server, path, chunked):
+    serving = serve(server, limits=Limits(max_body=10_000, rate=0))
+    with connect(serving) as connection:
+        size = "Transfer-Encoding: chunked" if chunked else "Content-Length: 10000000000"
+        connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{size}\r\n\r\n".encode())
+        if chunked:
+            connection.sendall(b"4000\r\n" + b"x" * 0x4000 + b"\r\n")
+        reply = read_all(connection)
+    assert reply.startswith(b"HTTP/1.1 413")
+    assert b"body_too_large" in reply
+
+
+@pytest.mark.parametrize(
+    ("begun", "reply"),
+    [
+        (b"", b""),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nHost: local", b""),
+        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+    ],
+)
+def test_a_slow_client_is_cut_off(serve, server, begun, reply):
+    serving = serve(server, limits=Limits(patience=0.3, rate=0))
+    with connect(serving) as connection:
+        connection.sendall(begun)
+        found = read_all(connection)
+    assert found[: len(reply)] == reply
+    assert bool(found) == bool(reply)
+
+
+def test_a_client_that_drips_its_second_request_is_cut_off(serve, server):
+    serving = serve(server, limits=Limits(patience=0.5, rate=0))
+    with connect(serving) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
+        # Once the server has closed the connection, nothing more can be sent on it.
+        until(lambda: not can_send(connection, b"G"), 10)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../etc/passwd",
+        "/v1/models/../../etc/passwd",
+        "/v1/models/..%2f..%2fetc%2fpasswd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/mcp/../keqa.toml",
+        "//etc/passwd",
+        "/static/app.js",
+        "/docs",
+        "/openapi.json",
+        "/",
+    ],
+)
+def test_no_path_leads_to_a_file(serve, server, path):
+    with connect(serve(server)) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        reply = read_all(connection)
+    assert reply.startswith(b"HTTP/1.1 404")
+    assert b"root:" not in reply
+
+
+def test_markup_in_a_passage_stays_text(serve, server):
+    answer = serve(server).chat()
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "<script>" in answer.json()["choices"][0]["message"]["sources"][0]["text"]
+
+
+def test_neither_question_nor_answer_nor_token_is_logged(serve, server, caplog):
+    serving = serve(server, token=TOKEN)
+    with caplog.at_level("DEBUG", logger="keqa.server"):
+        assert serving.chat(headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+        with serving.client as client:
+            client.get(f"/v1/models?token={TOKEN}&q=Carmouth")
+            client.get("/Carmouth")
+    own = [record.getMessage() for record in caplog.records if record.name == "keqa.server"]
+    assert len(own) == 3
+    assert not any(word in line for line in own for word in ("Carmouth", "Isvik", TOKEN))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_is_killed_frees_its_slot(serve, slow, stream):
+    serving = serve(slow, limits=Limits(in_flight=1, waiting=1, rate=0))
+    with connect(serving) as connection:
+        connection.sendall(chat_request(stream=stream))
+        until(lambda: slow.count == 1)
+    until(lambda: serving.metric("keqa_questions_total", outcome="cancelled") == 1)
+    assert serving.metric("keqa_in_work") == 0
+    slow.latency = 0.0
+    assert serving.chat().status_code == 200
+
+
+def test_a_client_of_mcp_that_is_killed_frees_its_slot(serve, slow):
+    serving = serve(slow, limits=Limits(in_flight=1, waiting=1, rate=0))
+    call = {"name": "ask", "arguments": {"question": QUESTION}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with connect(serving) as connection:
+        connection.sendall(head.encode() + body)
+        until(lambda: slow.count == 1)
+    until(lambda: serving.metric("keqa_questions_total", outcome="cancelled") == 1)
+    assert serving.metric("keqa_in_work") == 0
+
+
+def test_more_than_may_wait_are_refused(serve, slow):
+    serving = serve(slow, limits=Limits(in_flight=1, waiting=1, rate=0))
+    with connect(serving) as first, connect(serving) as second:
+        first.sendall(chat_request())
+        until(lambda: slow.count == 1)
+        second.sendall(chat_request())
+        until(lambda: serving.metric("keqa_waiting") == 1)
+        for stream in (False, True):
+            third = serving.chat(stream=stream)
+            assert (third.status_code, third.json()["error"]["code"]) == (503, "overloaded")
+            assert third.headers["retry-after"] == "5"
+    until(lambda: serving.metric("keqa_questions_total", outcome="cancelled") == 2)
+
+
+def test_a_question_that_takes_too_long_is_given_up(serve, slow):
+    serving = serve(slow, limits=Limits(timeout=0.5, rate=0))
+    answer = serving.chat()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
+    assert answer.headers["x-should-retry"] == "false"
+    assert serving.metric("keqa_in_work") == 0
+
+
+def test_one_address_may_ask_so_often(serve, server):
+    serving = serve(server, limits=Limits(rate=3))
+    with serving.client as client:
+        statuses = [client.get("/v1/models").status_code for _ in range(3)]
+        refused = client.get("/v1/models")
+    assert statuses == [200] * 3
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert 1 <= int(refused.headers["retry-after"]) <= 20
+
+
+def test_a_rate_recovers_and_addresses_are_apart():
+    now = [0.0]
+    limiter = RateLimiter(60, lambda: now[0])
+    assert [limiter.take("10.0.0.1") for _ in range(60)] == [0.0] * 60
+    assert limiter.take("10.0.0.1") == pytest.approx(1.0)
+    assert limiter.take("10.0.0.2") == 0.0
+    now[0] = 1.0
+    assert limiter.take("10.0.0.1") == 0.0
+    assert limiter.take("10.0.0.1") > 0
+    # One who has a network of IPv6 has 2^64 addresses.
+    assert [limiter.take(f"2001:db8::{n:x}") for n in range(60)] == [0.0] * 60
+    assert limiter.take("2001:db8::ffff%eth0") > 0
+    assert limiter.take("2001:db8:0:1::1") == 0.0
+
+
+def test_addresses_are_forgotten():
+    limiter = RateLimiter(1)
+    for number in range(20_000):
+        limiter.take(str(number))
+    assert len(limiter._buckets) == 10_000
+
+
+def test_questions_in_work_end_before_the_server_does(serve, server):
+    server.latency = 0.2
+    serving = serve(server)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(serving.chat)
+        until(lambda: server.count >= 1)
+        serving.web.should_exit = True
+        assert asked.result().status_code == 200
+    serving.thread.join(20)
+    assert not serving.thread.is_alive()

@@ -1,0 +1,134 @@
+"""The command: what it refuses before it listens, and how it stops."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+from fixtures.serving import QUESTION
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.server.serving import is_local, listen, token_for
+
+TOKEN = "a-token-of-thirty-characters-0"
+
+
+LOCAL = ("127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST")
+OTHERS = ("0.0.0.0", "::", "192.168.1.20", "example.org", "")
+
+
+@pytest.mark.parametrize(("host", "local"), [(host, host in LOCAL) for host in LOCAL + OTHERS])
+def test_only_this_machine_needs_no_token(host, local):
+    assert is_local(host) is local
+    if local:
+        assert token_for(host, None, {}) is None
+    else:
+        with pytest.raises(ConfigurationError, match="a token is needed"):
+            token_for(host, None, {})
+    assert token_for(host, None, {"KEQA_TOKEN": TOKEN}) == TOKEN
+
+
+def test_a_file_holds_the_token(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert token_for("0.0.0.0", file, {"KEQA_TOKEN": "another-token-that-is-long"}) == TOKEN
+
+
+@pytest.mark.parametrize(
+    "text", ["", "short", "two words that are long enough", "x" * 1001, "token-with-an-\x1b-escape"]
+)
+def test_what_is_no_token_is_refused_without_being_shown(tmp_path, text):
+    file = tmp_path / "token"
+    file.write_text(text)
+    with pytest.raises(InputError, match="holds no token") as error:
+        token_for("127.0.0.1", file, {})
+    assert not text or text not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff" * 40])
+def test_a_token_file_that_cannot_be_read(tmp_path, content):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read"):
+        token_for("127.0.0.1", file, {})
+
+
+def test_a_port_that_is_taken_is_said():
+    with listen("127.0.0.1", 0) as taken, pytest.raises(ConfigurationError, match=r"cannot listen on 127.0.0.1:\d+"):
+        listen("127.0.0.1", taken.getsockname()[1])
+    with pytest.raises(ConfigurationError, match=r"cannot listen on no\.such\.host\.invalid:1"):
+        listen("no.such.host.invalid", 1)
+
+
+def test_the_command_says_what_to_install(keqa_command, monkeypatch):
+    real = __import__("importlib.util").util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name == "mcp" else real(name, *rest))
+    ended = keqa_command("serve")
+    assert (ended.code, ended.out) == (2, "")
+    assert "pip install 'keqa[serve]'" in ended.err
+
+
+@pytest.mark.server
+def test_the_command_ends_before_it_listens_where_something_is_wrong(keqa_command, server, own_index, monkeypatch):
+    monkeypatch.delenv("KEQA_TOKEN", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setattr("keqa.server.serving.listen", lambda *_: pytest.fail("it listens"))
+    lm = ("--lm", "openai/scripted", "--api-base", server.api_base)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        for arguments, message in (
+            (("--lm", "openai/m", "--api-base", dead), "refuses the connection"),
+            ((*lm, "--host", "0.0.0.0"), "a token is needed"),
+            ((*lm, "--index", "nowhere"), "nowhere"),
+            (("--index", own_index), "Say with --lm which one to use"),
+            ((*lm, "--embedder", "x"), "--embedder needs --program"),
+            ((*lm, "--threshold", "2"), "--threshold"),
+            ((*lm, "--mcp", "--index", "nowhere"), "nowhere"),
+        ):
+            ended = keqa_command("serve", *arguments)
+            assert (ended.code, ended.out) == (2, ""), ended.err
+            assert message in ended.err
+
+
+@pytest.mark.server
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_lets_a_question_in_work_end(server, own_index, tmp_path, number):
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "KEQA_TOKEN": TOKEN, "XDG_CACHE_HOME": str(tmp_path)}
+    listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = f"import sys\n{listening}\nfrom keqa.__main__ import main\nmain()"
+    options = ["--index", own_index, "--lm", "openai/scripted", "--api-base", server.api_base, "--port", "0"]
+    command = [sys.executable, "-c", script, "serve", *map(str, options)]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    (url,) = re.findall(r"Serving at (http://127\.0\.0\.1:\d+)/v1 \(model keqa\) .* with a token", first)
+    body = {"model": "keqa", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False) as client:
+        end = time.monotonic() + 60
+        while client.get(f"{url}/health").status_code != 200:
+            assert time.monotonic() < end
+        server.latency = 0.3
+        with client.stream("POST", f"{url}/v1/chat/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            process.send_signal(number)
+            rest = "\n".join(lines)
+    _, err = process.communicate(timeout=60)
+    assert "Flora Isvik" in rest
+    assert process.returncode == 128 + number
+    assert err.rstrip().endswith("questions in work got the time of --grace to end")
+    assert "Traceback" not in err
+    assert not any(word in first + err for word in ("Carmouth", "Isvik", TOKEN))
