@@ -28,8 +28,6 @@ from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.storage.journal import Journal
 
-pytestmark = pytest.mark.process
-
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
 
 
@@ -100,7 +98,7 @@ def test_among_equals_the_programs_own_settings_stay(setting, tuned):
 
 
 def test_a_second_run_makes_no_call(setting, tuned):
-    world = setting()
+    world = setting(val=1)
     first = tuned(world)
     calls = len(world.engine.calls)
     assert tuned(world).curve == first.curve
@@ -115,11 +113,11 @@ def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
 
 
 def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
-    always = setting(gate=AlwaysRetrieveGate())
+    always = setting(val=1, gate=AlwaysRetrieveGate())
     assert {point.settings.threshold for point in tuned(always).curve} == {None}
-    without = setting(examine=False)
+    without = setting(val=1, examine=False)
     assert {(p.settings.tries, p.settings.threshold) for p in tuned(without).curve} == {(3, "2/3")}
-    memory = setting()
+    memory = setting(val=1)
     memory.program._retriever.value = None
     assert {point.settings.top_k for point in tuned(memory).curve} == {2}
 
