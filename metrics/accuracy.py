@@ -103,7 +103,7 @@ def contains_answer(
         ValueError: There is no gold answer.
     """
     exact = exact_match(prediction, golds, answer_type, choices)
-    if answer_type != "short" or exact or prediction is None:
+    if answer_type != "short" or prediction is None:
         return exact
     words = tokens(prediction)
     return any(_within(tokens(gold), words) for gold in golds)

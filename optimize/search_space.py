@@ -116,7 +116,7 @@ class Knobs:
             _values(own.temperature, grid.temperatures if examined else ()),
             _values(own.top_p, grid.top_ps if examined else ()),
         )
-        if min(*found.tries, *found.top_ks, 1) < 1 or min(found.temperatures) <= 0:
+        if min(*found.tries, *found.top_ks) < 1 or min(found.temperatures) <= 0:
             raise ConfigurationError("tries and top_ks must be at least 1, the temperatures of tries above 0")
         if not all(top_p is None or 0 < top_p <= 1 for top_p in found.top_ps):
             raise ConfigurationError("the top_ps of tries must be above 0 and at most 1, or None")

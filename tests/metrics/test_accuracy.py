@@ -54,7 +54,10 @@ def test_contains_answer(prediction, golds, contains):
 
 def test_a_sentence_contains_no_option():
     assert not contains_answer("A good question, the answer is no", ["A"], "choice", ("Oslo", "Bergen"))
+    assert not contains_answer("Oslo or Bergen", ["Oslo"], "choice", ("Oslo", "Bergen"))
     assert contains_answer("(a)", ["Oslo"], "choice", ("Oslo", "Bergen"))
+    assert not contains_answer("Both say no", ["no"], "yes/no")
+    assert contains_answer("No, they do not", ["no"], "yes/no")
 
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
@@ -77,6 +80,11 @@ def test_an_abstention_is_not_mastered_even_where_it_is_gold():
     assert mastery(["unknown"], ["unknown"]) == 0
 
 
+def test_mastery_of_other_types():
+    assert mastery(["true", "No, it is not", "yes"], ["yes"], "yes/no") == Fraction(2, 3)
+    assert mastery(["B", "unknown", "a"], ["Unknown"], "choice", ("Known", "Unknown")) == Fraction(2, 3)
+
+
 def test_mastery_needs_draws_and_golds():
     with pytest.raises(ValueError, match="at least one sample"):
         mastery([], ["Oslo"])
@@ -97,6 +105,12 @@ def test_mastery_needs_draws_and_golds():
         ("yes", "no", False),
         ("no one", "no", False),
         ("", "Robert Torman", False),
+        ("Torman", "...", False),
+        ("yes", "yes it is", False),
+        ("Yes, sir", "Yes sir!", True),
+        # One word of seven may differ, one of six may not.
+        ("one two three four five six seven", "one two three four five six eight", True),
+        ("one two three four five six", "one two three four five seven", False),
     ],
 )
 def test_an_answer_agrees_in_whatever_form(text, gold, right):
@@ -107,6 +121,10 @@ def test_other_types_agree_where_they_are_equal():
     assert agrees("Yes.", ["yes"], "yes/no")
     assert not agrees("no", ["yes"], "yes/no")
     assert agrees("b", ["Rome"], "choice", ["Paris", "Rome"])
+    assert not agrees("New", ["New York"], "choice", ["New York", "York"])
+    assert agrees("Elquist", ["Robert Torman", "Ada Elquist"])
+    with pytest.raises(ValueError, match="gold"):
+        agrees("Oslo", [])
 
 
 @given(st.text(), st.text(min_size=1))
@@ -128,6 +146,25 @@ def test_agreement_needs_a_word_in_common(text, gold):
 )
 def test_what_gold_answers_say_of_two_answers(first, second, label):
     assert consistency_label(first, second, ["Hugo Sorley"]) is label
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer_type", "label"),
+    [
+        ("yes", "true", "yes/no", None),
+        ("Yes, he is", "no", "yes/no", False),
+        ("A", "Known", "choice", None),
+        ("A", "b", "choice", False),
+        # An option is an answer, whatever it reads like.
+        ("Unknown", "Known", "choice", False),
+        ("C", "Known", "choice", None),
+    ],
+)
+def test_labels_of_other_types(first, second, answer_type, label):
+    choices = ("Known", "Unknown", "Never known") if answer_type == "choice" else ()
+    golds = ["yes"] if answer_type == "yes/no" else ["Unknown"]
+    assert consistency_label(first, second, golds, answer_type, choices) is label
+    assert consistency_label(second, first, golds, answer_type, choices) is label
 
 
 @given(WORDS, WORDS, st.lists(WORDS, min_size=1, max_size=3))

@@ -201,6 +201,27 @@ def test_chinese_is_scored_by_character():
     assert exact_match("北京。", ["北京"])
 
 
+@pytest.mark.parametrize(
+    ("prediction", "gold", "answer_type", "choices", "score"),
+    [
+        ("Yes, it is", "yes", "yes/no", (), 1.0),
+        ("yes it is", "no it is", "yes/no", (), 0.0),
+        ("B", "Oslo city", "choice", ("Oslo town", "Oslo city"), 1.0),
+        ("Oslo town", "Oslo city", "choice", ("Oslo town", "Oslo city"), 0.0),
+        ("Oslo town", "Oslo city", "short", (), 0.5),
+    ],
+)
+def test_f1_of_other_types_is_exact_match(prediction, gold, answer_type, choices, score):
+    assert f1(prediction, [gold], answer_type, choices) == score
+    assert exact_match(prediction, [gold], answer_type, choices) == (score == 1)
+    assert same_answer(prediction, gold, answer_type, choices) == (score == 1)
+
+
+def test_words_of_other_types_are_those_of_their_normal_form():
+    assert tokens("Yes, it is", "yes/no") == ["yes"]
+    assert tokens("b", "choice", ("Oslo town", "Oslo city")) == ["oslo", "city"]
+
+
 def test_the_best_gold_counts():
     assert f1("June 10", ["1982", "June 10, 1982"]) == pytest.approx(0.8)
 

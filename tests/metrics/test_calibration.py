@@ -21,6 +21,14 @@ def test_the_diagram_leaves_out_empty_bins():
     ]
 
 
+def test_ten_bins_are_the_default():
+    confidences, right = [0.05, 0.15, 0.95, 1.0], [0, 1, 1, 0]
+    assert reliability(confidences, right) == reliability(confidences, right, 10) != reliability(confidences, right, 11)
+    gaps = 0.05 + 0.85 + 2 * 0.475
+    assert expected_calibration_error(confidences, right) == pytest.approx(gaps / 4)
+    assert expected_calibration_error([0.05, 0.15], [0, 1], 1) == pytest.approx(0.4)
+
+
 def test_borders_belong_to_the_bin_below():
     assert [(one.low, one.count) for one in reliability([0.1 + 0.2, 0.3, 0.31], [1, 1, 1])] == [(0.2, 2), (0.3, 1)]
 

@@ -11,6 +11,7 @@ from keqa.metrics.certainty import (
     answer_type_sizes,
     certainty_by_samples,
     certainty_by_types,
+    entropy,
     plain_certainty,
 )
 
@@ -54,3 +55,11 @@ def test_no_group_has_no_certainty(form, sizes):
 def test_exact_answer_types():
     assert answer_type_sizes(["Oslo", "oslo.", "Bergen", "the Oslo"]) == [3, 1]
     assert answer_type_sizes(["A", "(a)", "B"], "choice") == [2, 1]
+    assert answer_type_sizes(["A", "Oslo", "B"], "choice", ("Oslo", "Bergen")) == [2, 1]
+    assert answer_type_sizes(["yes", "True", "no"], "yes/no") == [2, 1]
+
+
+def test_entropy_is_that_of_the_shares():
+    assert entropy([7]) == 0.0
+    assert entropy([2, 2]) == pytest.approx(math.log(2))
+    assert entropy([4, 1]) == pytest.approx(0.5004, abs=1e-4)

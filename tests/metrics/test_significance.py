@@ -42,6 +42,18 @@ def test_a_wider_level_is_a_wider_interval():
     assert wide.low <= narrow.low < narrow.high <= wide.high
 
 
+def test_what_is_not_chosen():
+    # Ten thousand resamples at 95 % from seed 0, paired or not.
+    scores, other = [i**0.5 % 1 for i in range(40)], [i**0.3 % 1 for i in range(40)]
+    chosen = {"resamples": 10_000, "level": 0.95, "seed": 0}
+    assert bootstrap_mean(scores) == bootstrap_mean(scores, **chosen)
+    assert paired_bootstrap(scores, other) == paired_bootstrap(scores, other, **chosen)
+    for name, value in (("resamples", 9_999), ("level", 0.9), ("seed", 1)):
+        assert bootstrap_mean(scores) != bootstrap_mean(scores, **{name: value})
+        assert paired_bootstrap(scores, other) != paired_bootstrap(scores, other, **{name: value})
+    assert Interval(0.0, 0.0, 0.0).level == 0.95
+
+
 def test_a_seed_repeats_and_another_does_not():
     scores = [i * i % 7 / 7 for i in range(40)]
     assert bootstrap_mean(scores, seed=3) == bootstrap_mean(scores, seed=3)
@@ -106,6 +118,8 @@ def test_swapping_the_methods_mirrors_the_interval(pairs):
 def test_an_interval_that_touches_zero_does_not_exclude_it():
     assert not Interval(0.1, 0.0, 0.2).excludes_zero
     assert Interval(-0.1, -0.2, -0.05).excludes_zero
+    assert Interval(0.1, 0.05, 0.2).excludes_zero
+    assert not Interval(-0.1, -0.2, 0.0).excludes_zero
 
 
 def test_mcnemar_by_hand():

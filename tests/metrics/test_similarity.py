@@ -40,6 +40,20 @@ def test_a_single_draw():
 def test_options_are_the_same_by_letter_and_text():
     assert lexical_similarity(["A", "Oslo"], "rouge_l", "choice", ("Oslo", "Bergen")) == 1.0
     assert lexical_similarity(["A", "B"], "token_f1", "choice", ("Oslo", "Bergen")) == 0.0
+    assert lexical_similarity(["A", "Oslo"], "token_f1", "choice", ("Oslo", "Bergen")) == 1.0
+    assert lexical_similarity(["A", "B"], "rouge_l", "choice", ("Oslo city", "Oslo town")) == 0.5
+
+
+@pytest.mark.parametrize("form", sorted(SIMILARITIES))
+def test_a_verdict_is_the_same_however_it_is_said(form):
+    assert lexical_similarity(["Yes, it is", "true"], form, "yes/no") == 1.0
+    assert lexical_similarity(["yes", "no"], form, "yes/no") == 0.0
+    assert lexical_similarity(["Yes, it is", "true"], form) == 0.0
+
+
+def test_rouge_l_is_the_default():
+    assert lexical_similarity(["Scott Derrickson", "Derrickson Scott"]) == 0.5
+    assert lexical_similarity(["Scott Derrickson", "Derrickson Scott"], "token_f1") == 1.0
 
 
 def test_no_draws():

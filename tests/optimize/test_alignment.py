@@ -88,3 +88,67 @@ def test_the_gold_answers_of_one_quiz_by_itself(quiz, golds):
 def test_a_gold_quiz_settles_one_quiz_only():
     told = record(("Who governs Marton?", "Who governs Marton?", "x", []), ("Who governs Marton?",) * 2 + ("y", []))
     assert [one.quiz.index for one in settled_quizzes(EXAMPLE, told)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("quiz", "gold", "same"),
+    [
+        # Every name and number of the gold quiz, in words that are alike in part.
+        ("Marton Kelford", "Is Marton Kelford?", True),
+        ("Who won at Marton in 1926?", "Who won in 1926?", True),
+        ("Who won in 1930?", "Who won in 1926?", False),
+        ("Who governs marton?", "Who governs Marton?", True),
+        ("Name every mayor known of old Marton since its very founding", "Who governs Marton?", False),
+        ("Who sails to Marton?", "Who governs Marton?", True),
+        # Without a name nearly every word: one of seven may differ, one of six may not.
+        ("Who made most of their old films", "Who made most of their old songs", True),
+        ("Who made most of old films", "Who made most of old songs", False),
+    ],
+)
+def test_what_asks_the_same(quiz, gold, same):
+    example = Example("e", "What of it?", ("x",), quizzes=(gold,), quiz_answers=("y",))
+    assert gold_answers(quiz, example) == (("y",) if same else None)
+
+
+def test_of_several_gold_quizzes_the_closest_is_meant():
+    quizzes = ("Who sails to Marton?", "Who governs Marton?", "Who lives at Marton?")
+    example = Example("e", "What of it?", ("x",), quizzes=quizzes, quiz_answers=("a", "b", "c"))
+    assert [gold_answers(quiz, example) for quiz in quizzes] == [("a",), ("b",), ("c",)]
+
+
+def test_gold_quizzes_that_do_not_hold_together_are_none():
+    assert gold_quizzes(replace(EXAMPLE, quiz_answers=("x",))) == []
+    assert gold_quizzes(replace(EXAMPLE, quizzes=("Who governs Marton?", "When was #3 born?"))) == []
+
+
+def test_a_choice_that_is_the_question_is_settled_as_one():
+    example = Example("c", "Which is it?", ("Rome", "B"), "choice", ("Oslo", "Rome"))
+    quiz = QuizRecord(index=1, text=example.question, resolved=example.question, answer="b")
+    story = QuestionRecord(question=example.question, answer_type="choice", choices=["Oslo", "Rome"], quizzes=[quiz])
+    (one,) = settled_quizzes(example, story)
+    assert (one.quiz, one.golds, one.answer_type, one.choices) == (quiz, ("Rome", "B"), "choice", ("Oslo", "Rome"))
+    assert (one.agrees("b"), one.agrees("a")) == (True, False)
+    # One of several quizzes is not the question, though it reads like it.
+    twice = story.model_copy(update={"quizzes": [quiz, quiz.model_copy(update={"index": 2})]})
+    assert settled_quizzes(example, twice) == []
+
+
+def test_the_form_of_another_type_is_compared_as_its_type():
+    assert best_gold("b", ("Oslo", "Rome"), "choice", ("Oslo", "Rome")) == "Rome"
+    assert best_gold("No, never", ("yes", "no"), "yes/no") == "no"
+
+
+def test_what_was_not_asked_or_not_answered_settles_nothing_further():
+    told = record(
+        ("Who governs Marton?", "Who governs Marton?", None, []),
+        ("When was #1 born?", "When was Robert Torman born?", "1926", [1]),
+    )
+    assert [one.quiz.index for one in settled_quizzes(EXAMPLE, told)] == [1]
+    blocked = record(("Gone", None, None, []), ("Who governs Marton?", "Who governs Marton?", "Torman", []))
+    assert [one.quiz.index for one in settled_quizzes(EXAMPLE, blocked)] == [2]
+    # An answer that refers to the second gold quiz takes the place of that one.
+    swapped = record(
+        ("When was Robert Torman born?", "When was Robert Torman born?", "1926", []),
+        ("Who governs Marton?", "Who governs Marton?", "Torman", []),
+    )
+    assert [one.golds for one in settled_quizzes(EXAMPLE, swapped)] == [("1 September 1926",), ("Robert Torman",)]

@@ -20,8 +20,6 @@ from keqa.programs.learned import NOTHING, demonstration_digest
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityReference
 
-pytestmark = pytest.mark.process
-
 SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
 
 
@@ -85,6 +83,7 @@ def test_the_saved_program_answers_alike(setting, compiled, tmp_path):
     assert state["about"]["trials"][0]["name"] == "the program as it is"
 
 
+@pytest.mark.process
 def test_killed_anywhere_it_goes_on_and_ends_alike(setting, town, killed, compiled):
     whole = compiled(setting(), folder="whole", in_flight=1)
     total = whole.report.spent.calls
@@ -249,7 +248,7 @@ class Sub(KEQA):
     [
         {"grid": Grid(thresholds=("2",))},
         {"grid": Grid(top_ps=(2.0,))},
-        {"embedder": "/nowhere/model"},
+        pytest.param({"embedder": "/nowhere/model"}, marks=pytest.mark.process),
         {"reflection_lm": "a model"},
     ],
 )
@@ -279,6 +278,7 @@ def test_no_key_and_no_folder_is_saved(setting, compiled, tmp_path):
     assert problem == "train.jsonl, line 3: no answer; told <secret> and <secret>"
 
 
+@pytest.mark.process
 def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_path):
     world = setting()
     world.lm.kwargs |= {"api_key": "sk-very-secret-0123456789"}
@@ -299,6 +299,7 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
         assert (found, "<secret> may not ask host <address> at <address>" in text) == ([], True), name
 
 
+@pytest.mark.process
 def test_no_label_is_made_with_a_demonstration_of_the_same_question(setting, town, compiled):
     class Reworded(town):
         """Asks for mayors in other words than the gold quizzes do."""
@@ -324,6 +325,7 @@ class Own(HashingEmbedder):
     name = "own"
 
 
+@pytest.mark.process
 def test_the_settings_of_the_programs_own_reference_are_kept(setting, compiled):
     world = setting(reference=UtilityReference(Own(), k=4, least=1, variant="random"))
     reference = compiled(world, tuning=False).program.picking.reference
@@ -331,6 +333,7 @@ def test_the_settings_of_the_programs_own_reference_are_kept(setting, compiled):
     assert len(reference.entries) == 24
 
 
+@pytest.mark.process
 def test_an_embedder_is_chosen_where_the_programs_reference_has_none_of_its_own(setting, compiled):
     world = setting(reference=UtilityReference(k=4))
     reference = compiled(world, tuning=False, embedder=Own()).program.picking.reference

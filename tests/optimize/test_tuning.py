@@ -28,8 +28,6 @@ from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.storage.journal import Journal
 
-pytestmark = pytest.mark.process
-
 NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
 
 
@@ -100,7 +98,7 @@ def test_among_equals_the_programs_own_settings_stay(setting, tuned):
 
 
 def test_a_second_run_makes_no_call(setting, tuned):
-    world = setting()
+    world = setting(val=1)
     first = tuned(world)
     calls = len(world.engine.calls)
     assert tuned(world).curve == first.curve
@@ -115,11 +113,11 @@ def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
 
 
 def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
-    always = setting(gate=AlwaysRetrieveGate())
+    always = setting(val=1, gate=AlwaysRetrieveGate())
     assert {point.settings.threshold for point in tuned(always).curve} == {None}
-    without = setting(examine=False)
+    without = setting(val=1, examine=False)
     assert {(p.settings.tries, p.settings.threshold) for p in tuned(without).curve} == {(3, "2/3")}
-    memory = setting()
+    memory = setting(val=1)
     memory.program._retriever.value = None
     assert {point.settings.top_k for point in tuned(memory).curve} == {2}
 
@@ -279,3 +277,44 @@ def test_a_forged_call_is_refused_by_its_line(setting, journal, tuned):
         pytest.raises(StorageError, match=f"line {place + 1}: the journal is damaged"),
     ):
         tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)
+
+
+def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
+    world, told = setting(val=4), []
+    reply = world.engine.reply
+
+    def doubting(name, inputs, config):
+        said = reply(name, inputs, config)
+        return said | {"answer": "nobody"} if name == "Summarize" and "Mayor7" in str(inputs) else said
+
+    world.engine.reply = doubting
+    asking = Asking(journal, f1, in_flight=1, progress=lambda *step: told.append(step))
+    grid = Grid(thresholds=("1", "1/3"), tries=(2,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
+    found = tune(world.program, world.val, asking, cost_per_retrieval=0.1, grid=grid)
+    first = found.curve[0]
+    assert first.settings == Settings("2/3", 3, 2, 1.0, None)
+    assert first.scores == pytest.approx((2 / 3, 0.0, 2 / 3, 2 / 3))
+    assert (first.score, first.retrievals) == (pytest.approx(0.5), 1.0)
+    assert first.objective == pytest.approx(0.4)
+    # Three thresholds by two numbers of tries, at two temperatures and another top-p; and another top-k.
+    assert told == [("tuning", done, 3 * 2 * 3 + 1) for done in range(1, 20)]
+    assert [point.settings.temperature for point in found.curve] == [1.0] * 6 + [0.5] * 6 + [1.0] * 7
+    assert [point.settings.top_p for point in found.curve] == [None] * 12 + [0.9] * 6 + [None]
+    assert [(point.settings.tries, point.settings.threshold) for point in found.curve[:6]] == [
+        (tries, threshold) for tries in (3, 2) for threshold in ("2/3", "1/1", "1/3")
+    ]
+    assert found.curve[-1].settings == Settings("2/3", 3, 1, 1.0, None)
+    assert (found.best, found.program.top_k) == (first, 2)
+    assert world.program.examination.temperature == found.program.examination.temperature == 1.0
+
+
+def test_what_is_chosen_is_set(setting, tuned):
+    # With λ a search costs more than it brings: from memory, with fewer searches, in whatever way it was reached.
+    grid = Grid(thresholds=("1/5",), tries=(4,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
+    world = setting(tries=5, threshold="4/5")
+    found = tuned(world, grid=grid, cost_per_retrieval=0.9)
+    best, examination = found.best.settings, found.program.examination
+    assert best == Settings("1/5", 5, 2, 1.0, None)
+    assert (examination.tries, examination.temperature, examination.top_p) == (5, 1.0, None)
+    assert examination.gate == VoteGate(Fraction(1, 5))
+    assert world.program.examination.gate == VoteGate(Fraction(4, 5))

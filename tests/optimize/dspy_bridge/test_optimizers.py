@@ -23,8 +23,6 @@ from keqa.optimize.options import Options
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
 
-pytestmark = pytest.mark.process
-
 ADVICE = "Write people by their full names."
 
 
@@ -95,6 +93,7 @@ def instructions(program):
     return {name: p.signature.instructions for name, p in program.named_predictors()}
 
 
+@pytest.mark.process
 def test_gepa_rewrites_instructions_from_feedback_on_each_predictor(setting, town, journal, reflection):
     world = setting(town(advised=ADVICE))
     before = instructions(world.program)
@@ -109,6 +108,7 @@ def test_gepa_rewrites_instructions_from_feedback_on_each_predictor(setting, tow
     assert instructions(world.program) == before
 
 
+@pytest.mark.process
 def test_a_second_run_of_gepa_asks_no_question_again(setting, town, journal, reflection):
     world = setting(town(advised=ADVICE))
     first = run("gepa", world, journal, reflection, 40)
@@ -189,6 +189,7 @@ def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection
 
 
 @pytest.mark.parametrize(("name", "budget"), [("gepa", 60), ("mipro", 6), ("simba", 1)])
+@pytest.mark.process
 def test_questions_side_by_side_reach_the_program_and_what_they_cost_is_counted(
     setting, town, drawing, reflection, capsys, name, budget
 ):
@@ -222,6 +223,7 @@ def test_an_optimizer_that_asked_nothing_is_an_error(setting, journal, reflectio
 @pytest.mark.parametrize(
     ("name", "budget", "val", "right"), [("mipro", 8, 0, True), ("simba", 3, 0, False), ("simba", 3, 2, False)]
 )
+@pytest.mark.process
 def test_no_question_is_shown_a_demonstration_that_its_own_calls_became(
     setting, town, drawing, reflection, name, budget, val, right
 ):

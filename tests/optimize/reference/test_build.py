@@ -501,3 +501,34 @@ def test_a_request_that_is_refused_for_its_content_is_kept_as_left_out(retriever
         built.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
         entries = build_reference(built, [Example("0", "Question 0?", (GOLD,))], journal=journal)
         assert (len(entries), entries.left_out, len(journal)) == (1, 1, 1)
+
+
+def test_what_a_labeller_is_set_up_with(program):
+    built, _ = program(lambda passages, question: "x", "text", top_k=7, extract_sentences=2)
+    plain = Labeller(built)
+    assert (plain.top_k, plain.rule, plain.reason, plain.quiz_level) == (7, "auto", "auto", True)
+    assert plain.correctness is f1
+    assert plain.reason_from_memory.lm is plain.reason_with_knowledge.lm is built.answering.answer.lm
+    told = {"rule": "growing", "top_k": 1, "reason": False, "quiz_level": False}
+    found = Labeller(built, **told).fingerprint()
+    expected = {"task": "utility reference", "decompose": True, "extract_sentences": 2, **told}
+    assert {name: found[name] for name in expected} == expected
+    assert set(found) - set(expected) == {"correctness", "model", "prompts", "retriever"}
+    before = plain.fingerprint()
+    for predictor in (built.examination.quiz, built.answering.answer):
+        predictor.demos = [dspy.Example(question="q", answer="a")]
+        assert plain.fingerprint()["prompts"] != before["prompts"]
+        predictor.demos = []
+    assert Labeller(built).fingerprint() == before
+
+
+def test_what_is_in_an_entry(program):
+    built, engine = program(lambda passages, question: GOLD if passages else "x", "one", decompose=False)
+    choice = Example("c", "Which is it?", (GOLD,), "choice", ("Brad Bird", GOLD))
+    (found,) = build_reference(built, [choice])
+    assert (found.root, found.quiz, found.gain, found.basis) == ("c", "Which is it?", 1.0, "question")
+    (recalled,), (answered,) = engine.asked("AnswerQuiz"), engine.asked("AnswerWithKnowledge")
+    assert recalled["quiz"] == answered["question"] == "Which is it?"
+    assert recalled["answer_type"] == answered["answer_type"] == "choice"
+    assert [json.loads(asked["choices"]) for asked in (recalled, answered)] == [["Brad Bird", GOLD]] * 2
+    assert (json.loads(answered["evidence"]), json.loads(answered["triples"])) == ([], [])

@@ -1,0 +1,59 @@
+"""What is answered to label the passages of a training question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fixtures.marton import MARTON
+
+from keqa.data.example import Example
+from keqa.data.question import Question
+from keqa.errors import InputError
+from keqa.optimize.reference.targets import Target, question_target, quiz_targets
+
+CHOICE = Example("c", "Which is it?", ("Rome", "B"), "choice", ("Oslo", "Rome"))
+ONE_HOP = Example("o", "Who governs Marton?", ("Bo",), quizzes=("Who governs Marton?",), quiz_answers=("Bo",))
+
+
+def test_the_question_is_asked_as_it_is():
+    target = question_target(CHOICE, "auto", "auto", one_hop=False, max_chars=12)
+    asked = Question("Which is it?", "choice", ["Oslo", "Rome"])
+    assert target == Target("the question", asked, ("Rome", "B"), "question", growing=True, reason=True)
+    with pytest.raises(InputError, match="12 characters; at most 11"):
+        question_target(CHOICE, "auto", "auto", one_hop=False, max_chars=11)
+
+
+@pytest.mark.parametrize(
+    ("example", "one_hop", "rule", "reason", "growing", "reasoning"),
+    [
+        (MARTON, False, "auto", "auto", True, True),
+        (MARTON, True, "auto", "auto", False, False),
+        (ONE_HOP, False, "auto", "auto", False, False),
+        (CHOICE, False, "auto", "auto", True, True),
+        (ONE_HOP, True, "growing", True, True, True),
+        (MARTON, False, "one passage", False, False, False),
+    ],
+)
+def test_more_than_one_hop_grows_and_reasons_unless_told(example, one_hop, rule, reason, growing, reasoning):
+    target = question_target(example, rule, reason, one_hop=one_hop, max_chars=100)
+    assert (target.growing, target.reason) == (growing, reasoning)
+
+
+def test_quizzes_are_asked_with_gold_answers_in_the_places_of_references():
+    first, second = quiz_targets(replace(MARTON, answers=("1 September 1926", "1926")), max_chars=100)
+    asked = Question("Who governs Marton?", "short", [])
+    assert first == Target("quiz 1", asked, ("Robert Torman",), "quiz", growing=False, reason=False)
+    # It asks for the answer to the question, whose aliases are right as well, each once.
+    asked = Question("When was Robert Torman born?", "short", [])
+    assert second == Target("quiz 2", asked, ("1 September 1926", "1926"), "quiz", growing=False, reason=False)
+
+
+def test_a_quiz_that_is_the_question_or_refers_to_nothing_is_no_target():
+    assert quiz_targets(ONE_HOP, max_chars=100) == quiz_targets(CHOICE, max_chars=100) == []
+    rest = replace(MARTON, quizzes=(MARTON.question, "Who governs Marton?"), quiz_answers=("1926", "Bo"))
+    assert [(one.name, one.golds) for one in quiz_targets(rest, max_chars=100)] == [("quiz 2", ("Bo",))]
+    lost = replace(MARTON, quizzes=("When was #9 born?", "Who governs Marton?"), quiz_answers=("1926", "Bo"))
+    assert [one.name for one in quiz_targets(lost, max_chars=100)] == ["quiz 2"]
+    with pytest.raises(InputError, match="at most 10"):
+        quiz_targets(MARTON, max_chars=10)

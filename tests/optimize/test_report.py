@@ -1,0 +1,237 @@
+"""The report of a compilation, and what a program is compiled from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import dspy
+import pytest
+
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import exact_match, f1
+from keqa.optimize.asking import Trial
+from keqa.optimize.compile import compile_program, sources_of
+from keqa.optimize.failures import Failed
+from keqa.optimize.options import Options
+from keqa.optimize.pipeline import builds_reference, empty_reference
+from keqa.optimize.report import Change, PredictorChange, Report, changed_predictors, changed_settings
+from keqa.optimize.search_space import Grid, Point, Settings
+from keqa.optimize.split import Split
+from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.gates import CertaintyGate
+from keqa.programs.records import CallCost
+from keqa.programs.reference.embedding import HashingEmbedder
+from keqa.programs.reference.utility_reference import UtilityReference
+
+REPORT = Report(
+    optimizer="gepa",
+    trained_on=6,
+    validated_on=2,
+    predictors=[PredictorChange("answer", 0, 4, "Answer.", "Answer briefly.")],
+    reference={"helpful": 3, "harmful": 2},
+    settings={"tries": Change(5, 3)},
+    trials=[Trial("the program as it is", 0.0, (0.0, 0.0)), Trial("gepa", 1.0, (1.0, 1.0))],
+    curve=[Point(Settings("4/5", 3, 5, 1.0, None), 0.5, 1.5, 0.2, (0.5, 0.5))],
+    cost_per_retrieval=0.2,
+    before=(0.0, 0.0),
+    after=(1.0, 1.0),
+    spent=CallCost(calls=3, samples=3, prompt_tokens=20, completion_tokens=10),
+    spent_earlier=CallCost(calls=1, prompt_tokens=2, completion_tokens=3),
+    problems=["one"],
+    chosen=["gepa"],
+    failed=[Failed("asking", 6, 1, "LMServerError")],
+    sources={"training questions": "abc"},
+)
+
+
+def test_a_report_as_json():
+    def interval(value):
+        return {"mean": value, "low": value, "high": value, "level": 0.95}
+
+    assert REPORT.about() == {
+        "optimizer": "gepa",
+        "questions": {"train": 6, "validation": 2},
+        "score": {"before": interval(0.0), "after": interval(1.0), "gain": interval(1.0)},
+        "trials": [
+            {"name": "the program as it is", "score": 0.0, "kept": False},
+            {"name": "gepa", "score": 1.0, "kept": True},
+        ],
+        "predictors": [
+            {
+                "name": "answer",
+                "demos_before": 0,
+                "demos_after": 4,
+                "instruction_before": "Answer.",
+                "instruction_after": "Answer briefly.",
+            }
+        ],
+        "reference_entries": {"helpful": 3, "harmful": 2},
+        "settings_changed": {"tries": {"before": 5, "after": 3}},
+        "cost_per_retrieval": 0.2,
+        "tuning_curve": [
+            {
+                "threshold": "4/5",
+                "tries": 3,
+                "top_k": 5,
+                "temperature": 1.0,
+                "top_p": None,
+                "score": 0.5,
+                "retrievals": 1.5,
+                "objective": 0.2,
+            }
+        ],
+        "spent": {"calls": 3, "prompt_tokens": 20, "completion_tokens": 10},
+        "spent_earlier": {"calls": 1, "prompt_tokens": 2, "completion_tokens": 3},
+        "failed": [{"step": "asking", "asked": 6, "failed": 1, "cause": "LMServerError"}],
+        "problems": ["one"],
+        "sources": {"training questions": "abc"},
+    }
+
+
+def test_one_question_has_no_interval():
+    single = replace(REPORT, before=(0.0,), after=(1.0,))
+    assert (single.before_score, single.after_score, single.gain) == (None, None, None)
+    assert single.about()["score"] == {}
+
+
+def test_what_changed(setting):
+    before = setting(tries=3, threshold="2/3", top_k=2).program
+    after = before.deepcopy()
+    after.examination.tries, after.examination.temperature, after.examination.top_p, after.top_k = 5, 0.7, 0.9, 4
+    answering = after.answering.answer
+    answering.demos = [dspy.Example(question="q")]
+    answering.signature = answering.signature.with_instructions("Be brief.")
+    changes = {one.name: one for one in changed_predictors(before, after)}
+    instruction = before.answering.answer.signature.instructions
+    assert changes["answering.answer"] == PredictorChange("answering.answer", 0, 1, instruction, "Be brief.")
+    assert list(changes) == [name for name, _ in before.named_predictors()]
+    assert changed_settings(before, after) == {
+        "tries": Change(3, 5),
+        "threshold": Change("2/3", "2/3"),
+        "top_k": Change(2, 4),
+        "temperature": Change(1.0, 0.7),
+        "top_p": Change(None, 0.9),
+    }
+    assert changed_settings(before, AlwaysRetrieve(None)) == changed_settings(AlwaysRetrieve(None), after) == {}
+
+
+SOURCES = {
+    "training questions",
+    "validation questions",
+    "language models, index and metric",
+    "the method and its settings",
+    "how it is compiled",
+}
+
+
+def test_what_a_program_is_compiled_from(setting):
+    world = setting()
+    program, parts = world.program, Split(world.train, world.val)
+    base = sources_of(program, parts, Options(), f1)
+    assert set(base) == SOURCES
+
+    def changed(program=program, parts=parts, options=None, metric=f1):
+        other = sources_of(program, parts, options or Options(), metric)
+        return {name for name in SOURCES if other[name] != base[name]}
+
+    assert changed() == set()
+    assert changed(parts=Split(world.train[1:], world.val)) == {"training questions"}
+    assert changed(parts=Split(world.train, world.val[1:])) == {"validation questions"}
+    assert changed(metric=exact_match) == {"language models, index and metric"}
+    assert changed(setting(top_k=3).program) == {"the method and its settings"}
+    how = {"how it is compiled"}
+    for name, value in {
+        "demos": 3,
+        "judge_demos": 3,
+        "sets": 2,
+        "threshold": 0.6,
+        "reference": False,
+        "tuning": False,
+        "cost_per_retrieval": 0.1,
+        "seed": 3,
+        "optimizer": "none",
+        "grid": Grid(tries=(7,)),
+        "embedder": "another",
+    }.items():
+        assert changed(options=Options(**{name: value})) == how, name
+    # How many are in work at once changes no result.
+    assert changed(options=Options(in_flight=2)) == set()
+    reflecting = [Options(optimizer="gepa", reflection_lm=world.lm.copy(temperature=one)) for one in (0.1, 0.2)]
+    assert len({sources_of(program, parts, one, f1)["how it is compiled"] for one in reflecting}) == 2
+    named = [sources_of(program, parts, Options(embedder=one), f1) for one in (HashingEmbedder(), "hashing")]
+    assert named[0] == named[1]
+
+
+class Own(HashingEmbedder):
+    """An embedder of one's own."""
+
+    name = "own"
+
+
+def test_a_reference_is_set_up_as_the_programs_own(setting):
+    def settings(own=None, embedder=None):
+        program = setting(reference=own).program if own else setting().program
+        return empty_reference(program, Options(embedder=embedder)).settings()
+
+    plain = UtilityReference("hashing").settings()
+    assert settings() == plain
+    assert settings(embedder=Own()) == plain | {"embedder": "own"}
+    kept = {"k": 4, "least": 1, "variant": "random"}
+    assert settings(UtilityReference(Own(), **kept)) == kept | {"embedder": "own"}
+    assert settings(UtilityReference(**kept)) == kept | {"embedder": "hashing"}
+    assert settings(UtilityReference(**kept), Own()) == kept | {"embedder": "own"}
+    assert settings(UtilityReference(Own()), Own()) == plain | {"embedder": "own"}
+    with pytest.raises(ConfigurationError, match=r"^the program's reference has the embedder 'own', not 'hashing'"):
+        settings(UtilityReference(Own()), "hashing")
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "built"),
+    [({}, {}, True), ({"reference": False}, {}, False), ({}, {"pick": False}, False)],
+)
+def test_whether_a_reference_is_built(setting, options, settings, built):
+    program = setting(**settings).program
+    assert builds_reference(program, Options(**options)) is built
+    program._retriever.value = None
+    assert not builds_reference(program, Options(**options))
+    assert not builds_reference(AlwaysRetrieve(None), Options())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"tuning": False, "cost_per_retrieval": 0.3}, "tuned, and that is left out: leave it out"),
+        ({"reference": False, "embedder": "hashing"}, "in the utility reference, and none is built: leave it out"),
+        ({"demo": 3}, "^keqa.compile: .*demo"),
+        ({"grid": Grid(top_ps=(2.0,))}, "top_ps"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused_before_anything_is_begun(setting, tmp_path, options, told):
+    world, begun = setting(), []
+    with pytest.raises(ConfigurationError, match=told):
+        compile_program(
+            world.program,
+            world.train,
+            world.val,
+            folder=tmp_path / "work",
+            before_first=lambda: begun.append(1),
+            **options,
+        )
+    assert (begun, world.engine.calls, list(tmp_path.iterdir())) == ([], [], [])
+
+
+def test_a_cost_of_searches_is_for_a_keqa(setting):
+    program = AlwaysRetrieve(setting().program._retriever.value)
+    with pytest.raises(ConfigurationError, match="only those of a KEQA are, not of a AlwaysRetrieve: leave it out"):
+        compile_program(program, setting().train, cost_per_retrieval=0.1)
+
+
+def test_a_grid_is_not_checked_where_nothing_is_tuned(setting, tmp_path):
+    world, begun = setting(gate=CertaintyGate()), []
+    options = {"tuning": False, "reference": False, "sets": 0, "grid": Grid(top_ps=(2.0,))}
+    found = compile_program(
+        world.program, world.train, world.val, before_first=lambda: begun.append(len(world.engine.calls)), **options
+    )
+    assert (begun, found.folder, found.report.curve) == ([0], None, [])
+    assert found.report.before == found.report.after == found.report.trials[0].scores
+    assert found.report.chosen == ["the program as it is"]
