@@ -23,8 +23,6 @@ from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.saving.folder import about
 from keqa.retrievers import open_index
 
-pytestmark = pytest.mark.process
-
 QUESTION = "To whom is the mayor of Carmouth married?"
 SECRET = "sk-very-secret-0123456789"
 
@@ -244,6 +242,7 @@ def prompts(server: OpenAIServer) -> list[str]:
     return sorted(json.dumps(call.body["messages"]) for call in server.calls)
 
 
+@pytest.mark.process
 def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, index, tmp_path):
     keqa.save(program, tmp_path / "program")
     here = keqa.load(
