@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from keqa.programs.baselines import (
 )
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.records import Cost, Degradation, QuestionRecord, QuizRecord
+from keqa.programs.runtime.shared_samples import SharedDraws
 
 FOLDER = Path(__file__).with_name("stories")
 QUESTION = "When was the director of Up born?"
@@ -38,6 +40,14 @@ PASSAGES = ("Pete Docter was born in 1968. He is tall.", "Up is a film by Pete D
 THOUGHTS = ("Pete Docter directed Up.", "Pete Docter was born in 1968.", "So the answer is 1968.")
 ROLES = ("task", "consistency", "utility")
 CHOICE = {"answer_type": "choice", "choices": ["1968", "1970"]}
+
+
+def again(program: KEQA) -> KEQA:
+    """The program, which has been asked once."""
+    with suppress(UnansweredError):
+        program(QUESTION)
+    return program
+
 
 STORIES: dict[str, Any] = {
     "keqa": KEQA,
@@ -48,6 +58,9 @@ STORIES: dict[str, Any] = {
     "keqa, prompt": lambda found, lms: KEQA(found, lms=lms, decompose=False, gate=PromptGate(), extract_sentences=1),
     "keqa, probability": lambda found, lms: KEQA(
         found, lms=lms, decompose=False, gate=ProbabilityGate(), top_p=0.9, on_nothing_helpful="top_passage"
+    ),
+    "keqa, shared draws": lambda found, lms: again(
+        SharedDraws(largest=6, probabilities=True).sharing(KEQA(found, lms=lms, decompose=False))
     ),
     "closed book": lambda found, lms: ClosedBook(lms=lms),
     "always retrieve": lambda found, lms: AlwaysRetrieve(found, lms=lms, reason=True),
@@ -103,7 +116,16 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
 class Told:
     """A method asked the question, with all that it asked in turn."""
 
-    def __init__(self, story: str, scripted: Any, retriever: Any, fault: Any = lambda name: None, **kind: Any) -> None:
+    def __init__(
+        self,
+        story: str,
+        scripted: Any,
+        retriever: Any,
+        fault: Any = lambda name: None,
+        *,
+        nothing_found: bool = False,
+        **kind: Any,
+    ) -> None:
         def replying(name: str, inputs: dict[str, str], config: Any) -> Any:
             said = fault(name)
             if isinstance(said, Exception):
@@ -115,7 +137,7 @@ class Told:
         self.models = {role: str(lm.model) for role, (lm, _) in made.items()}
         for engine in self.engines.values():
             engine.probability = 0.6
-        self.retriever = retriever(*PASSAGES)
+        self.retriever = retriever(*(() if nothing_found else PASSAGES))
         if fault("search"):
             self.retriever.error = OSError("no index")
         lms = SimpleNamespace(**{role: lm for role, (lm, _) in made.items()})
@@ -182,7 +204,8 @@ def _note(note: Degradation) -> str:
 def _cost(cost: Cost) -> list[str]:
     parts = {**cost.by_role, **cost.by_step}
     lines = [
-        f"cost {name}: {one.calls} calls, {one.samples} samples, {one.prompt_tokens} and {one.completion_tokens} tokens"
+        f"cost {name}: {one.calls} calls and {one.cached} cached, {one.samples} samples, "
+        f"{one.prompt_tokens} and {one.completion_tokens} tokens"
         for name, one in sorted(parts.items())
     ]
     return [*lines, f"cost: {cost.retrievals} searches, {cost.critical_path.calls} calls after one another"]
@@ -212,7 +235,24 @@ def told(story: str, scripted: Any, retriever: Any) -> str:
     # How many searches side by side are made before the first has failed is chance.
     other = [line for line in failed.ending() if line not in usual and not line.startswith(("cost", "note"))]
     lines += ["", "# the search fails", *other]
+    lines += ["", "# nothing is found", *_without_passages(story, scripted, retriever, whole.asked)]
     return "\n".join(lines) + "\n"
+
+
+def _without_passages(story: str, scripted: Any, retriever: Any, names: list[str]) -> list[str]:
+    """How it ends where nothing is found, and a prompt fails besides."""
+    lines = []
+    for name in ["no prompt", *names]:
+        failed = Told(
+            story,
+            scripted,
+            retriever,
+            lambda asked, name=name: "garbage" if asked == name else None,
+            nothing_found=True,
+        )
+        notes = sorted({note.action for note in failed.record.degradations if note.touches})
+        lines.append(f"{name} fails: {'; '.join(notes)}; {failed.ending()[-1]}")
+    return lines
 
 
 @pytest.mark.parametrize("story", STORIES)
