@@ -77,6 +77,14 @@ def test_a_state_comes_back_as_a_new_one_without_a_language_model():
     assert checked["signature"]["fields"][0] is not FIELDS[0]
 
 
+def test_decisions_come_back_as_they_are():
+    fields = {"helpful": {"threshold": 0.7}}
+    checked = checked_state({**FINE, "fields": fields}, JudgeUtility, "judge")
+    assert checked["fields"] == fields
+    assert checked["fields"] is not fields
+    assert "fields" not in checked_state({**FINE, "fields": {}}, JudgeUtility, "judge")
+
+
 @pytest.mark.parametrize(
     ("limit", "demos", "message"),
     [

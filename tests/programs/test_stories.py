@@ -30,7 +30,7 @@ from keqa.programs.baselines import (
     SlimPLM,
 )
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, PromptGate
-from keqa.programs.records import Cost, Degradation, QuestionRecord, QuizRecord
+from keqa.programs.records import Cost, Degradation, QuizRecord
 from keqa.programs.runtime.shared_samples import SharedDraws
 
 FOLDER = Path(__file__).with_name("stories")
@@ -142,11 +142,11 @@ class Told:
             self.retriever.error = OSError("no index")
         lms = SimpleNamespace(**{role: lm for role, (lm, _) in made.items()})
         program = STORIES[story](self.retriever, lms=lms)
-        self.record: QuestionRecord
+        self.record: Any
         try:
             self.record = program(QUESTION, **kind).record
         except UnansweredError as error:
-            self.record = error.record  # type: ignore[assignment]
+            self.record = error.record
 
     @property
     def asked(self) -> list[str]:
