@@ -5,8 +5,8 @@
 
 mutmut changes the code of programs, metrics and optimize in some 16,000 small ways, one at a time. This draws some of
 them at random, runs the unit tests that reach each, and prints how many made a test fail, and the changes that none
-noticed. Changes of the wording of a message are left out of the draw. Started again on the same folder, it goes through
-what is left; `--fresh` begins with the code as it is now.
+noticed. Changes of the wording of a message, of the type in a `cast` and of whether a zip is strict are left out of the
+draw. Started again on the same folder, it goes through what is left; `--fresh` begins with the code as it is now.
 
 mutmut wants a package in one folder, so the rooms are laid out below FOLDER as they are when installed. The figures of
 one run are in docs/mutants.md.
@@ -91,13 +91,24 @@ def change(folder: Path, name: str) -> str:
 
 
 def is_wording(changed: str) -> bool:
-    """Whether two versions of a line differ in the letters of a text alone."""
-    plain = [re.sub(r"XX(?=[\"'])|(?<=[\"'])XX", "", line[1:]).lower() for line in changed.splitlines()]
-    return len(plain) == 2 and plain[0] == plain[1]
+    """Whether two versions differ in the letters of texts alone, or in what no call can show.
+
+    That is the type that a `cast` names, and whether a zip is strict: those of the package are of sequences that are as
+    long as each other, and say so.
+    """
+    lines = changed.splitlines()
+    taken, put = ([_plain(line[1:]) for line in lines if line[:1] == sign] for sign in "-+")
+    return bool(taken) and taken == put
+
+
+def _plain(line: str) -> str:
+    line = re.sub(r"XX(?=[\"'])|(?<=[\"'])XX", "", line).lower()
+    line = re.sub(r"\bcast\((none|\w+|\"[^\"]*\"), ", "cast(_, ", line)
+    return re.sub(r",\s*(strict=(true|false|none))?(?=\))", "", line) if "zip(" in line else line
 
 
 def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
-    """Some of all mutants, those that change a wording left out."""
+    """Some of all mutants, those left out that change what `is_wording` says."""
     names = sorted(verdicts(folder))
     random.Random(seed).shuffle(names)
     for name in names:

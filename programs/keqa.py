@@ -252,7 +252,7 @@ def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
 
 def _conclude(session: Session, story: RecordBuilder, record: QuizRecord) -> None:
     """Take the answer to the question itself for the answer."""
-    if record.answer is None or record.source in ("blocked", "skipped", "failed"):
+    if record.answer is None:
         last = session.degradations[-1]
         raise UnansweredError(last.stage, last.cause, last.message)
     story.answer, story.answer_source = record.answer, cast(AnswerSource, record.source)

@@ -48,8 +48,7 @@ class CertaintyGate(AllSamplesGate):
         Raises:
             ConfigurationError: The set was stopped early.
         """
-        certainty = self.measure(votes)
-        return bool(votes.sizes) and certainty >= float(self.threshold)
+        return reaches(self.measure(votes), self.threshold) and bool(votes.sizes)
 
     def measure(self, votes: Votes) -> float:
         """The certainty.

@@ -10,9 +10,22 @@ import pytest
         ("-if k < 1:\n+if k <= 1:", False),
         ('-name = "XX"\n+name = "YY"', False),
         ("-return a\n-\n+return None", False),
+        ('-raise E(\n-    "no field "\n-    f"in {name}"\n+raise E(\n+    "XXno field XX"\n+    f"in {name}"', True),
+        ('-raise E(\n-    "no field",\n-    name,\n+raise E(\n+    "XXno fieldXX",\n+    None,', False),
+        ('-note("a", 1)\n-note("b", 2)\n+note("XXaXX", 1)', False),
+        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, b, strict=False):", True),
+        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, b, strict=None):", True),
+        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, b, ):", True),
+        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, strict=True):", False),
+        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, None, strict=True):", False),
+        ("-read(a, strict=True)\n+read(a, strict=False)", False),
+        ("-return cast(Source, found)\n+return cast(None, found)", True),
+        ('-return cast("Source", found)\n+return cast("XXSourceXX", found)', True),
+        ("-return cast(Source, found)\n+return cast(Source, None)", False),
+        ("-return cast(Source, found)\n+return cast(found)", False),
     ],
 )
-def test_a_change_of_letters_alone_is_one_of_wording(changed, wording):
+def test_a_change_of_letters_or_of_what_no_call_shows_is_one_of_wording(changed, wording):
     assert mutants.is_wording(changed) is wording
 
 

@@ -277,3 +277,12 @@ def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument
     method, name = argument
     with one_line_at_most():
         check_arguments(parse_spec(f"{method.name}:{name}={text}"))
+
+
+def test_what_has_a_method_by_name_only_is_refused():
+    """A retriever's search has to be callable; language models need not be."""
+    with pytest.raises(ConfigurationError, match="retriever must be an index, or another object with a method search"):
+        KEQA(SimpleNamespace(search="text"))
+    KEQA(None, lms=SimpleNamespace(task=None, consistency=None, utility=None))
+    with pytest.raises(ConfigurationError, match="lms must be an object with the language models task, consistency"):
+        KEQA(None, lms=SimpleNamespace(task=None, consistency=None))

@@ -36,8 +36,6 @@ from keqa.retrievers import (
 from keqa.retrievers.dense import EncoderSettings
 from keqa.retrievers.dense.vectors import VectorSettings
 
-pytestmark = pytest.mark.process
-
 
 def test_a_function_of_the_package_is_told_by_its_name():
     assert function_fingerprint(f1) == "keqa.metrics.answers.f1"
@@ -181,6 +179,7 @@ def test_a_gate_with_slots_is_told_by_their_values():
     assert gate_fingerprint(Slotted(1)) == gate_fingerprint(Slotted()) != gate_fingerprint(Slotted(2))
 
 
+@pytest.mark.process
 def test_a_class_in_a_fresh_process_is_told_alike(tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     told = [

@@ -179,14 +179,38 @@ def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(scripted, retriev
     assert outcomes[1].record.failure.stage == "answer"
 
 
-def test_a_fault_of_the_program_itself_ends_the_batch(retriever):
+@pytest.mark.parametrize(
+    ("item", "named"), [("Who?", "1 of the batch"), (SimpleNamespace(question="Who?", id="q7"), "'q7'")]
+)
+def test_a_fault_of_the_program_itself_ends_the_batch_and_names_the_question(item, named):
     class Broken(ClosedBook):
         async def solve(self, session: Any, asked: Any, story: Any) -> None:
             raise ZeroDivisionError("oops")
 
     with pytest.raises(ZeroDivisionError, match="oops") as caught:
-        list(Broken().answer_many(["Who?"]))
-    assert caught.value.__notes__ == ["This was raised while question 1 of the batch was asked."]
+        list(Broken().answer_many([item]))
+    assert caught.value.__notes__ == [f"This was raised while question {named} was asked."]
+
+
+async def test_within_an_event_loop_a_language_model_is_awaited_and_otherwise_called(scripted):
+    awaited = []
+
+    class Awaited:
+        async def complete(self, request):
+            awaited.append(request)
+            return engine.complete(request)
+
+        def __deepcopy__(self, memo):
+            return self
+
+    _, engine = scripted(reply)
+    lm = dspy.LM("scripted/own", engine=engine, async_engine=Awaited(), cache=False, temperature=0.0, max_tokens=9)
+    program = ClosedBook()
+    program.set_lm(lm)
+    assert (await program.acall(question="Who?")).answer == "Bo"
+    assert len(awaited) == 1
+    assert program(question="Who?").answer == "Bo"
+    assert (len(awaited), len(engine.calls)) == (1, 2)
 
 
 def test_a_batch_that_is_left_early_ends(scripted):

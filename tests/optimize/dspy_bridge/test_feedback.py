@@ -280,7 +280,7 @@ CHOICE = Example(
 
 
 def test_an_example_is_the_same_after_an_optimizer_carried_it_about():
-    (carried,) = as_dspy([CHOICE])
+    carried = example_for_metrics(CHOICE)
     assert as_example_of(carried) == CHOICE
     assert set(carried.inputs().keys()) == {"root", "question", "answer_type", "choices"}
 

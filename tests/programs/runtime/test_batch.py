@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from openai_server import OpenAIServer, markers
+from servers.openai_server import OpenAIServer, markers
 
 from keqa.lms import build_lm
 from keqa.programs import KEQA

@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import dspy
+import pytest
 
 from keqa.lms.adapter import adapter
+from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.listening import Listener
 from keqa.signatures import AnswerQuiz
 
@@ -24,3 +26,35 @@ def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
     assert len(listener.replies) == 6
     with dspy.context(adapter=adapter()):
         assert listener.spoilt(AnswerQuiz) == 3
+
+
+CUT, WHOLE = SimpleNamespace(finish_reason="length"), SimpleNamespace(finish_reason="stop")
+
+
+@pytest.mark.parametrize(
+    ("response", "cut"),
+    [
+        (SimpleNamespace(choices=[{"finish_reason": "stop"}, {"finish_reason": "length"}]), True),
+        (SimpleNamespace(choices=[WHOLE, CUT]), True),
+        ((WHOLE, CUT), True),
+        (SimpleNamespace(choices=[WHOLE, WHOLE]), False),
+        (SimpleNamespace(choices=[{}, SimpleNamespace()]), False),
+        ((WHOLE, SimpleNamespace()), False),
+    ],
+)
+def test_a_reply_that_was_cut_off_is_refused_however_the_response_tells(response, cut):
+    listener = Listener()
+    listener.history = [{"outputs": ["Oslo", "Oslo is a"], "response": response}]
+    if not cut:
+        listener.refuse_truncated()
+        return
+    with pytest.raises(CallError) as refused:
+        listener.refuse_truncated()
+    assert (refused.value.cause, refused.value.unusable) == ("TruncatedReplyError", True)
+
+
+@pytest.mark.parametrize(("ending", "only"), [(CUT, "Oslo"), (WHOLE, "Oslo\n")])
+def test_a_reply_alone_ends_its_line_unless_it_was_cut_off(ending, only):
+    listener = Listener()
+    listener.history = [{"outputs": ["Oslo"], "response": ending}]
+    assert listener.only == only

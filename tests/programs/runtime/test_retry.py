@@ -13,7 +13,7 @@ from keqa.programs.program import UnansweredError
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import first_line, salvaged
+from keqa.programs.runtime.retry import first_line, predict_with_retry, salvaged
 from keqa.programs.runtime.session import Session
 
 
@@ -73,6 +73,19 @@ def test_what_was_taken_is_told_with_its_cause():
             action="took the first line of the answer",
         )
     ]
+
+
+async def test_what_was_taken_is_told_of_the_quiz_and_stage_asked_for():
+    session = Session(CallLimiter(1), blocking=True)
+
+    async def cut(attempt: int) -> dspy.Prediction:
+        error = CallError("TruncatedReplyError", "cut", unusable=True)
+        error.reply = "[[ ## answer ## ]]\nOslo\n\nOslo is a ci"
+        raise error
+
+    assert (await predict_with_retry(session, cut, 3, stage="summarize")).answer == "Oslo"
+    (note,) = session.degradations
+    assert (note.stage, note.quiz, note.action) == ("summarize", 3, "took the first line of the answer")
 
 
 def test_a_circle_is_ended_by_drawing(scripted):

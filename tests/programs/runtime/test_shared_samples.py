@@ -6,6 +6,7 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -419,3 +420,51 @@ def test_a_compiled_way_of_stating_confidence_is_kept(norway):
     SharedDraws().sharing(program)(QUIZ)
     (asked,) = [prompt for (name, *_), prompt in zip(engine.calls, engine.prompts, strict=True) if "Conf" in name]
     assert "12" in asked
+
+
+def kept(norway):
+    """What a store holds of one quiz."""
+    store: dict = {}
+    program, _ = norway(workers=1)
+    draws = SharedDraws(store=SimpleNamespace(get=store.get, put=store.__setitem__))
+    draws.sharing(program)(QUIZ)
+    ((key, value),) = store.items()
+    assert key.startswith("draws:")
+    return value
+
+
+def test_what_a_store_holds(norway):
+    said = [("Oslo", 0), ("Oslo", 0), ("Bergen", 1), ("Oslo", 0), ("Oslo", 0)]
+    assert kept(norway) == {
+        "draws": [{"text": text, "error": None, "abstained": False, "cluster": cluster} for text, cluster in said],
+        "clusters": [[0, 1, 3, 4], [2]],
+        "probabilities": [],
+        "requests": {"task": 5, "consistency": 1},
+        "notes": [],
+        "tokens": {"task": [50, 15], "consistency": [10, 3]},
+        "samples": {"task": 5, "consistency": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"draws": [{"text": "Oslo", "told": 1}], "clusters": [[0]]},
+        {"draws": [{"text": "Oslo", "cluster": 1}], "clusters": [[0]]},
+        {"draws": [{"text": "Oslo", "cluster": 0}], "clusters": [[0, 1]]},
+        {"clusters": [[0, 1, 3, 4], [2], []]},
+        {"clusters": [[-1]]},
+        {"tokens": {"task": [50]}},
+        {"notes": [{"stage": "examine"}]},
+        {"draws": "none"},
+    ],
+)
+def test_a_stored_set_that_is_damaged_is_drawn_again(norway, change):
+    value = kept(norway)
+    for damage, drawn in (({}, 0), (change, 5)):
+        program, engine = norway()
+        draws = SharedDraws(
+            store=SimpleNamespace(get=lambda key, held={**value, **damage}: held, put=lambda *kept: None)
+        )
+        assert draws.sharing(program)(QUIZ).record.quizzes[0].consistency_exact == "4/5"
+        assert engine.count["AnswerQuiz"] == drawn

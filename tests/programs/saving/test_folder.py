@@ -22,10 +22,8 @@ from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING, UNKNOWN
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.saving.folder import about, save
+from keqa.programs.saving.folder import about, check_place, save
 from keqa.retrievers import open_index
-
-pytestmark = pytest.mark.process
 
 QUESTION = "To whom is the mayor of Carmouth married?"
 SECRET = "sk-very-secret-0123456789"
@@ -246,6 +244,7 @@ def prompts(server: OpenAIServer) -> list[str]:
     return sorted(json.dumps(call.body["messages"]) for call in server.calls)
 
 
+@pytest.mark.process
 def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, index, tmp_path):
     keqa.save(program, tmp_path / "program")
     here = keqa.load(
@@ -431,6 +430,41 @@ def test_other_files_are_never_lost(program, tmp_path):
     with pytest.raises(InputError, match="is a file"):
         keqa.save(program, tmp_path / "notes" / "thesis.txt")
     assert (tmp_path / "notes" / "thesis.txt").read_text() == "years of work"
+
+
+def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
+    for free in (saved, tmp_path / "new", tmp_path / "new" / "program"):
+        check_place(free)
+    (saved / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match=r"program holds other files \(thesis\.txt\); name a new folder"):
+        check_place(saved)
+    with pytest.raises(InputError, match=r"thesis\.txt is a file; name a folder"):
+        check_place(saved / "thesis.txt")
+    for number in range(4):
+        (saved / f"{number}.txt").touch()
+    with pytest.raises(InputError, match=r"\(0\.txt, 1\.txt, 2\.txt\)"):
+        check_place(saved)
+
+
+@pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])
+def test_a_folder_is_a_path(program, folder):
+    for use in (lambda: keqa.save(program, folder), lambda: keqa.load(folder, None)):
+        with pytest.raises(InputError) as refused:
+            use()
+        assert str(refused.value) == f"a program is a folder: give its path, not {folder!r}"
+
+
+@pytest.mark.parametrize(
+    ("version", "named"), [("0.9.1", "0.9.1"), ("no version", "unknown"), (None, "unknown"), ("1" * 41, "unknown")]
+)
+def test_a_newer_format_names_the_version_that_reads_it(saved, version, named):
+    change(saved, version=2, keqa=version)
+    with pytest.raises(ConfigurationError) as refused:
+        keqa.load(saved, None)
+    assert str(refused.value).endswith(
+        "program.json has format version 2, this version of KEQA reads 1. "
+        f"Use the version that wrote it (keqa {named}), or compile the program again"
+    )
 
 
 @pytest.mark.parametrize("step", ["write", "rename", "second rename"])

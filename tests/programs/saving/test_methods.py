@@ -20,8 +20,6 @@ from keqa.programs.saving.methods import compilable, name_of
 from keqa.programs.stages.answering import Answering
 from keqa.retrievers import Passage, build_index, open_index
 
-pytestmark = pytest.mark.process
-
 DEMO = {"question": "Who?", "answer_type": "short", "choices": [], "reasoning": "So.", "answer": "Ann"}
 
 
@@ -94,6 +92,7 @@ def reply(messages, n, body):
     return [markers(reasoning=f"{shown} shown", answer="Heidi")] * n
 
 
+@pytest.mark.process
 def test_a_fresh_process_answers_alike(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     build_index([Passage("1", "Carmouth", "Heidi governs Carmouth.")], tmp_path / "index")

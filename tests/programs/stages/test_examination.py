@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
+import dspy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.metrics.answers import is_abstention
-from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, ProbabilityGate, VoteGate
 from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination, draw_identity
 
@@ -226,3 +229,114 @@ def test_a_draw_is_told_by_program_seed_quiz_kind_and_number():
     ]
     assert len({base, *others}) == 5
     assert base == draw_identity(0, "q", "short", [], 0)
+
+
+class OneRequest(Session):
+    """Gives texts for a request for several samples, or an error; each further sample is "single"."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(CallLimiter(1), blocking=False)
+        self.given, self.asked = list(given), []
+
+    async def predict(self, predictor: Any, role: str, *, config: Any = None, **inputs: Any) -> dspy.Prediction:
+        self.asked.append((role, inputs, config))
+        said = self.given if "n" in config else ["single"]
+        if "n" in config and isinstance(said[0], Exception):
+            raise said[0]
+        return dspy.Prediction.from_completions({"answer": said})
+
+
+def spoilt(count: int) -> CallError:
+    error = CallError("AdapterParseError", "no answer", unusable=True)
+    error.spoilt = count
+    return error
+
+
+@pytest.mark.parametrize(
+    ("given", "answers", "notes"),
+    [
+        (["Oslo", "Oslo ", "Bergen"], ["Oslo", "Oslo", "Bergen"], []),
+        (["Oslo", "Oslo", "Bergen", "Rome"], ["Oslo", "Oslo", "Bergen"], []),
+        (["Oslo"], ["Oslo", "single", "single"], []),
+        (
+            [spoilt(2)],
+            ["single"] * 3,
+            [("AdapterParseError", "no answer", "all 3 samples drawn again, one by one", 7, False)] * 2,
+        ),
+        (
+            [CallError("LMTimeoutError", "late")],
+            [None] * 3,
+            [
+                ("LMTimeoutError", "late", "asked again", 7, True),
+                ("LMTimeoutError", "late", "counted as 3 samples without a vote", 7, True),
+            ],
+        ),
+    ],
+)
+def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
+    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
+    monkeypatch.setattr("keqa.programs.stages.examination.runs_in_process", lambda lm: False)
+    stage, session = Examination(tries=3, temperature=0.5, top_p=0.9, seed=4), OneRequest(*given)
+    stage.same = None
+    found = Assessment("Capital?", 7, "short", ["a"], 3)
+    monkeypatch.setattr(stage, "_place", placed := Placed())
+    asyncio.run(stage._draw(session, found, 3))
+    assert [draw.text for draw in found.draws] == answers
+    assert placed.starts == [0]
+    (role, inputs, config), *singly = session.asked
+    assert (role, inputs) == ("task", {"quiz": "Capital?", "answer_type": "short", "choices": ["a"]})
+    identity = draw_identity(4, "Capital?", "short", ["a"], "0+3")
+    assert config == {"temperature": 0.5, "rollout_id": identity, "top_p": 0.9, "n": 3}
+    assert [one["rollout_id"] for _, _, one in singly if "n" not in one] == [
+        draw_identity(4, "Capital?", "short", ["a"], place) for place, text in enumerate(answers) if text == "single"
+    ]
+    noted = [(d.cause, d.message, d.action, d.quiz, d.harmless) for d in session.degradations]
+    assert (noted, {d.stage for d in session.degradations} <= {"examine"}) == (notes, True)
+    # The next wave is another draw, from where this one ended.
+    found.tries = 6
+    asyncio.run(stage._draw(session, found, 2))
+    assert session.asked[-1][2]["rollout_id"] != identity
+    assert placed.starts == [0, 3]
+
+
+class Placed:
+    """Remembers from where draws are clustered."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+
+    async def __call__(self, session: Session, found: Assessment, start: int) -> None:
+        self.starts.append(start)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "supported", "count", "requests"),
+    [(1.0, True, 3, 1), (0.15, True, 3, 3), (1.0, False, 3, 3), (1.0, True, 1, 1)],
+)
+def test_one_request_is_for_servers_that_take_it_and_draws_far_from_random(
+    monkeypatch, temperature, supported, count, requests
+):
+    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: supported)
+    stage, session = Examination(tries=3, temperature=temperature), OneRequest("a", "a", "a")
+    asyncio.run(stage._draw(session, Assessment("Capital?", 7, "short", [], 3), count))
+    assert len(session.asked) == requests
+    assert ["n" in config for _, _, config in session.asked] == [requests < count] * requests
+
+
+def test_the_probabilities_of_several_draws_are_kept_by_their_places(monkeypatch):
+    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
+    asked = []
+
+    def probabilities(prediction: Any, count: int, model: str) -> list[float]:
+        asked.append((len(prediction.completions.answer), count, model))
+        return [0.1 * (one + 1) for one in range(count)]
+
+    monkeypatch.setattr("keqa.programs.stages.examination.probabilities_of", probabilities)
+    stage, session = Examination(tries=5, gate=ProbabilityGate()), OneRequest("a", "a", "a")
+    stage.quiz.lm = SimpleNamespace(model="own/model")
+    monkeypatch.setattr(stage, "_place", Placed())
+    found = Assessment("Capital?", 7, "short", [], 5, draws=[Draw("a", cluster=0)], clusters=[[0]])
+    asyncio.run(stage._draw(session, found, 4))
+    assert found.probabilities == pytest.approx({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.1})
+    assert asked == [(3, 3, "own/model"), (1, 1, "own/model")]
+    assert session.asked[0][2]["logprobs"] is True

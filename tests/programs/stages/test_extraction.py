@@ -31,6 +31,11 @@ def test_the_sentences_closest_to_the_query_stay_in_their_order(retriever):
     assert mayor[0].passage.text.endswith("Its mayor is Ann Berg.")
 
 
+def test_a_passage_of_as_many_sentences_stays_as_it_is_written(retriever):
+    text = "Carmouth is a harbour.\n  Its mayor is Ann Berg."
+    assert KeySentences(retriever(text), 2).search("mayor")[0].passage.text == text
+
+
 def test_another_similarity(retriever):
     last = KeySentences(retriever(LONG), 1, lambda query, candidates: list(range(len(candidates))))
     assert last.search("?")[0].passage.text == "The mayor of Carmouth sits in the old hall."

@@ -1,0 +1,106 @@
+"""What a gate or a method of one's own has to be, to be listed beside the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from keqa.errors import ConfigurationError
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.gates import ConfidenceGate, PromptGate, VoteGate
+from keqa.programs.gates.registry import GATES, questions, saved_gate
+from keqa.programs.registry import METHODS, Method, register_gate, register_method
+from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    gates, methods = dict(GATES), dict(METHODS)
+    yield
+    for now, then in ((GATES, gates), (METHODS, methods)):
+        now.clear()
+        now.update(then)
+
+
+def made(name: str = "OtherGate", of: type = VoteGate, **change: object) -> type:
+    return type(name, (of,), {"method": "gate-other", **change})
+
+
+def test_a_registered_gate_is_a_method_and_saved_by_its_name():
+    cls = made()
+    assert register_gate(cls) is cls
+    assert (saved_gate("OtherGate"), GATES["OtherGate"]) == (cls, cls)
+    assert METHODS["gate-other"] == Method("gate-other", "KEQA's vote", "gate", METHODS["keqa"].target, gate=cls)
+    # A notebook's cell that runs again makes its class again.
+    again = register_gate(made())
+    assert (GATES["OtherGate"], METHODS["gate-other"].gate) == (again, again)
+
+
+def test_a_gate_may_be_no_method():
+    register_gate(made(method=None, title=""))
+    assert "OtherGate" in GATES
+    assert not any(method.gate is GATES["OtherGate"] for method in METHODS.values())
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (type("Votes", (), {}), "Votes has to be a NamedGate with a kind and, as a method, with a title"),
+        (made(title=""), "OtherGate has to be a NamedGate with a kind and, as a method, with a title"),
+        (made(decide=None), "OtherGate has no method decide; see keqa.programs.gates.Gate"),
+        (made(wave=None, measure=3), "OtherGate has no method wave"),
+        (made(measure=3), "OtherGate has no method measure"),
+        (made("VoteGate"), "there is a gate VoteGate already, in keqa.programs.gates.consistency"),
+        (made(method="gate-votes"), "there is a method 'gate-votes' already: KEQA's vote"),
+        (made(method="Gate!"), "a method is named in small letters, digits and hyphens, not 'Gate!'"),
+        (
+            made(of=ConfidenceGate, asks=type("Mine", (StatedConfidence,), {})),
+            "the attribute 'confidence' of Mine is StatedConfidence's",
+        ),
+    ],
+)
+def test_a_gate_that_cannot_be_registered(cls, message):
+    with pytest.raises(ConfigurationError) as refused:
+        register_gate(cls)
+    assert str(refused.value).startswith(message)
+    assert GATES.get("OtherGate") is None
+
+
+def test_a_gate_that_is_saved_is_a_dataclass():
+    bare = {name: vars(VoteGate)[name] for name in ("decide", "wave", "kind", "title")}
+    cls = type("Bare", (VoteGate.__mro__[1],), {**bare, "method": "gate-bare"})
+    with pytest.raises(ConfigurationError, match="Bare has to be a dataclass, or say savable = False"):
+        register_gate(cls)
+    cls.savable = False
+    register_gate(cls)
+    assert (GATES["Bare"], saved_gate("Bare"), saved_gate(3)) == (cls, None, None)
+
+
+def test_the_same_question_may_be_asked_by_two_gates():
+    register_gate(made(of=ConfidenceGate))
+    assert list(questions()) == [StatedConfidence, RetrievalDecision, StatedConfidence]
+    assert PromptGate.asks is RetrievalDecision
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": ClosedBook},
+        {"fixed": {"reason": False}},
+        {"variant": "none"},
+        {"gate": VoteGate},
+    ],
+)
+def test_a_method_is_registered_once_unless_it_is_the_same_again(change):
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Mine(AlwaysRetrieve):
+        """A method of one's own."""
+
+    method = Method("mine", "Mine", "baseline", Mine, {"reason": True})
+    assert register_method(method) is METHODS["mine"] is method
+    later = replace(method, title="Mine, again")
+    assert register_method(later) is METHODS["mine"]
+    with pytest.raises(ConfigurationError, match="there is a method 'mine' already: Mine, again"):
+        register_method(replace(method, **change))
+    assert METHODS["mine"] is later
