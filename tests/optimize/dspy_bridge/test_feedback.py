@@ -300,7 +300,7 @@ def test_an_example_is_the_same_after_an_optimizer_carried_it_about():
 )
 @pytest.mark.parametrize("trace", [None, [], [(None, {"quiz": "Which is it?"}, {"answer": "A"})]])
 def test_an_answer_is_scored_by_its_type_and_what_is_missing_scores_nothing(predicted, score, told, trace):
-    found = feedback_metric(f1)(as_dspy([CHOICE])[0], predicted, None, "program.examination.quiz", trace)
+    found = feedback_metric(f1)(example_for_metrics(CHOICE), predicted, None, "program.examination.quiz", trace)
     assert found.score == score
     assert told in found.feedback
     assert found.feedback.startswith("The program")
