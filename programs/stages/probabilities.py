@@ -117,20 +117,6 @@ def tells_no_probabilities(error: BaseException) -> bool:
     return refused or isinstance(error, NoProbabilitiesError)
 
 
-def probabilities_of(prediction: dspy.Prediction, count: int, model: str) -> list[float | None]:
-    """The probability of the answer in each of a prediction's completions.
-
-    Args:
-        prediction: Of a request with `LOGPROBS`.
-        count: How many completions it has.
-        model: For the message.
-
-    Raises:
-        NoProbabilitiesError: The LM gave no log probabilities.
-    """
-    return [whole for whole, _ in likelihoods_of(prediction, count, model)]
-
-
 def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:
     """The probability of the answer in each of a prediction's completions, and of its first token.
 

@@ -281,7 +281,7 @@ def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument
 
 def test_what_has_a_method_by_name_only_is_refused():
     """A retriever's search has to be callable; language models need not be."""
-    with pytest.raises(ConfigurationError, match="retriever must be an index, or another object with a method search"):
+    with pytest.raises(ConfigurationError, match="retriever must be an index, or another retriever or function"):
         KEQA(SimpleNamespace(search="text"))
     KEQA(None, lms=SimpleNamespace(task=None, consistency=None, utility=None))
     with pytest.raises(ConfigurationError, match="lms must be an object with the language models task, consistency"):

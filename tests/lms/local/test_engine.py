@@ -15,7 +15,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms import build_lm
 from keqa.lms.local import loading
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
-from keqa.programs.stages.probabilities import LOGPROBS, probabilities_of
+from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 
 pytestmark = pytest.mark.model
 
@@ -284,10 +284,10 @@ def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) 
         prediction = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
         again = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
         plain = stage(quiz="Where?", config={"temperature": 1.0, "seed": 3})
-    (probability,) = probabilities_of(prediction, 1, lm.model)
+    ((probability, first),) = likelihoods_of(prediction, 1, lm.model)
     assert probability is not None
     assert 0 < probability <= 1
-    assert probabilities_of(again, 1, lm.model) == pytest.approx([probability])
+    assert likelihoods_of(again, 1, lm.model) == [pytest.approx((probability, first))]
     # Asking for probabilities changes no draw.
     assert plain.answer == prediction.answer == again.answer
 

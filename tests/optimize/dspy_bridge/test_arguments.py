@@ -11,13 +11,14 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize, tunable
-from keqa.optimize.dspy_bridge.student import as_dspy
 from keqa.optimize.options import Options
+from keqa.optimize.scoring import example_for_metrics
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
 from keqa.programs.keqa import KEQA
 from keqa.storage.journal import Journal
 
 CLASSES = {"gepa": "GEPA", "mipro": "MIPROv2", "simba": "SIMBA"}
+JUDGED = {"quiz": "Who?", "passage": "Dan.", "helpful": True}
 DEMO = {"question": "Who?", "passages": [], "answer": "Dan", "augmented": True, "rationale": "so"}
 
 
@@ -42,7 +43,7 @@ def run(setting, scripted, tmp_path, monkeypatch):
                 answering = copied.program.answering.answer
                 answering.signature = answering.signature.with_instructions("Be brief.")
                 answering.demos = [dspy.Example(**DEMO)]
-                copied.program.picking.judge.demos = [dspy.Example(**DEMO)]
+                copied.program.picking.judge.demos = [dspy.Example(**JUDGED), dspy.Example(passage="No label.")]
                 copied.program.top_k = 9
                 return copied
 
@@ -74,7 +75,7 @@ def test_gepa(run, budget, limit):
     seen = run("gepa", budget)
     assert settings(seen, "reflection_lm") == {"num_threads": 3, "seed": 7, "use_merge": False} | limit
     assert given(seen) == {"trainset": ["t0", "t1", "t2"], "valset": ["t3", "t4"]}
-    (gold,) = as_dspy(seen.world.train[:1])
+    gold = example_for_metrics(seen.world.train[0])
     scored = seen.metric(gold, SimpleNamespace(answer="Spouse0", record=None), None, None, None)
     assert (scored.score, "the score is 0.67" in scored.feedback) == (pytest.approx(2 / 3), True)
     total = budget if isinstance(budget, int) else 0
@@ -108,7 +109,7 @@ def test_mipro(run, budget, train, val, limit, asked):
     found = given(seen)
     assert (len(found.pop("trainset")), len(found.pop("valset"))) == (train, val)
     assert found == dict(zip(("num_trials", "minibatch", "minibatch_size"), asked, strict=True))
-    (gold,) = as_dspy(seen.world.train[:1])
+    gold = example_for_metrics(seen.world.train[0])
     assert seen.metric(gold, SimpleNamespace(answer="Spouse0", record=None)) == pytest.approx(2 / 3)
     # The number is one of trials, each of many questions.
     assert [step for step in seen.progress if step[0] == "mipro"] == [("mipro", 1, 1), ("mipro", 2, 2)]
@@ -127,7 +128,7 @@ def test_simba(run, budget, train, limit):
     seen = run("simba", budget, train)
     assert settings(seen, "prompt_model") == {"num_threads": 3} | limit
     assert given(seen) == {"trainset": [f"t{number}" for number in range(train)], "seed": 7}
-    (gold,) = as_dspy(seen.world.train[:1])
+    gold = example_for_metrics(seen.world.train[0])
     assert seen.metric(gold, SimpleNamespace(answer="Spouse0", record=None)) == pytest.approx(2 / 3)
 
 
@@ -139,7 +140,7 @@ def test_only_what_an_optimizer_may_change_is_taken_over(run, name):
     # Fields that the predictor has not are left behind.
     kept = {key: value for key, value in DEMO.items() if key not in ("augmented", "rationale")}
     assert [dict(demo) for demo in best.answering.answer.demos] == [kept]
-    # Of a judge GEPA alone may change something.
+    # Of a judge GEPA alone may change something, and what holds no verdict shows none.
     assert len(best.picking.judge.demos) == (name == "gepa")
     assert (best.top_k, best.answering.answer.lm) == (before.top_k, seen.world.lm)
     assert before.answering.answer.demos == []

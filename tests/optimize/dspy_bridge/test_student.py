@@ -11,7 +11,8 @@ from dspy.lm15 import AuthError
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_bridge.student import Student, as_dspy
+from keqa.optimize.dspy_bridge.student import Student
+from keqa.optimize.scoring import example_for_metrics
 from keqa.storage.journal import Journal
 
 
@@ -28,7 +29,7 @@ def student(tmp_path):
 
 
 def asked(student, example):
-    (one,) = as_dspy([example])
+    one = example_for_metrics(example)
     return student(**one.inputs())
 
 

@@ -29,6 +29,7 @@ from keqa.optimize.reference import build
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.reference.labelling import Labeller
 from keqa.programs import KEQA
+from keqa.programs.reference.index import question_digest
 from keqa.storage.journal import Journal
 
 
@@ -128,6 +129,7 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
         helpful=True,
         gain=entries[0].gain,
         basis="question",
+        question=question_digest(WHO.question),
     )
     (question,) = entries.questions
     assert (question.of_no_consequence, question.left_out, question.problems) == (2, 0, ())

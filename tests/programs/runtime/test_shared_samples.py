@@ -436,7 +436,10 @@ def kept(norway):
 def test_what_a_store_holds(norway):
     said = [("Oslo", 0), ("Oslo", 0), ("Bergen", 1), ("Oslo", 0), ("Oslo", 0)]
     assert kept(norway) == {
-        "draws": [{"text": text, "error": None, "abstained": False, "cluster": cluster} for text, cluster in said],
+        "draws": [
+            {"text": text, "error": None, "abstained": False, "cluster": cluster, "first_token": None}
+            for text, cluster in said
+        ],
         "clusters": [[0, 1, 3, 4], [2]],
         "probabilities": [],
         "requests": {"task": 5, "consistency": 1},

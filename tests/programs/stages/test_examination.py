@@ -327,16 +327,17 @@ def test_the_probabilities_of_several_draws_are_kept_by_their_places(monkeypatch
     monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
     asked = []
 
-    def probabilities(prediction: Any, count: int, model: str) -> list[float]:
+    def likelihoods(prediction: Any, count: int, model: str) -> list[tuple[float, float]]:
         asked.append((len(prediction.completions.answer), count, model))
-        return [0.1 * (one + 1) for one in range(count)]
+        return [(0.1 * (one + 1), 0.5 + 0.1 * one) for one in range(count)]
 
-    monkeypatch.setattr("keqa.programs.stages.examination.probabilities_of", probabilities)
+    monkeypatch.setattr("keqa.programs.stages.examination.likelihoods_of", likelihoods)
     stage, session = Examination(tries=5, gate=ProbabilityGate()), OneRequest("a", "a", "a")
     stage.quiz.lm = SimpleNamespace(model="own/model")
     monkeypatch.setattr(stage, "_place", Placed())
     found = Assessment("Capital?", 7, "short", [], 5, draws=[Draw("a", cluster=0)], clusters=[[0]])
     asyncio.run(stage._draw(session, found, 4))
     assert found.probabilities == pytest.approx({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.1})
+    assert [draw.first_token for draw in found.draws] == [None, 0.5, 0.6, 0.7, 0.5]
     assert asked == [(3, 3, "own/model"), (1, 1, "own/model")]
     assert session.asked[0][2]["logprobs"] is True

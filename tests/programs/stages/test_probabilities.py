@@ -15,7 +15,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import KEQA
 from keqa.programs.gates import ProbabilityGate, as_fraction
-from keqa.programs.stages.probabilities import answer_probability, probabilities_of
+from keqa.programs.stages.probabilities import answer_probability, likelihoods_of
 
 
 def logs(*pairs):
@@ -69,14 +69,14 @@ def openai(*probabilities):
 def test_mappings_and_objects_are_read_alike():
     mapping = {"content": [{"token": "Oslo", "logprob": math.log(0.3)}]}
     several = dspy.Prediction.from_completions({"answer": ["a", "b"], "logprobs": [openai(0.5), mapping]})
-    assert probabilities_of(several, 2, "m") == pytest.approx([0.5, 0.3])
+    assert [whole for whole, _ in likelihoods_of(several, 2, "m")] == pytest.approx([0.5, 0.3])
 
 
 @pytest.mark.parametrize("given", [{}, {"logprobs": [None]}, {"logprobs": [{"content": []}]}, {"logprobs": [openai()]}])
 def test_an_lm_that_gives_none(given):
     prediction = dspy.Prediction.from_completions({"answer": ["a"], **given})
     with pytest.raises(ConfigurationError, match=r"openai/x gives no token probabilities"):
-        probabilities_of(prediction, 1, "openai/x")
+        likelihoods_of(prediction, 1, "openai/x")
 
 
 def test_a_program_on_an_lm_that_gives_none(scripted):
