@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -98,3 +100,13 @@ class Question:
         found = {name: getattr(item, name, None) for name in names}
         # What has no question is itself refused as one, with its type.
         return {"question": item} | {name: value for name, value in found.items() if value is not None}
+
+
+def question_digest(question: str, choices: Iterable[str] = ()) -> str:
+    """What a question is recognised by, whatever its id, letter case, spaces and the order of its choices."""
+    text = json.dumps([_plain(question), *sorted(map(_plain, choices))])
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -26,7 +26,7 @@ from dspy.utils import DummyLM
 from dspy.utils.callback import BaseCallback
 
 import keqa
-from keqa.programs.reference.index import question_digest
+from keqa.data.question import question_digest
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 
 QUESTION = "In which country does Ann live?"

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import dspy
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
@@ -36,7 +37,7 @@ from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import demonstration_digest, question_digest
+from keqa.programs.learned import demonstration_digest
 from keqa.programs.program import Program
 from keqa.storage.journal import Journal
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 
 import dspy
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.predictor_state import shown
 
@@ -41,12 +41,6 @@ class Asked(Protocol):
     @property
     def choices(self) -> Sequence[str]:
         """The options of a choice."""
-
-
-def question_digest(question: str, choices: Iterable[str] = ()) -> str:
-    """What a question is recognised by, whatever its id, letter case, spaces and the order of its choices."""
-    text = json.dumps([_plain(question), *sorted(map(_plain, choices))])
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
 def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
@@ -177,7 +171,3 @@ def _texts(value: Any) -> bool:
 
 def _known(example: Asked) -> Known:
     return example.id, question_digest(example.question, example.choices)
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -198,7 +198,7 @@ class Program(Stage):
         if own:
             session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
         adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
-        with leaving_out(*own), asking_for(asked.question), adapting:
+        with leaving_out(*own), asking_for(asked.question, asked.choices), adapting:
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Self
 
 
-class Closing:
+class Closing(ABC):
     """A context manager that closes itself."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

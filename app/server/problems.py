@@ -66,7 +66,7 @@ _NOT_AGAIN = {"x-should-retry": "false"}
 
 
 def problem_of(error: Exception, lms: Sequence[Any]) -> Problem:
-    """What whoever asked is told about an error; what only the server's operator should know is logged.
+    """What whoever asked learns about an error; what only the server's operator should know is logged.
 
     Args:
         error: What ended the question.

@@ -23,7 +23,7 @@ class UtilityEntry(Record):
         helpful: U = 1; otherwise U = -1.
         gain: Cor(Q, K* ∪ {K'}) - Cor(Q, K*), of the sign of U.
         basis: Whether the whole question was answered or one of its quizzes.
-        question: By what the training question is known again; see `keqa.programs.reference.index.question_digest`.
+        question: By what the training question is known again; see `keqa.data.question.question_digest`.
     """
 
     root: str

@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 
 from keqa.data.example import Example
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
@@ -20,7 +21,6 @@ from keqa.optimize.reference.targets import Reason, Rule, Target, question_targe
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
-from keqa.programs.reference.index import question_digest
 from keqa.programs.runtime.attempts import ask, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
@@ -165,7 +165,7 @@ class Labeller:
                     helpful=label == 1,
                     gain=difference,
                     basis=target.basis,
-                    question=question_digest(example.question),
+                    question=question_digest(example.question, example.choices),
                 )
                 for target, one in zip(targets, labels, strict=True)
                 for passage, difference, label in one.found

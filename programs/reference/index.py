@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -33,7 +32,7 @@ class Entry:
         quiz: The question, or a quiz of it.
         passage: As the judge reads it.
         helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
-        question: What `question_digest` gives of the training question; empty in references of versions before.
+        question: The `keqa.data.question.question_digest` of the training question; empty in older references.
     """
 
     root: str
@@ -41,12 +40,6 @@ class Entry:
     passage: str
     helpful: bool
     question: str = ""
-
-
-def question_digest(question: str) -> str:
-    """By what a training question is known again when it is asked, however it is spaced and capitalised."""
-    plain = " ".join(question.split()).casefold()
-    return hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
 
 
 def entry_values(entry: Entry) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from dspy.predict.parameter import Parameter
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import EMBEDDER, check, checked, whole
 from keqa.programs.reference.embedding import (
@@ -29,7 +30,6 @@ from keqa.programs.reference.index import (
     entry_from,
     entry_values,
     joined,
-    question_digest,
 )
 
 __all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
@@ -43,7 +43,7 @@ _asked: ContextVar[str] = ContextVar("keqa_asked", default="")
 
 
 @contextmanager
-def asking_for(question: str) -> Iterator[None]:
+def asking_for(question: str, choices: Iterable[str] = ()) -> Iterator[None]:
     """Within this context no reference shows what it holds of a training question that is asked again.
 
     Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
@@ -51,8 +51,9 @@ def asking_for(question: str) -> Iterator[None]:
 
     Args:
         question: Its text.
+        choices: Its options.
     """
-    token = _asked.set(question_digest(question))
+    token = _asked.set(question_digest(question, choices))
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keqa
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
@@ -20,7 +21,6 @@ from keqa.programs.learned import (
     LearnedQuestions,
     demonstration_digest,
     learned_from_json,
-    question_digest,
 )
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.saving.folder import save

@@ -9,9 +9,9 @@ import dspy
 import pytest
 
 import keqa
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
-from keqa.programs.reference.index import question_digest
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 
 pytestmark = pytest.mark.process

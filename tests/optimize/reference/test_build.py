@@ -17,6 +17,7 @@ from dspy.lm15 import AuthError, ContextLengthError, ServerError
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 from keqa.data import Example
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match, f1
@@ -29,7 +30,6 @@ from keqa.optimize.reference import build
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.reference.labelling import Labeller
 from keqa.programs import KEQA
-from keqa.programs.reference.index import question_digest
 from keqa.storage.journal import Journal
 
 

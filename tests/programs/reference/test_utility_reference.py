@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.index import question_digest
 from keqa.programs.reference.utility_reference import Entry, UtilityReference, asking_for, leaving_out
 
 
