@@ -11,10 +11,8 @@ from typing import Any
 import dspy
 from dspy.primitives.prediction import Completions
 
-from keqa.programs.records import PassageVerdict, QuestionRecord
-
-_FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
-"""What an answer that rests on passages comes from; any other comes from memory."""
+from keqa.programs.records import QuestionRecord
+from keqa.programs.sources import sources_of
 
 
 class AnswerPrediction(dspy.Prediction):
@@ -46,29 +44,5 @@ class AnswerPrediction(dspy.Prediction):
 
 def prediction_of(record: QuestionRecord) -> AnswerPrediction:
     """The prediction that a record stands for."""
-    return AnswerPrediction(
-        explanation=record.explanation, sources=sources_of(record), answer=record.answer, record=record
-    )
-
-
-def sources_of(record: QuestionRecord) -> list[dict[str, str]]:
-    """The passages that an answer rests on, each once: those kept for the quizzes that were answered from passages.
-
-    Args:
-        record: What became of the question.
-
-    Returns:
-        `title`, `passage_id` and `text` of each.
-    """
-    if record.answer_source not in _FROM_PASSAGES:
-        return []
-    passages: list[PassageVerdict] = []
-    quizzes = record.quizzes
-    if record.answer_source == "fallback":
-        quizzes = [] if record.fallback is None else [record.fallback]
-    else:
-        passages += record.passages
-    for quiz in quizzes:
-        passages += quiz.passages if quiz.source == "passages" else ()
-    kept = {(one.passage_id, one.title, one.text): None for one in passages if one.kept}
-    return [{"title": title, "passage_id": passage_id, "text": text} for passage_id, title, text in kept]
+    sources = [{"title": one.title, "passage_id": one.id, "text": one.text} for one in sources_of(record)]
+    return AnswerPrediction(explanation=record.explanation, sources=sources, answer=record.answer, record=record)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import AsJson, Embedder, Index, KeqaOptions, LanguageModels, with_groups
+from keqa.cli.options import AsJson, AskedProgram, Embedder, Index, KeqaOptions, LanguageModels, NoCache, with_groups
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
@@ -24,26 +23,14 @@ def ask(
         typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False),
     ],
     index: Index = None,
-    program: Annotated[
-        Path | None,
-        typer.Option(
-            "--program",
-            "-p",
-            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
-        ),
-    ] = None,
+    program: AskedProgram = None,
     embedder: Embedder = None,
     answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
     choice: Annotated[
         list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
     ] = None,
     as_json: AsJson = False,
-    no_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
-        ),
-    ] = False,
+    no_cache: NoCache = False,
     *,
     models: LanguageModels,
     method: KeqaOptions,

@@ -68,6 +68,18 @@ Embedder = Annotated[
         show_default=False,
     ),
 ]
+AskedProgram = Annotated[
+    Path | None,
+    typer.Option(
+        "--program",
+        "-p",
+        help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option("--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 InFlight = Annotated[int, _run(min=1, max=1000, help="Questions in work at once.")]
 AllowOverlap = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import Embedder, Index, KeqaOptions, LanguageModels, with_groups
+from keqa.cli.options import AskedProgram, Embedder, Index, KeqaOptions, LanguageModels, NoCache, with_groups
 from keqa.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -68,21 +68,9 @@ class LimitOptions:
 @with_groups
 def serve(
     index: Index = None,
-    program: Annotated[
-        Path | None,
-        typer.Option(
-            "--program",
-            "-p",
-            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
-        ),
-    ] = None,
+    program: AskedProgram = None,
     embedder: Embedder = None,
-    no_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
-        ),
-    ] = False,
+    no_cache: NoCache = False,
     *,
     server: ServerOptions,
     limits: LimitOptions,

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.programs.records import QuestionRecord
+from keqa.programs.sources import Source, sources_of
 from keqa.server.problems import Problem, ProblemError
-from keqa.server.sources import Source, sources_of
 
 MODEL = "keqa"
 """The one model that a server has."""

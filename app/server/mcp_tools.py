@@ -11,9 +11,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
+from keqa.programs.sources import Source, sources_of
 from keqa.server.answers import MOST_HITS, Answers
 from keqa.server.problems import problem_of
-from keqa.server.sources import Source, sources_of
 
 
 class Answer(BaseModel):

@@ -14,8 +14,9 @@ from dspy.streaming.streamify import streaming_response
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.prediction import AnswerPrediction, sources_of
+from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.sources import sources_of
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -134,8 +135,8 @@ def test_the_sources_of_a_fallback_are_those_of_the_question_itself():
     quiz = QuizRecord(index=1, text="q", source="passages", passages=[passage("a"), passage("b", kept=False)])
     fallback = QuizRecord(index=0, text="q", source="passages", passages=[passage("c")])
     record = QuestionRecord(question="q", quizzes=[quiz, quiz], fallback=fallback, answer="x", answer_source="fallback")
-    assert [one["passage_id"] for one in sources_of(record)] == ["c"]
+    assert [one.id for one in sources_of(record)] == ["c"]
     summary = record.model_copy(update={"fallback": None, "answer_source": "summary"})
-    assert [one["passage_id"] for one in sources_of(summary)] == ["a"]
+    assert [one.id for one in sources_of(summary)] == ["a"]
     failed = record.model_copy(update={"answer": None, "answer_source": "failed"})
     assert sources_of(failed) == []

@@ -8,6 +8,9 @@ from pydantic import BaseModel, Field
 
 from keqa.programs.records import PassageVerdict, QuestionRecord
 
+_FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
+"""What an answer that rests on passages comes from; any other comes from memory."""
+
 
 class Source(BaseModel):
     """A passage that an answer, or an answer to one of its quizzes, was drawn from.
@@ -38,20 +41,20 @@ def sources_of(record: QuestionRecord) -> list[Source]:
     Args:
         record: The record of the question.
     """
-    found: dict[str, Source] = {}
+    found: dict[tuple[str, str, str], Source] = {}
 
     def add(passages: list[PassageVerdict], quiz: int | None) -> None:
         for passage in passages:
             if passage.kept:
                 source = Source(id=passage.passage_id, title=passage.title, text=passage.text)
-                source = found.setdefault(passage.passage_id, source)
+                source = found.setdefault((source.id, source.title, source.text), source)
                 if quiz is not None:
                     source.quizzes.append(quiz)
 
-    if record.answer is None:
+    if record.answer_source not in _FROM_PASSAGES:
         return []
-    if record.fallback is not None:
-        if record.fallback.source == "passages":
+    if record.answer_source == "fallback":
+        if record.fallback is not None and record.fallback.source == "passages":
             add(record.fallback.passages, None)
         return list(found.values())
     for quiz in record.quizzes:
