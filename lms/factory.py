@@ -9,6 +9,7 @@ anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``oll
 =============================  =========================================================================
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,15 @@ def build_lm(
         An LM that is ready to be called; one in this process has its weights loaded.
 
     Raises:
-        ConfigurationError: The string names nothing usable, or a key is missing.
+        ConfigurationError: The string names nothing usable, a key is missing, or a number cannot be what it is for.
         MissingExtraError: A package is missing.
     """
     model = model.strip()
     provider, name = _parts(model)
+    _check_number("temperature", temperature, float, 0)
+    _check_number("max_tokens", max_tokens, int, 1)
+    _check_number("num_retries", num_retries, int, 0)
+    _check_number("timeout", timeout, float, 0, open_below=True)
     if provider not in IN_PROCESS:
         return served(
             model,
@@ -186,6 +191,18 @@ def build_roles(
         consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),
         utility=make(picker, address_for(picker, utility_api_base, lm, api_base)),
     )
+
+
+def _check_number(name: str, value: Any, kind: type, least: int, open_below: bool = False) -> None:
+    """Refuse what is no number of the kind, or is below the least (or equal to it, where that is left out)."""
+    if value is None and name != "num_retries":
+        return
+    numbers = int if kind is int else (int, float)
+    plain = isinstance(value, numbers) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or value < least or (open_below and value == least):
+        wanted = "a whole number" if kind is int else "a number"
+        bound = f"above {least}" if open_below else f"of {least} or more"
+        raise ConfigurationError(f"{name}={value!r:.40} does not fit: give {wanted} {bound}")
 
 
 def _parts(model: str) -> tuple[str, str]:

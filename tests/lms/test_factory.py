@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 from pathlib import Path
 
 import dspy
@@ -81,6 +82,25 @@ def test_a_bad_address_is_reported_without_its_secret(address: str) -> None:
 def test_an_unknown_model_of_ours_names_the_known_one(model: str) -> None:
     with pytest.raises(ConfigurationError, match=r"keqa/tiny|local/smollm2"):
         build_lm(model)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"num_retries": "x"}, "num_retries='x' does not fit: give a whole number of 0 or more"),
+        ({"num_retries": None}, "num_retries=None does not fit: give a whole number of 0 or more"),
+        ({"num_retries": -1}, "num_retries=-1 does not fit: give a whole number of 0 or more"),
+        ({"timeout": -1}, "timeout=-1 does not fit: give a number above 0"),
+        ({"timeout": 0}, "timeout=0 does not fit: give a number above 0"),
+        ({"timeout": float("inf")}, "timeout=inf does not fit: give a number above 0"),
+        ({"max_tokens": 0}, "max_tokens=0 does not fit: give a whole number of 1 or more"),
+        ({"max_tokens": True}, "max_tokens=True does not fit: give a whole number of 1 or more"),
+        ({"temperature": "hot"}, "temperature='hot' does not fit: give a number of 0 or more"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_before_any_call(setting: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}$"):
+        build_lm("openai/m", api_base="http://127.0.0.1:9/v1", api_key="none", **setting)  # type: ignore[arg-type]
 
 
 def test_a_model_in_this_process_takes_no_address(tiny_folder: Path) -> None:
