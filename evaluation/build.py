@@ -105,7 +105,7 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     arguments["lms"] = parts.lms
     program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
     if spec.method.learned is not None:
-        program.answer.demos = _learned(spec.method, parts)
+        program.answer.demos = _learned(spec.method, parts, program)
     return program
 
 
@@ -152,12 +152,17 @@ def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
     return gate
 
 
-def _learned(method: Method, parts: Parts) -> list[dict[str, Any]]:
-    """Demonstrations of reasoning, from those that a compiled program concludes with."""
+def _learned(method: Method, parts: Parts, program: Program) -> list[dict[str, Any]]:
+    """Demonstrations of reasoning, from those that a compiled program concludes with; none where the fixed ones do."""
     folder = program_of(method, parts.program)
     if folder is None:
+        from keqa.programs.predictor_state import demos_of
+
+        if demos_of(program.answer):
+            return []
         raise ConfigurationError(
-            f"{method.name} takes its demonstrations from a compiled KEQA: give --program, a folder that keqa "
+            f"{method.name} takes its demonstrations from a compiled KEQA where there are no fixed ones, as there are "
+            "none for the language model that ships, nor with --no-demonstrations: give --program, a folder that keqa "
             "compile wrote"
         )
     from keqa.programs.saving.folder import load

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from keqa.errors import ConfigurationError
+from keqa.programs.demonstrations import fixed_for
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
@@ -31,7 +32,32 @@ _AUGMENTED = "augmented"
 
 
 class Predictor(dspy.Predict):
-    """A predictor that takes no more from a saved state than a prompt, whichever module hands the state to it."""
+    """A predictor that takes no more from a saved state than a prompt, whichever module hands the state to it.
+
+    Attributes:
+        fixed: Whether it shows the fixed demonstrations of its signature while it has none of its own; they are never
+            among its `demos`, so that they are neither saved nor taken for something that was learned.
+        prompt: The name of the signature that it was made with.
+    """
+
+    fixed = True
+
+    def __init__(self, signature: Any, **arguments: Any) -> None:
+        """Set up; see ``dspy.Predict``."""
+        super().__init__(signature, **arguments)
+        # New instructions make a signature without a name.
+        self.prompt = self.signature.__name__
+
+    def forward(self, **kwargs: Any) -> Any:
+        """Ask; see ``dspy.Predict``."""
+        return super().forward(**self._demonstrated(kwargs))
+
+    async def aforward(self, **kwargs: Any) -> Any:
+        """Ask from within an event loop; see ``dspy.Predict``."""
+        return await super().aforward(**self._demonstrated(kwargs))
+
+    def _demonstrated(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return kwargs if "demos" in kwargs else {**kwargs, "demos": demos_of(self, kwargs.get("lm"))}
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> Any:
         """Load a saved state as `keqa.programs.stages.stage.Stage.load_state` does.
@@ -43,6 +69,18 @@ class Predictor(dspy.Predict):
         loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
         self.lm = lm
         return loaded
+
+
+def demos_of(predictor: dspy.Predict, lm: Any = None) -> list[Any]:
+    """The demonstrations that a predictor shows where a call brings none: its own, or else the fixed ones.
+
+    Args:
+        predictor: Which.
+        lm: The language model of the call; the predictor's where None.
+    """
+    if predictor.demos or not (isinstance(predictor, Predictor) and predictor.fixed):
+        return list(predictor.demos)
+    return list(fixed_for(predictor.prompt, predictor.signature, lm or predictor.lm or dspy.settings.lm))
 
 
 def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:

@@ -12,7 +12,7 @@ import dspy
 from keqa.data.question import AnswerType, Question
 from keqa.errors import StageError
 from keqa.programs.arguments import LMS, Characters, Workers, checked
-from keqa.programs.predictor_state import named_values
+from keqa.programs.predictor_state import Predictor, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
@@ -68,9 +68,12 @@ class Program(Stage):
 
     Attributes:
         method: Its name in records.
+        demonstrations: Whether predictors without demonstrations of their own show the fixed ones, see
+            `keqa.programs.demonstrations`; `bind_lms` passes it on to them.
     """
 
     method: ClassVar[str]
+    demonstrations: bool = True
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(CallLimiter(workers))
@@ -179,6 +182,9 @@ class Program(Stage):
         self._lms = NoCopy(lms)
         for _, stage in self.named_sub_modules(Stage):
             Stage.bind_lms(stage, lms)
+        for predictor in self.predictors():
+            if isinstance(predictor, Predictor):
+                predictor.fixed = self.demonstrations
 
     def set_lm(self, lm: Any) -> None:
         """Use one language model in all roles."""

@@ -36,11 +36,14 @@ class Baseline(Program):
     Attributes:
         lms: An argument only: a language model for each role; ``dspy.settings.lm`` where None.
         max_question_chars: Longer questions are refused.
+        demonstrations: Whether predictors that learned none show the fixed demonstrations that ship to any language
+            model but the one that ships.
         workers: An argument only: how many calls may be in flight, over all questions.
     """
 
     lms: InitVar[Annotated[RoleLMs, LMS] | None] = None
     max_question_chars: Characters = 8000
+    demonstrations: bool = True
     workers: InitVar[Workers] = 16
 
     def __post_init__(self, lms: Any, workers: int, *retriever: Any) -> None:
