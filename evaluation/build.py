@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from keqa.retrievers import Retriever
 
 _ONE_LANGUAGE = {"rowen": {"language": None}}
+_PROMPTS = "reason"
+"""The argument by which methods have other prompts."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
         lm: The language model of the task role; the one that ships where None.
     """
     return _ONE_LANGUAGE if lm in (None, "keqa/tiny") else {}
+
+
+def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Arguments for single methods from several sources, of which a later one prevails, argument by argument."""
+    names = dict.fromkeys(name for one in own for name in one)
+    return {name: {key: value for one in own for key, value in one.get(name, {}).items()} for name in names}
 
 
 def make(spec: Spec, parts: Parts) -> Program:
@@ -100,6 +108,9 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     if folder is not None:
         from keqa.programs.saving.folder import load
 
+        if _PROMPTS not in {**parts.settings, **spec.arguments}:
+            # Which prompts it has was settled when it was compiled, whatever the data set.
+            arguments.pop(_PROMPTS, None)
         return load(folder, parts.retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
     cls = load_class(spec.method.target)
     arguments["lms"] = parts.lms

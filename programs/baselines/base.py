@@ -134,10 +134,11 @@ class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
     Attributes:
-        reason: Whether to reason step by step before answering.
+        reason: Whether to reason step by step before answering, as the papers do on questions of several hops. `keqa
+            compare` and `keqa evaluate` leave it out on benchmarks of one hop.
     """
 
-    reason: bool = False
+    reason: bool = True
 
     def set_up(self) -> None:
         """Make the predictors that answer; see `Baseline.set_up`."""

@@ -46,7 +46,8 @@ def name_of(program: Program) -> str:
         for method in METHODS.values()
         if compilable(method)
         and load_class(method.target) is type(program)
-        and all(getattr(program, name) == value for name, value in method.fixed.items())
+        # Fixed demonstrations are a setting of the program, whatever the method goes without.
+        and all(getattr(program, name) == value for name, value in method.fixed.items() if name != _DEMONSTRATIONS)
     ]
     if not fitting:
         raise ConfigurationError(

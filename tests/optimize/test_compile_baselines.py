@@ -58,7 +58,7 @@ def world(setting, town):
         made = setting(Methods(**kwargs))
         cls, settings = METHODS[name]
         searches = () if cls is ClosedBook else (made.program._retriever.value,)
-        made.program = cls(*searches, **settings)
+        made.program = cls(*searches, demonstrations=False, **settings)
         made.program.set_lm(made.lm)
         return made
 
