@@ -148,7 +148,7 @@ def test_they_are_no_part_of_what_was_learned(scripted: Any) -> None:
     program.set_lm(lm)
     program(question="Who?")
     assert not any(predictor.demos for predictor in program.predictors())
-    assert not any(state["demos"] for state in program.dump_state().values())
+    assert not any(state.get("demos") for state in program.dump_state().values())
 
 
 def test_a_saved_program_keeps_the_switch_and_one_of_before_has_none(tmp_path: Any, scripted: Any) -> None:
