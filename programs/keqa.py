@@ -85,6 +85,7 @@ class KEQA(Program):
         max_question_chars: Characters = 8000,
         workers: Workers = 16,
         seed: Seed = 0,
+        demonstrations: bool = True,
     ) -> None:
         """Set up; the defaults are the paper's.
 
@@ -115,6 +116,9 @@ class KEQA(Program):
             max_question_chars: Longer questions are refused.
             workers: How many calls to language models and retriever may be in flight, over all questions.
             seed: Another seed draws other tries.
+            demonstrations: Whether predictors that learned none show the fixed demonstrations that ship to any language
+                model but the one that ships. Where there is a utility reference, the judge of utility is shown its
+                demonstrations only.
 
         Raises:
             ConfigurationError: Settings that cannot work.
@@ -135,6 +139,7 @@ class KEQA(Program):
         self._retriever = NoCopy(self._cutting(retriever))
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
+        self.demonstrations = demonstrations
         self.select: Select | None = "beside" if select is True else select or None
         self.bind_lms(lms)
 

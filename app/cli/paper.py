@@ -155,7 +155,7 @@ def _estimated(plan: Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal; no language model is asked."""
     from keqa.cli.console import status
     from keqa.cli.opening import open_retriever
-    from keqa.evaluation.build import Parts, own_of
+    from keqa.evaluation.build import Parts, merged, own_of
     from keqa.evaluation.reproduction.estimate import estimate, estimates
     from keqa.evaluation.reproduction.experiments import settings_for
 
@@ -164,7 +164,7 @@ def _estimated(plan: Plan) -> Grid:
         for one in plan.experiments:
             models, questions = plan.models_of(one.lm), plan.questions[one.dataset]
             retriever = open_retriever(plan.index_of(one), models.lm)
-            own = {**questions.settings, **own_of(models.lm)}
+            own = merged(questions.settings, own_of(models.lm))
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
                 parts = Parts(retriever, None, settings_for(spec.method, one.dataset), plan.options.program, own=own)
