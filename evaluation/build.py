@@ -174,10 +174,10 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
     None where the fixed ones do.
     """
+    from keqa.programs.predictor_state import demos_of
+
     folder = program_of(method, parts.program)
     if folder is None:
-        from keqa.programs.predictor_state import demos_of
-
         if demos_of(program.answer):
             return [], NOTHING
         raise ConfigurationError(
@@ -190,6 +190,9 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
     compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
     taught = dict(compiled.named_predictors())[str(method.learned)]
     demos = taught.demos
+    if not demos and demos_of(program.answer):
+        # A program with a utility reference alone: the fixed ones do.
+        return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
     from keqa.optimize.demos.candidate import complete
