@@ -150,8 +150,6 @@ def program_spec(program: Program) -> dict[str, Any]:
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference):
         described["reference"] = {**reference.settings(), "entries": _entries(reference)}
-        if isinstance(program, KEQA) and program.extract_sentences is not None:
-            described["demonstrations"] = "passages cut to key sentences"
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
     if program.learned.demonstrations or program.learned.train:

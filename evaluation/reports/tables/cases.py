@@ -82,6 +82,6 @@ def _quiz(name: str, quiz: QuizRecord) -> Iterator[tuple[str, str]]:
             whole = f"{passage.title}: {passage.text}" if passage.title else passage.text
             yield f"{name}: retrieval", whole if len(whole) <= _EXCERPT else f"{whole[:_EXCERPT]}…"
     if quiz.retrieved and not any(passage.kept for passage in quiz.passages):
-        yield f"{name}: retrieval", f"{len(quiz.passages)} passages, none of which was judged helpful"
+        yield f"{name}: retrieval", f"none of {len(quiz.passages)} passages was judged helpful"
     answer = "no answer" if quiz.answer is None else quiz.answer
     yield f"{name}: answer", f"{answer} ({_SOURCES.get(quiz.source, quiz.source)})"
