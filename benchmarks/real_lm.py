@@ -7,7 +7,6 @@ predictor. Each finished question is one line of the output file, and a later st
 the questions ended and the share of outputs that parsed, by signature.
 """
 
-import json
 import tempfile
 import threading
 from collections import Counter
@@ -82,13 +81,6 @@ def parsed_of(lines: list[dict[str, Any]], name: str) -> str:
     return f"{right} of {every}"
 
 
-def demonstrate(program: KEQA) -> None:
-    """Gives each predictor the demonstrations written for its signature."""
-    demos = json.loads(Path(__file__).with_name("demonstrations.json").read_text())
-    for _, predictor in program.named_predictors():
-        predictor.demos = [dspy.Example(**demo) for demo in demos.get(predictor.signature.__name__, [])]
-
-
 def main(
     data: Annotated[Path, typer.Option(help="Folder with hotpotqa and nq in their original layouts.")] = DATA,
     out: Annotated[Path, typer.Option(help="One line for each finished question.")] = Path("runs/real_lm.jsonl"),
@@ -107,9 +99,7 @@ def main(
             for question in asked[name]:
                 if (shots, question.id) in done:
                     continue
-                program = KEQA(open_index(Path(folder, name)), lms=roles, workers=8)
-                if shots:
-                    demonstrate(program)
+                program = KEQA(open_index(Path(folder, name)), lms=roles, workers=8, demonstrations=shots > 0)
                 line = {"demonstrations": shots, "set": name, **ask(program, question)}
                 lines.add(line)
                 said = f"{shots} demonstrations, {name}: {line['question']} -> {line['answer'] or line['error']}"

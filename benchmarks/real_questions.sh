@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A real, weak LM on real questions: closed book, always-retrieve and KEQA, and gates on shared draws.
+# A real, weak LM on real questions: closed book, always-retrieve and KEQA, and gates on shared draws, with the fixed
+# demonstrations and without.
 #
 #   bash benchmarks/real_questions.sh DATA [OUT] [LM]
 #
@@ -11,9 +12,6 @@ DATA=${1:?folder of the data sets}
 OUT=${2:-runs/real-questions}
 LM=${3:-local/smollm2}
 
-mkdir -p "$OUT"
-python "$(dirname "$0")/demonstrated.py" "$OUT/programs"
-
 # set, file of questions, file of passages, how many questions, further options
 ask() {
     local name=$1 questions=$2 passages=$3 count=$4
@@ -21,9 +19,10 @@ ask() {
     [ -d "$OUT/index-$name" ] || keqa index "$DATA/$name/$passages" --out "$OUT/index-$name"
     keqa compare closed-book rag keqa gate-votes gate-certainty gate-lexical "$@" \
         --questions "$name:$DATA/$name/$questions" --sample "$count" \
-        --index "$OUT/index-$name" --lm "$LM" --top-k 5 --in-flight 16 \
-        --program "$OUT/programs/keqa" --program "$OUT/programs/closed-book" --program "$OUT/programs/rag" \
-        --out "$OUT/$name" --retry-failed
+        --index "$OUT/index-$name" --lm "$LM" --top-k 5 --in-flight 16 --out "$OUT/$name" --retry-failed
+    keqa compare closed-book rag keqa --no-demonstrations "$@" \
+        --questions "$name:$DATA/$name/$questions" --sample "$count" \
+        --index "$OUT/index-$name" --lm "$LM" --top-k 5 --in-flight 16 --out "$OUT/$name-none" --retry-failed
 }
 
 ask nq NQ-open.dev.jsonl psgs_w100.tsv 50 --no-decompose

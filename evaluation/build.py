@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import ConfigurationError
 from keqa.evaluation.compiled_programs import Folders, program_of
 from keqa.programs.gates import VoteGate
-from keqa.programs.learned import LearnedQuestions, demonstration_digest
+from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.registry import KEQA as TARGET
 from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from keqa.retrievers import Retriever
 
 _ONE_LANGUAGE = {"rowen": {"language": None}}
+_PROMPTS = "reason"
+"""The argument by which methods have other prompts."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
         lm: The language model of the task role; the one that ships where None.
     """
     return _ONE_LANGUAGE if lm in (None, "keqa/tiny") else {}
+
+
+def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Arguments for single methods from several sources, of which a later one prevails, argument by argument."""
+    names = dict.fromkeys(name for one in own for name in one)
+    return {name: {key: value for one in own for key, value in one.get(name, {}).items()} for name in names}
 
 
 def make(spec: Spec, parts: Parts) -> Program:
@@ -103,12 +111,15 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     if folder is not None:
         from keqa.programs.saving.folder import load
 
+        if _PROMPTS not in {**parts.settings, **spec.arguments}:
+            # Which prompts it has was settled when it was compiled, whatever the data set.
+            arguments.pop(_PROMPTS, None)
         return load(folder, parts.retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
     cls = load_class(spec.method.target)
     arguments["lms"] = parts.lms
     program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
     if spec.method.learned is not None:
-        program.answer.demos, program.learned = _learned(spec.method, parts)
+        program.answer.demos, program.learned = _learned(spec.method, parts, program)
     return program
 
 
@@ -158,12 +169,20 @@ def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
     return gate
 
 
-def _learned(method: Method, parts: Parts) -> tuple[list[dict[str, Any]], LearnedQuestions]:
-    """Demonstrations of reasoning, from those that a compiled program concludes with, and what that learned from."""
+def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[str, Any]], LearnedQuestions]:
+    """Demonstrations of reasoning, from those that a compiled program concludes with, and what that learned from.
+
+    None where the fixed ones do.
+    """
+    from keqa.programs.predictor_state import demos_of
+
     folder = program_of(method, parts.program)
     if folder is None:
+        if demos_of(program.answer):
+            return [], NOTHING
         raise ConfigurationError(
-            f"{method.name} takes its demonstrations from a compiled KEQA: give --program, a folder that keqa "
+            f"{method.name} takes its demonstrations from a compiled KEQA where there are no fixed ones, as there are "
+            "none for the language model that ships, nor with --no-demonstrations: give --program, a folder that keqa "
             "compile wrote"
         )
     from keqa.programs.saving.folder import load
@@ -171,6 +190,9 @@ def _learned(method: Method, parts: Parts) -> tuple[list[dict[str, Any]], Learne
     compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
     taught = dict(compiled.named_predictors())[str(method.learned)]
     demos = taught.demos
+    if not demos and demos_of(program.answer):
+        # A program with a utility reference alone: the fixed ones do.
+        return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
     from keqa.optimize.demos.candidate import complete

@@ -9,7 +9,7 @@ from typing import Any
 
 from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, given, make
+from keqa.evaluation.build import Parts, given, make, merged
 from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compiled_programs import served_by
 from keqa.evaluation.configuration import describe
@@ -203,7 +203,7 @@ def _needs_golds(spec: Spec) -> bool:
 
 def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache, retry_failed: bool) -> Parts:
     """What the gates need, and what the questions ask of single methods."""
-    parts = replace(parts, own={**questions.settings, **parts.own})
+    parts = replace(parts, own=merged(questions.settings, parts.own))
     if parts.draws is not None and retry_failed:
         parts.draws.forget_failed()
     if parts.draws is None and any(spec.method.gate is not None for spec in specs):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.programs.fingerprint import digest, models_by_role, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
+from keqa.programs.predictor_state import demos_of
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.redaction import without_secrets
 
@@ -46,7 +47,7 @@ def demonstrations_of(program: Program) -> dict[str, int]:
 
     The judge of utility is shown what its reference finds for each passage, where it has one: as many at most.
     """
-    found = {name: len(predictor.demos) for name, predictor in program.named_predictors()}
+    found = {name: len(demos_of(predictor)) for name, predictor in program.named_predictors()}
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":
         found["picking.judge"] = min(reference.k, len(reference.entries))

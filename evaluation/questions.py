@@ -15,6 +15,7 @@ from keqa.data.load import load
 from keqa.data.loading import sampled
 from keqa.data.own import Problem, iter_examples
 from keqa.errors import InputError
+from keqa.evaluation.build import merged
 from keqa.retrievers.readers.common import plain_suffix
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ _LINES = (".jsonl", ".ndjson")
 _CHINESE: Mapping[str, Mapping[str, Any]] = {
     # Its other language must be another one than that of the questions.
     "rowen": {"language": "English"},
+}
+_ONE_HOP: Mapping[str, Mapping[str, Any]] = {
+    # There is nothing to reason about, and their papers do not.
+    name: {"reason": False}
+    for name in ("rowen", "self-rag", "slimplm")
 }
 
 _TESTBED: Mapping[str, Mapping[str, Any]] = {
@@ -108,7 +114,8 @@ def of_name(
     title = benchmark if named or folder is not None else Path(name).name
     problems = [str(problem) for problem in loaded.problems]
     known = BENCHMARKS.get(benchmark.strip().lower())
-    settings = _CHINESE if known is not None and known.language == "zh" else {}
+    chinese = known is not None and known.language == "zh"
+    settings = merged(_CHINESE if chinese else {}, {} if known is None or known.multi_hop else _ONE_HOP)
     return Questions(title, split or "", seed, loaded.examples[:limit], problems, settings, loaded.left_out)
 
 

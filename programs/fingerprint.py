@@ -43,8 +43,8 @@ _TRANSPORT = re.compile(
     r"|user|organization|.*project(_id)?|.*role(_name|_arn)?|.*profile(_name)?|.*region(_name)?|.*location|ssl_.*"
 )
 _SECRET = re.compile(r"(.*_)?(key(_id)?|token|secret|password|passwd|credentials?|authorization)|azure_ad_.*")
-# They bring the same answers sooner or later.
-_NO_MATTER = frozenset({"workers"})
+# Workers bring the same answers sooner or later. Fixed demonstrations are among the prompts where they are shown.
+_NO_MATTER = frozenset({"workers", "demonstrations"})
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
 
 
@@ -150,8 +150,6 @@ def program_spec(program: Program) -> dict[str, Any]:
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference):
         described["reference"] = {**reference.settings(), "entries": _entries(reference)}
-        if isinstance(program, KEQA) and program.extract_sentences is not None:
-            described["demonstrations"] = "passages cut to key sentences"
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
     if program.learned.demonstrations or program.learned.train:

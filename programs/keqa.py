@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import dspy
 
@@ -40,7 +40,7 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
 from keqa.programs.stages.examination import Examination
-from keqa.programs.stages.extraction import KeyDemonstrations, KeySentences
+from keqa.programs.stages.extraction import KeySentences
 from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
 from keqa.programs.stages.selection import Selection, Similarity, similarity_of
@@ -85,6 +85,7 @@ class KEQA(Program):
         max_question_chars: Characters = 8000,
         workers: Workers = 16,
         seed: Seed = 0,
+        demonstrations: bool = True,
     ) -> None:
         """Set up; the defaults are the paper's.
 
@@ -107,34 +108,36 @@ class KEQA(Program):
                 the embeddings of KS-LLM's equations 2 and 3 where it is the name of an embedder, such as
                 ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`), or a function of your own.
             reference: The utility reference: from a quiz and a passage to demonstrations.
-            extract_sentences: Cut each passage down to so many sentences closest to the quiz (the paper's KEQA w SE),
-                those that the utility reference shows included.
+            extract_sentences: Cut each passage that is kept down to so many sentences closest to the quiz (the paper's
+                KEQA w SE).
             on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
                 answer, or the top passage. Without a cluster it is a closed-book answer.
             max_quizzes: Further quizzes of a decomposition are left out.
             max_question_chars: Longer questions are refused.
             workers: How many calls to language models and retriever may be in flight, over all questions.
             seed: Another seed draws other tries.
+            demonstrations: Whether predictors that learned none show the fixed demonstrations that ship to any language
+                model but the one that ships. Where there is a utility reference, the judge of utility is shown its
+                demonstrations only.
 
         Raises:
             ConfigurationError: Settings that cannot work.
         """
         super().__init__(lms, workers, max_question_chars)
-        kept = 1 if extract_sentences is None else extract_sentences
         bound = self.bound
         self.decomposition = Decomposition(max_quizzes, bound)
         chosen = gate or VoteGate(as_fraction(threshold))
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
         compares = similarity_of(similarity)
-        extracts = extract_sentences is not None
-        self.picking = Picking(reference, bound, KeyDemonstrations(kept, compares) if extracts else None)
+        self.picking = Picking(reference, bound)
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
         self.extract_sentences = extract_sentences
-        self._retriever = NoCopy(self._cutting(retriever))
+        self._retriever = NoCopy(retriever)
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
+        self.demonstrations = demonstrations
         self.select: Select | None = "beside" if select is True else select or None
         self.bind_lms(lms)
 
@@ -142,23 +145,6 @@ class KEQA(Program):
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates bring along; what was saved with another gate knows none of them."""
         return {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
-
-    @property
-    def given_retriever(self) -> Any:
-        """The retriever as it was given; see `Program.given_retriever`."""
-        held = self._retriever.value
-        return held.retriever if self.extract_sentences is not None and isinstance(held, KeySentences) else held
-
-    def bind_retriever(self, retriever: Any) -> None:
-        """Search somewhere else from now on; see `Program.bind_retriever`."""
-        super().bind_retriever(retriever)
-        self._retriever = NoCopy(self._cutting(self._retriever.value))
-
-    def _cutting(self, retriever: Retriever | None) -> Retriever | None:
-        """A retriever whose passages are cut as the settings say."""
-        if retriever is None or self.extract_sentences is None:
-            return retriever
-        return KeySentences(retriever, self.extract_sentences, self.selection.similarity)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
@@ -206,6 +192,7 @@ class KEQA(Program):
         story.answer_source = "fallback"
 
     def _flow(self, session: Session, asked: Question, *, examine: bool) -> QuizFlow:
+        keep = self.extract_sentences
         return QuizFlow(
             session=session,
             asked=asked,
@@ -218,6 +205,7 @@ class KEQA(Program):
             examine=examine,
             on_nothing_helpful=self.on_nothing_helpful,
             select=self.select,
+            extraction=None if keep is None else KeySentences(keep, self.selection.similarity),
         )
 
     async def _answer_quizzes(self, session: Session, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:

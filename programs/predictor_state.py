@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from keqa.errors import ConfigurationError
+from keqa.programs.demonstrations import fixed_for
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
@@ -38,7 +39,31 @@ class Predictor(dspy.Predict):
     Modules that contain it treat it as they treat any predictor: they reset, copy, save and load it by itself. So it is
     here that the language model of its role is kept by ``reset_copy`` and ``load_state``, shared by copies, and left
     out of whatever is saved, with its address and key.
+
+    Attributes:
+        fixed: Whether it shows the fixed demonstrations of its signature while it has none of its own; they are never
+            among its `demos`, so that they are neither saved nor taken for something that was learned.
+        prompt: The name of the signature that it was made with.
     """
+
+    fixed = True
+
+    def __init__(self, signature: Any, **arguments: Any) -> None:
+        """Set up; see ``dspy.Predict``."""
+        super().__init__(signature, **arguments)
+        # New instructions make a signature without a name.
+        self.prompt = self.signature.__name__
+
+    def forward(self, **kwargs: Any) -> Any:
+        """Ask; see ``dspy.Predict``."""
+        return super().forward(**self._demonstrated(kwargs))
+
+    async def aforward(self, **kwargs: Any) -> Any:
+        """Ask from within an event loop; see ``dspy.Predict``."""
+        return await super().aforward(**self._demonstrated(kwargs))
+
+    def _demonstrated(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return kwargs if "demos" in kwargs else {**kwargs, "demos": demos_of(self, kwargs.get("lm"))}
 
     def reset(self) -> None:
         """Forget what an optimizer added; the language model stays."""
@@ -80,6 +105,18 @@ class Predictor(dspy.Predict):
         """Pickled, it has no language model: an address and a key would travel with it."""
         attributes: Any = self.__getstate__()
         return (copyreg.__newobj__, (type(self),), {**attributes, "lm": None})  # type: ignore[attr-defined]
+
+
+def demos_of(predictor: dspy.Predict, lm: Any = None) -> list[Any]:
+    """The demonstrations that a predictor shows where a call brings none: its own, or else the fixed ones.
+
+    Args:
+        predictor: Which.
+        lm: The language model of the call; the predictor's where None.
+    """
+    if predictor.demos or not (isinstance(predictor, Predictor) and predictor.fixed):
+        return list(predictor.demos)
+    return list(fixed_for(predictor.prompt, predictor.signature, lm or predictor.lm or dspy.settings.lm))
 
 
 def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:

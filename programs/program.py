@@ -17,7 +17,7 @@ from keqa.lms.relay import relayed, relayed_from_thread
 from keqa.programs.arguments import LMS, Characters, Workers, check, checked
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
-from keqa.programs.predictor_state import checked_states, named_values
+from keqa.programs.predictor_state import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.runtime.batch import Outcome, answer_many
@@ -79,10 +79,13 @@ class Program(Stage):
         method: Its name in records.
         learned: The questions that it learned from. While one of them is asked, neither the demonstrations nor the
             utility labels that come from it are shown.
+        demonstrations: Whether predictors without demonstrations of their own show the fixed ones, see
+            `keqa.programs.demonstrations`; `bind_lms` passes it on to them.
     """
 
     method: ClassVar[str]
     learned: LearnedQuestions = NOTHING
+    demonstrations: bool = True
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(CallLimiter(workers))
@@ -239,6 +242,9 @@ class Program(Stage):
         self._lms = NoCopy(lms)
         for _, stage in self.named_sub_modules(Stage):
             Stage.bind_lms(stage, lms)
+        for predictor in self.predictors():
+            if isinstance(predictor, Predictor):
+                predictor.fixed = self.demonstrations
 
     def set_lm(self, lm: Any) -> None:
         """Use one language model in all roles.

@@ -8,6 +8,8 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import get_annotation_name
 
+from keqa.programs.predictor_state import demos_of
+
 Prompts = dict[str, dict[str, Any]]
 """By predictor: the name of its signature, its instructions and its fields."""
 
@@ -45,8 +47,11 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
 
 
 def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
-    """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any."""
-    whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in predictor.demos]}
+    """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any.
+
+    Whether it shows the fixed demonstrations depends on the language model that it is bound to.
+    """
+    whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in demos_of(predictor)]}
     if predictor.config:
         whole["config"] = dict(predictor.config)
     if getattr(predictor, "fields", None):

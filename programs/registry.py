@@ -50,7 +50,8 @@ class Method:
         fixed: Arguments that make it what it is.
         gate: Class of the gate that decides instead of KEQA's, on draws that all gates share; a `NamedGate`.
         variant: What the utility reference shows instead of what is most similar.
-        learned: The predictor of a compiled KEQA from whose demonstrations those of its own `answer` are made.
+        learned: The predictor of a compiled KEQA from whose demonstrations those of its own `answer` are made; without
+            such a program it shows the fixed ones.
         reduced: What its title says besides where it is set up with less than its paper describes, and the settings
             with which it is.
     """
@@ -108,7 +109,7 @@ def _gate(gate: type[Any]) -> Method:
 
 _ALL = (
     _baseline("closed-book", "Closed book", "closed_book:ClosedBook"),
-    _baseline("cot", "CoT, zero-shot", "closed_book:ClosedBook", reason=True),
+    _baseline("cot", "CoT, zero-shot", "closed_book:ClosedBook", reason=True, demonstrations=False),
     _baseline("cot-few-shot", "CoT, few-shot", "closed_book:ClosedBook", learned="summarizing.summarize", reason=True),
     _baseline("rag", "Always retrieve", "always_retrieve:AlwaysRetrieve"),
     _baseline("rag-cot", "Always retrieve, CoT", "always_retrieve:AlwaysRetrieve", reason=True),

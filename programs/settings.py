@@ -36,6 +36,7 @@ _WHERE = {
     "max_question_chars": "max_question_chars",
     "workers": "bound.workers",
     "seed": "examination.seed",
+    "demonstrations": "demonstrations",
 }
 
 

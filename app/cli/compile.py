@@ -186,7 +186,7 @@ def compile_command(
     trainset, valset, problems, own = _questions_of(train, val, limit, val_limit, benchmarks)
     place = work or out.with_name(f"{out.name}.work")
     with Bars() as bars:
-        from keqa.evaluation.build import Parts, make, own_of
+        from keqa.evaluation.build import Parts, make, merged, own_of
         from keqa.evaluation.call_cache import CallCache
         from keqa.lms import build_lm
         from keqa.optimize.compile import compile_program
@@ -208,7 +208,7 @@ def compile_command(
             cache.installed(),
         ):
             compiled = compile_program(
-                make(spec, Parts(searched, roles, settings, own={**own, **own_of(models.lm)})),
+                make(spec, Parts(searched, roles, settings, own=merged(own, own_of(models.lm)))),
                 trainset,
                 valset,
                 folder=place,

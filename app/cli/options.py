@@ -207,6 +207,14 @@ class KeqaOptions:
             help="Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
         ),
     ] = False
+    no_demonstrations: Annotated[
+        bool,
+        _setting(
+            "--no-demonstrations",
+            help="Show no fixed demonstrations: four a prompt, for any model but the one that ships, where none are "
+            "learned.",
+        ),
+    ] = False
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by the names that a method's constructor and `keqa.load` take.
@@ -224,7 +232,8 @@ class KeqaOptions:
                     f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
         found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
-        found |= {name: False if getattr(self, f"no_{name}") else None for name in ("decompose", "examine", "pick")}
+        switched = ("decompose", "examine", "pick", "demonstrations")
+        found |= {name: False if getattr(self, f"no_{name}") else None for name in switched}
         found["select"] = self.select or None
         return {name: value for name, value in found.items() if value is not None}
 

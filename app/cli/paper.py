@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import functools
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keqa.cli.options import LanguageModels, MethodOptions, RunOptions
+from keqa.cli.options import LanguageModels, MethodOptions, RunOptions, refuse_empty
 from keqa.cli.reproduce import PaperOptions
 from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
+    from keqa.cli.progress import Bars
     from keqa.evaluation.questions import Questions
     from keqa.evaluation.reports.grid import Grid
+    from keqa.evaluation.reports.rows import Entry
+    from keqa.evaluation.reproduction.estimate import Estimate
     from keqa.evaluation.reproduction.experiments import Experiment
+    from keqa.evaluation.reproduction.spending import SpentOn
+    from keqa.lms import Roles
+    from keqa.programs.registry import Spec
+    from keqa.retrievers import Retriever
 
 _TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""
+
+_REFERENCE = "utility reference R"
+"""What building it is called where costs are listed."""
+
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,8 @@ class Plan:
         models: The language models of all roles.
         options: Corpora, other language models of the task, and how to run.
         out: Where run files go, a folder a data set.
+        training: What the utility reference is built from, and baselines learn from; None where nothing is learned.
+        program: Folder of the compiled program; None where KEQA has no utility reference.
     """
 
     experiments: list[Experiment]
@@ -38,6 +55,8 @@ class Plan:
     models: LanguageModels
     options: PaperOptions
     out: Path
+    training: Questions | None = field(default=None)
+    program: Path | None = None
 
     @property
     def others(self) -> list[str]:
@@ -74,33 +93,33 @@ class Plan:
             utility_api_base=utility,
         )
 
+    def compiled(self, dataset: str, method: str, out: Path | None = None) -> Path:
+        """The folder of a baseline that learned from a data set's training questions."""
+        return (out or self.out) / dataset / "programs" / method
+
 
 def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`.
 
     Raises:
-        InputError: There is no language model or index, or a data set is none of the paper's.
+        InputError: There is no language model or index, a data set is none of the paper's, or there are no training
+            questions for it.
         ConfigurationError: A key, model or setting is wrong.
     """
-    from keqa.cli.console import results, show_figures, warn
+    from keqa.cli.console import results, show_figures
     from keqa.evaluation.reports.rendering.terminal import Rendered
-    from keqa.evaluation.reproduction.experiments import LEARNED, check_labels, experiments
-    from keqa.evaluation.reproduction.published import DATASETS
+    from keqa.evaluation.reproduction.experiments import check_labels
+    from keqa.evaluation.reproduction.training import publish_questions
 
-    if models.lm is None or options.index is None:
-        raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
-    models.check()
-    compiled, dense = options.program is not None, options.dense_index is not None
-    named = {one.partition(":")[0]: one for one in options.data or DATASETS}
-    others = list(dict.fromkeys(options.other_lm or ()))
-    planned = list(experiments(list(named), program=compiled, dense=dense, others=others))
-    questions = {name: _sample_of(source, options) for name, source in named.items()}
-    plan = Plan(planned, questions, models, options, out)
-    check_labels(planned, plan.out)
+    _check_options(models, options)
+    plan = _plan(out, models, options)
+    check_labels(plan.experiments, plan.out)
     _check_models(plan)
-    if not compiled:
-        warn(f"left out, for they need --program: {', '.join(LEARNED)}")
-    grids = [_estimated(plan)] if options.dry_run else _measured(plan)
+    if options.dry_run:
+        grids = [_estimated(plan)]
+    else:
+        publish_questions(out / "questions.json", plan.training, plan.questions, 0)
+        grids = _measured(_learned(plan))
     if as_json:
         show_figures({grid.name: _rows(grid) for grid in grids})
         return
@@ -108,16 +127,73 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
         results().print(Rendered(grid))
 
 
-def _sample_of(source: str, options: PaperOptions) -> Questions:
-    """The sample of a data set, without the questions that the program learned from unless they are allowed."""
+def _check_options(models: LanguageModels, options: PaperOptions) -> None:
+    """Refuse what contradicts itself or could have no effect.
+
+    Raises:
+        InputError: There is such an option.
+    """
+    if models.lm is None or options.index is None:
+        raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
+    models.check()
+    refuse_empty("--labelling-lm", options.labelling_lm)
+    refuse_empty("--embedder", options.embedder)
+    if options.labelling_api_base is not None and options.labelling_lm is None:
+        raise InputError("--labelling-api-base needs --labelling-lm: the model that this server serves")
+    if options.no_reference and (options.program is not None or options.embedder or options.train):
+        raise InputError(
+            "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"
+        )
+    if options.program is not None and options.embedder:
+        raise InputError("--embedder is that of the R that is built: leave it out with --program, which has its own")
+    if options.pilot is not None and not options.dry_run:
+        raise InputError("--pilot says what a --dry-run may expect: give both, or neither")
+
+
+def _plan(out: Path, models: LanguageModels, options: PaperOptions) -> Plan:
+    """The questions, drawn so that none is learned from and asked, and the runs that there are for them."""
+    from keqa.cli.console import warn
+    from keqa.evaluation.questions import of_training
+    from keqa.evaluation.reproduction.experiments import FEW_SHOT, OF_REFERENCE, SAMPLE, experiments
+    from keqa.evaluation.reproduction.published import DATASETS
+    from keqa.evaluation.reproduction.training import training_sources
+
+    named = {one.partition(":")[0].strip().lower(): one for one in options.data or DATASETS}
+    others = list(dict.fromkeys(options.other_lm or ()))
+    building = options.program is None and not options.no_reference
+    compiling = not options.plain_baselines and (building or bool(options.train))
+    # Whether a data set is the paper's is said before its files are looked for.
+    left_out = [] if options.program is not None or building else list(OF_REFERENCE)
+    if models.lm is not None and models.lm.startswith("keqa/") and options.program is None:
+        left_out.append(FEW_SHOT)
+    dense = options.dense_index is not None
+    planned = list(experiments(list(named), dense=dense, left_out=left_out, others=others, compiled=compiling))
+    training = None
+    if building or compiling:
+        sources = training_sources(named, options.train or ())
+        training = of_training(sources, sample=options.train_sample or options.sample or SAMPLE)
+        for problem in training.problems[:_NAMED]:
+            warn(f"passed over: {problem}")
+    elif options.train:
+        raise InputError("--train is learned from by R and by baselines, and neither is wanted: leave it out")
+    questions = {name: _sample_of(source, options, training) for name, source in named.items()}
+    if left_out:
+        warn(f"left out, for there is nothing to make them of: {', '.join(left_out)}")
+    return Plan(planned, questions, models, options, out, training, options.program)
+
+
+def _sample_of(source: str, options: PaperOptions, training: Questions | None) -> Questions:
+    """The sample of a data set, without questions that are learned from unless they are allowed."""
     from keqa.evaluation.questions import of_name, without_learned
     from keqa.evaluation.reproduction.experiments import SAMPLE
     from keqa.programs.learned import NOTHING
     from keqa.programs.saving.folder import learned_of
 
     wanted = options.sample or SAMPLE
-    apart = options.program is not None and not options.allow_overlap
-    learned = learned_of(options.program) if apart and options.program is not None else NOTHING
+    learned = NOTHING
+    if not options.allow_overlap:
+        learned = NOTHING if options.program is None else learned_of(options.program)
+        learned = learned if training is None else learned.and_from(training.examples, [])
     known = len(learned.train) + len(learned.validation)
     return without_learned(of_name(source, sample=wanted + known), learned, wanted)
 
@@ -128,13 +204,16 @@ def _check_models(plan: Plan) -> None:
     Raises:
         ConfigurationError: A string names nothing usable, or a key or an address is missing that is needed.
     """
-    from keqa.lms import check_model
+    from keqa.lms import build_lm, check_model
 
+    labelling = plan.options.labelling_lm
     if plan.options.dry_run:
-        for model in (*_by_role(plan.models).values(), *plan.others):
+        for model in (*_by_role(plan.models).values(), *plan.others, *([labelling] if labelling else [])):
             check_model(model)
         return
     plan.models.roles()
+    if labelling:
+        build_lm(labelling, api_base=plan.options.labelling_api_base)
     for number, model in enumerate(plan.others):
         try:
             plan.models_of(number).roles()
@@ -151,25 +230,203 @@ def _by_role(models: LanguageModels) -> dict[str, str]:
     return {"task": lm, "consistency": models.consistency_lm or lm, "utility": models.utility_lm or lm}
 
 
+def _learned(plan: Plan) -> Plan:
+    """Build R and let baselines learn; the plan with what came of it. Everything finished is kept, and not done again.
+
+    A baseline that cannot be asked, for the language model gives no token probabilities, has no row.
+    """
+    from keqa.cli.opening import check_roles, open_retriever
+    from keqa.cli.progress import Bars
+    from keqa.evaluation.call_cache import CallCache
+    from keqa.retrievers import CachingRetriever
+    from keqa.storage.folders import check_writable
+
+    if plan.training is None:
+        return plan
+    check_writable(plan.out, "--out")
+    roles = plan.models.roles()
+    program, kept = plan.program, []
+    with ExitStack() as stack:
+        bars = stack.enter_context(Bars())
+        cache = stack.enter_context(CallCache(plan.out / "training-calls.sqlite"))
+        stack.enter_context(cache.installed())
+        found = open_retriever(plan.options.index, plan.models.lm)
+        retriever = stack.enter_context(CachingRetriever(found, plan.out / "training-retrievals.sqlite"))
+        learning = _Learning(plan, plan.training, retriever, roles, bars, functools.cache(lambda: check_roles(roles)))
+        if program is None and not plan.options.no_reference:
+            program = learning.reference()
+        for one in plan.experiments:
+            specs = learning.baselines(one) if one.compiled else one.specs
+            kept += [replace(one, specs=specs)] if specs else []
+    if program is None:
+        kept = [_without_reference(one) for one in kept]
+    return replace(plan, program=program, experiments=kept)
+
+
+@dataclass(frozen=True)
+class _Learning:
+    """What is shared while R is built and baselines learn."""
+
+    plan: Plan
+    training: Questions
+    retriever: Retriever
+    roles: Roles
+    bars: Bars
+    reachable: Callable[[], None]
+
+    def reference(self) -> Path | None:
+        """Build R; the folder of KEQA with it, or None where no passage made a difference."""
+        from keqa.cli.console import status, warn
+        from keqa.cli.options import invocation
+        from keqa.evaluation.reproduction.training import REFERENCE, build_program, embedder_of
+        from keqa.programs.saving.folder import check_place
+
+        place = self.plan.out / REFERENCE
+        check_place(place)
+        embedder = embedder_of(self.plan.options.embedder)
+        self.reachable()
+        built = build_program(
+            self.retriever,
+            self.roles,
+            self.training,
+            place,
+            embedder=embedder,
+            in_flight=self.plan.options.in_flight,
+            progress=self.bars.report,
+            command=invocation(),
+        )
+        for problem in built.problems[:_NAMED]:
+            self.bars.say(problem)
+        if built.folder is None:
+            warn("no passage made an answer better or worse: there is no utility reference, and rows are w/o R")
+        else:
+            said = f"R: {built.helpful} passages that helped, {built.harmful} that harmed, in {place}"
+            status().print(said, soft_wrap=True)
+        return built.folder
+
+    def baselines(self, one: Experiment) -> tuple[Spec, ...]:
+        """Let the baselines of an experiment learn; those that could be asked."""
+        from keqa.evaluation.build import own_of
+        from keqa.evaluation.reproduction.training import of_set
+
+        own = {**self.plan.questions[one.dataset].settings, **own_of(self.plan.models.lm)}
+        examples = of_set(self.training, one.dataset)
+        return tuple(spec for spec in one.specs if self._learns(one.dataset, spec, own, examples))
+
+    def _learns(self, dataset: str, spec: Spec, own: Mapping[str, Any], examples: Sequence[Any]) -> bool:
+        from keqa.cli.options import invocation
+        from keqa.evaluation.build import Parts
+        from keqa.evaluation.reproduction.experiments import settings_for
+        from keqa.evaluation.reproduction.training import compile_baseline
+        from keqa.programs.stages.probabilities import tells_no_probabilities
+
+        name = f"{dataset}, {spec.label}"
+        try:
+            learned = compile_baseline(
+                spec,
+                Parts(self.retriever, self.roles, settings_for(spec.method, dataset), own=own),
+                examples,
+                self.plan.compiled(dataset, spec.method.name),
+                in_flight=self.plan.options.in_flight,
+                progress=lambda step, done, total: self.bars.report(f"{name}: {step}", done, total),
+                before_first=self.reachable,
+                command=invocation(),
+            )
+        except ConfigurationError as error:
+            if not tells_no_probabilities(error):
+                raise
+            self.bars.say(f"{name} is left out: {error}")
+            return False
+        if not learned:
+            self.bars.say(f"{name}: nothing that it learned made it better")
+        return True
+
+
+def _without_reference(one: Experiment) -> Experiment:
+    """An experiment without the rows that change what a utility reference shows."""
+    from keqa.evaluation.reproduction.experiments import OF_REFERENCE
+
+    return replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))
+
+
 def _estimated(plan: Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal; no language model is asked."""
     from keqa.cli.console import status
     from keqa.cli.opening import open_retriever
     from keqa.evaluation.build import Parts, own_of
-    from keqa.evaluation.reproduction.estimate import estimate, estimates
-    from keqa.evaluation.reproduction.experiments import settings_for
+    from keqa.evaluation.reproduction.estimate import estimate, estimate_labels, estimate_reference, estimates
+    from keqa.evaluation.reproduction.experiments import SETTINGS, analysed, settings_for
+    from keqa.evaluation.reproduction.rehearsal import rehearsed_program
+    from keqa.evaluation.reproduction.training import of_set
+    from keqa.programs.registry import METHODS
 
-    found = []
-    with status().status("rehearsing…") as shown:
+    found: list[Estimate] = []
+    options = plan.options
+    with tempfile.TemporaryDirectory(prefix="keqa-") as folder, status().status("rehearsing…") as shown:
+        program = plan.program
+        by_role = _by_role(plan.models)
+        if plan.training is not None and program is None:
+            shown.update(f"rehearsing {_REFERENCE}")
+            retriever = open_retriever(options.index, plan.models.lm)
+            learned = list(plan.training.examples)
+            found.append(_building(plan, estimate_reference(_REFERENCE, learned, retriever, SETTINGS, by_role["task"])))
+            program = rehearsed_program(learned, retriever, Path(folder) / "program", int(SETTINGS["top_k"]))
         for one in plan.experiments:
             models, questions = plan.models_of(one.lm), plan.questions[one.dataset]
             retriever = open_retriever(plan.index_of(one), models.lm)
             own = {**questions.settings, **own_of(models.lm)}
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
-                parts = Parts(retriever, None, settings_for(spec.method, one.dataset), plan.options.program, own=own)
-                found.append(estimate(one.dataset, spec, list(questions.examples), parts, _by_role(models)))
+                settings = settings_for(spec.method, one.dataset)
+                parts = Parts(retriever, None, settings, None if one.compiled else program, own=own)
+                if one.compiled and plan.training is not None:
+                    found.append(_compiling(plan, one, spec, parts, of_set(plan.training, one.dataset)))
+                examples = list(questions.examples)
+                rehearsed = estimate(one.dataset, spec, examples, parts, _by_role(models))
+                found.append(_asking(plan, one, spec, rehearsed))
+            if options.labelling_lm and analysed(one.dataset) and one.lm is None and not (one.compiled or one.dense):
+                parts = Parts(retriever, None, settings_for(METHODS["keqa"], one.dataset), program, own=own)
+                found.append(
+                    estimate_labels(one.dataset, list(questions.examples), parts, by_role, options.labelling_lm)
+                )
     return estimates(found)
+
+
+def _building(plan: Plan, rehearsed: Estimate) -> Estimate:
+    from keqa.evaluation.reproduction.spending import expected, spent_on_training
+    from keqa.evaluation.reproduction.training import REFERENCE
+
+    pilot = plan.options.pilot
+    task = _by_role(plan.models)["task"]
+    spent = None if pilot is None else spent_on_training(pilot / REFERENCE, task)
+    return expected(rehearsed, None if spent is None else (spent.asked, spent.by_model))
+
+
+def _compiling(plan: Plan, one: Experiment, spec: Spec, parts: Any, learned: list[Any]) -> Estimate:
+    """What it will cost that a baseline learns."""
+    from keqa.evaluation.build import make
+    from keqa.evaluation.reproduction.estimate import estimate, estimate_compiling
+    from keqa.evaluation.reproduction.spending import expected, spent_on_training
+
+    models, pilot = _by_role(plan.models), plan.options.pilot
+    label = f"{one.dataset}, {spec.method.name} learns"
+    plain = estimate(one.dataset, spec, learned, parts, models)
+    rehearsed = estimate_compiling(plain, label, len(make(spec, parts).predictors()))
+    if pilot is None:
+        return rehearsed
+    spent = spent_on_training(plan.compiled(one.dataset, spec.method.name, pilot), models["task"])
+    if spent is None:
+        return rehearsed
+    return expected(rehearsed, (spent.asked, spent.by_model), spent.asks(len(learned)))
+
+
+def _asking(plan: Plan, one: Experiment, spec: Spec, rehearsed: Estimate) -> Estimate:
+    from keqa.evaluation.reproduction.spending import expected, spent_by_run
+
+    pilot = plan.options.pilot
+    if pilot is None:
+        return rehearsed
+    return expected(rehearsed, spent_by_run(pilot / one.dataset, spec.label, _by_role(plan.models_of(one.lm))))
 
 
 def _measured(plan: Plan) -> list[Grid]:
@@ -179,12 +436,18 @@ def _measured(plan: Plan) -> list[Grid]:
     from keqa.evaluation.reports.rows import entries_of
     from keqa.evaluation.reports.summary import read_brief
     from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
+    from keqa.evaluation.reproduction.experiments import in_table_order
 
-    paths = [path for one in plan.experiments for path in _run(plan, one)]
-    runs = [read_brief(path) for path in paths]
-    written = write(plan.out / _TABLES, runs)
+    found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
+    order = list(plan.questions)
+    found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))
+    runs = [read_brief(path) for _, path in found]
+    entries = entries_of(runs)
+    labels, labelled_by = _labels(plan, entries)
+    more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
+    written = write(plan.out / _TABLES, runs, more=more)
     status().print(f"{len(written)} files in {plan.out / _TABLES}", soft_wrap=True)
-    return [*tables(runs), *compare_with_paper(entries_of(runs))]
+    return [*tables(runs), *more]
 
 
 def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
@@ -194,7 +457,6 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     from keqa.evaluation.reproduction.experiments import settings_for
 
     models, paper = plan.models_of(one.lm), plan.options
-    made_from = MethodOptions(index=plan.index_of(one), program=[paper.program] if paper.program else None)
     run = RunOptions(
         out=plan.out / one.dataset,
         in_flight=paper.in_flight,
@@ -203,11 +465,90 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     )
     # Neighbours with the same settings are run together, and the order stays that of the tables.
     for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
-        rows = rows_of(
-            list(alike), plan.questions[one.dataset], models, made_from, run, settings=settings, leave_out=True
+        specs = list(alike)
+        folders = [plan.program] if plan.program else None
+        if one.compiled:
+            folders = [plan.compiled(one.dataset, spec.method.name) for spec in specs]
+        made_from = MethodOptions(
+            index=plan.index_of(one),
+            program=folders if one.compiled or _served(specs) else None,
+            embedder=paper.embedder,
         )
+        rows = rows_of(specs, plan.questions[one.dataset], models, made_from, run, settings=settings, leave_out=True)
         warn_of_failures(rows, f"{one.dataset}, ")
         yield from (row.path for row in rows)
+
+
+def _served(specs: Sequence[Spec]) -> bool:
+    """Whether a compiled KEQA serves some of the methods."""
+    return any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
+
+
+def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | None, str]:
+    """For Table 2, what the labelling LM says of the pairs that KEQA's judge compared; nothing where none is named."""
+    from keqa.cli.console import warn
+    from keqa.cli.progress import Bars
+    from keqa.evaluation.reports.rows import KEQA, of_method
+    from keqa.evaluation.reproduction.experiments import analysed
+    from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
+    from keqa.lms import build_lm
+
+    options, keqa = plan.options, of_method(entries, KEQA)
+    if options.labelling_lm is None or keqa is None:
+        return None, ""
+    lm = build_lm(options.labelling_lm, api_base=options.labelling_api_base)
+    pairs = pairs_to_label(keqa, filter(analysed, plan.questions))
+    with Bars() as bars:
+        found, failed = label_pairs(
+            pairs, lm, plan.out / "labels.jsonl", in_flight=options.in_flight, progress=bars.report
+        )
+    if failed:
+        warn(
+            f"{failed} of {len(pairs)} pairs of answers have no label, for the call failed: the same command asks again"
+        )
+    return found, options.labelling_lm
+
+
+def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
+    """Table 6, of KEQA's own runs."""
+    from keqa.evaluation.compare import run_path
+    from keqa.evaluation.reading import iter_lines
+    from keqa.evaluation.reports.rows import KEQA, of_method
+    from keqa.evaluation.reports.tables.cases import cases
+
+    keqa = of_method(entries, KEQA)
+    if keqa is None or not plan.options.cases:
+        return
+    places = ((dataset, run_path(plan.out / dataset, KEQA)) for dataset in plan.questions)
+    runs = ((dataset, keqa.title, list(iter_lines(path))) for dataset, path in places if path.exists())
+    grid = cases(runs, plan.options.cases)
+    if grid is not None:
+        yield grid
+
+
+def _spent(plan: Plan, found: Sequence[tuple[Experiment, Path]]) -> Grid:
+    """What everything has cost, to stand beside the estimate."""
+    from keqa.evaluation.reproduction.spending import spent_by_run, spent_on_training, spent_table
+    from keqa.evaluation.reproduction.training import REFERENCE
+
+    rows: list[tuple[str, str, SpentOn]] = []
+    task = _by_role(plan.models)["task"]
+
+    def learned(label: str, folder: Path) -> None:
+        spent = spent_on_training(folder, task)
+        if spent is not None:
+            rows.append(("training", label, (spent.asked, spent.by_model)))
+
+    if plan.training is not None and plan.options.program is None:
+        learned(_REFERENCE, plan.out / REFERENCE)
+    for one, path in found:
+        method = path.stem.rpartition("-")[0]
+        if one.compiled:
+            learned(f"{one.dataset}, {method} learns", plan.compiled(one.dataset, method))
+        spent = spent_by_run(path.parent, path.stem, _by_role(plan.models_of(one.lm)))
+        if spent is not None:
+            rows.append((one.dataset, path.stem, spent))
+    return spent_table(rows)
 
 
 def _rows(grid: Grid) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from keqa.cli.options import (
     Panel,
     Places,
     RetryFailed,
+    Server,
     given,
     with_groups,
 )
@@ -68,10 +69,54 @@ class PaperOptions:
         _option(
             "--program",
             "-p",
-            help="A program compiled on training questions; few-shot CoT, w/o R and random R' need one.",
+            help="A program compiled on training questions, instead of one with a utility reference R built from "
+            "--train.",
         ),
     ] = None
+    train: Annotated[
+        list[str] | None,
+        _option(
+            help="Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by "
+            "default the train split of --data.",
+            show_default=False,
+        ),
+        Places(":"),
+    ] = None
+    no_reference: Annotated[
+        bool, _option("--no-reference", help="Build no R and compile nothing; rows are then called w/o R.")
+    ] = False
+    plain_baselines: Annotated[
+        bool,
+        _option("--plain-baselines", help="Leave out the rows of baselines that learned from the training questions."),
+    ] = False
+    embedder: Annotated[
+        str | None,
+        _option(
+            help="Finds like passages in R: hashing, local/minilm, or a sentence-transformers model.",
+            show_default="local/minilm where it is installed",
+        ),
+        Places("@"),
+    ] = None
+    labelling_lm: Annotated[
+        str | None,
+        _option(
+            help="Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
+        ),
+        Places("/"),
+    ] = None
+    labelling_api_base: Annotated[str | None, _option(help="Address of the server of --labelling-lm."), Server] = None
     sample: Annotated[int | None, _option(help="Questions of each set.", min=2, show_default="500")] = None
+    train_sample: Annotated[
+        int | None, _option(help="Training questions of each set.", min=1, show_default="as --sample")
+    ] = None
+    cases: Annotated[int, _option(help="Questions of each set in Table 6, with all their steps.", min=0)] = 1
+    pilot: Annotated[
+        Path | None,
+        _option(
+            help="With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect.",
+            show_default=False,
+        ),
+    ] = None
     in_flight: Annotated[InFlight, Panel(_PAPER)] = 8
     retry_failed: Annotated[RetryFailed, Panel(_PAPER)] = False
     allow_overlap: Annotated[AllowOverlap, Panel(_PAPER)] = False
@@ -105,8 +150,9 @@ def reproduce(
     They run on the testbed with the language model that ships with KEQA: no key and no network are needed. Exit code: 0
     where all figures are reproduced, 1 otherwise, 2 something to put right first.
 
-    keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, and prints
-    the paper's figures beside yours. Begin with --dry-run.
+    keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, from building
+    the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
+    --dry-run.
     """
     chosen = names or []
     if PAPER in chosen:

@@ -74,7 +74,7 @@ def figures(runs: Runs) -> list[Figure]:
     return figures_of(entries_of(runs))
 
 
-def write(folder: Path | str, runs: Runs, *, plots: bool | None = None) -> list[Path]:
+def write(folder: Path | str, runs: Runs, *, plots: bool | None = None, more: Sequence[Grid] = ()) -> list[Path]:
     """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
 
     No language model is asked: run files are all that is needed, so that everything can be drawn again.
@@ -83,6 +83,7 @@ def write(folder: Path | str, runs: Runs, *, plots: bool | None = None) -> list[
         folder: Where to; it is made where it is not there.
         runs: The runs.
         plots: Whether to draw the figures; where None, if matplotlib is installed.
+        more: Further tables to write beside them.
 
     Returns:
         The files.
@@ -93,7 +94,8 @@ def write(folder: Path | str, runs: Runs, *, plots: bool | None = None) -> list[
     """
     folder = Path(folder)
     drawn = figures(runs)
-    contents = {f"{grid.name}{ending}": form(grid) for grid in tables(runs) for ending, form in FORMATS.items()}
+    grids = [*tables(runs), *more]
+    contents = {f"{grid.name}{ending}": form(grid) for grid in grids for ending, form in FORMATS.items()}
     contents |= {f"{figure.name}-points.csv": to_csv(points_of(figure)) for figure in drawn}
     paths = [folder / name for name in contents]
     try:

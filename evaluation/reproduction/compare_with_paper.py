@@ -9,7 +9,13 @@ from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
 from keqa.evaluation.reports.summary import QuestionSummary
-from keqa.evaluation.reports.tables.discriminator import accuracies, pairs_by_group, same_judge
+from keqa.evaluation.reports.tables.discriminator import (
+    Labels,
+    accuracies,
+    labelled_by_group,
+    pairs_by_group,
+    same_judge,
+)
 from keqa.evaluation.reproduction.published import (
     COLUMNS,
     COSTS,
@@ -39,11 +45,13 @@ _PRIMARY = {"strategyqa": "accuracy"}
 _TITLES = {"keqa": "KEQA", "rag": "RAG"}
 
 
-def compare_with_paper(entries: Sequence[Entry]) -> list[Grid]:
+def compare_with_paper(entries: Sequence[Entry], labels: Labels | None = None, labelled_by: str = "") -> list[Grid]:
     """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here.
 
     Args:
         entries: Rows on the paper's data sets; other data sets are left out.
+        labels: For Table 2, what a language model says of pairs of answers; by gold answers of quizzes where None.
+        labelled_by: That language model.
     """
     usual = [entry for entry in entries if entry.label == entry.method]
     dense = [entry for entry in entries if entry.label == f"{entry.method}-{DENSE}"]
@@ -55,7 +63,7 @@ def compare_with_paper(entries: Sequence[Entry]) -> list[Grid]:
         _pairs(
             "paper-table1", "Table 1, here and in the paper", usual, [c for c in COLUMNS if c[0] in datasets], TABLE_1
         ),
-        _judges(entries, datasets),
+        _judges(entries, datasets, labels, labelled_by),
         _pairs("paper-table3", "Table 3, with a dense retriever, here and with the paper's DPR", dense, primary, dpr),
         _other_models(primary),
         _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5, _COUNTED),
@@ -92,17 +100,17 @@ def _cells(
 ) -> Iterator[Cell]:
     for dataset, name in columns:
         yield number(measure(name, _on(entry, dataset)) if entry.comparable else None)
-        yield number(paper.get((entry.as_published, dataset, name)))
+        yield number(paper.get((entry.as_published, dataset, name)) if entry.comparable else None)
 
 
 def _incomparable(entries: Sequence[Entry]) -> Iterator[str]:
-    """Which rows have no figures here, for it is their prompts that were measured."""
+    """Which rows have no figures, here or of the paper, for it is their prompts that were measured."""
     titles = ", ".join(entry.title for entry in entries if not entry.comparable)
     if titles:
-        yield f"Not comparable, for too many outputs did not parse, and so without figures here: {titles}."
+        yield f"Not comparable, for too many outputs did not parse, and so without figures of either side: {titles}."
 
 
-def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
+def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | None, labelled_by: str) -> Grid | None:
     """Table 2: how often D_s and BERTScore are right; None where no pair was judged."""
     keqa = of_method(entries, KEQA)
     shown = [dataset for dataset in datasets if ("D_s", dataset) in TABLE_2]
@@ -111,7 +119,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
     rows = same_judge(entries, keqa)
     asked = frozenset(identity for entry in rows for identity in entry.lines)
     groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
-    pairs = pairs_by_group(rows, groups)
+    pairs = pairs_by_group(rows, groups) if labels is None else labelled_by_group(keqa, groups, labels)
     if not any(pairs):
         return None
     found, judged_by = accuracies(pairs)
@@ -122,9 +130,14 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str]) -> Grid | None:
         lines.append(Row((text(name), *(number(value) for side in sides for value in side))))
     heads = [Column(w, dataset) for dataset in shown for w in ("here", "paper")]
     counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
+    truth = (
+        "the gold answers of quizzes, as far as the data have them"
+        if labels is None
+        else f"the labels of {labelled_by}, of the pairs that KEQA's own run compared"
+    )
     notes = (
-        "The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is the gold answers of quizzes, as far "
-        f"as the data have them. Pairs here: {counts}. {judged_by}",
+        f"The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is {truth}. Pairs here: {counts}. "
+        f"{judged_by}",
     )
     title = "Table 2, the judge of consistency, here and in the paper"
     return Grid("paper-table2", title, (Column("judge", right=False), *heads), tuple(lines), notes)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
+
+import dspy
 
 from keqa.data.example import as_example
 from keqa.errors import StageError
 from keqa.evaluation.build import Parts, make
-from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, text
-from keqa.evaluation.reproduction.rehearsal import stand_in
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
+from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
+from keqa.lms.adapter import adapter
 from keqa.lms.factory import Roles
 from keqa.programs.records import Cost
-from keqa.programs.registry import Spec
+from keqa.programs.registry import Spec, parse_spec
+from keqa.retrievers import Retriever
+
+_FEW, _MOST_HELD_OUT = 8, 100
+"""How compiling holds questions out, see `keqa.optimize.split`."""
 
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
@@ -71,12 +79,14 @@ class Estimate:
         label: The run's name.
         questions: How many there are to ask.
         bounds: For all of them, by language model.
+        expected: What it will cost by a smaller run of the same, by language model; None where there was none.
     """
 
     dataset: str
     label: str
     questions: int
     bounds: Mapping[str, Bounds]
+    expected: Mapping[str, Spent] | None = None
 
     @property
     def total(self) -> Bounds:
@@ -116,7 +126,7 @@ def estimate(
         factor = len(questions) / len(rehearsed)
         spent.append(
             {
-                model: Spent(*(factor * part for part in _sum(_spent(cost, model, models) for cost in costs)))
+                model: Spent(*(factor * part for part in _sum(spent_on(cost, model, models) for cost in costs)))
                 for model in made
             }
         )
@@ -124,6 +134,83 @@ def estimate(
     return Estimate(
         dataset, spec.label, len(questions), {model: Bounds(known[model], unknown[model]) for model in known}
     )
+
+
+def estimate_reference(
+    label: str, questions: Sequence[Any], retriever: Retriever, settings: Mapping[str, Any], model: str
+) -> Estimate:
+    """Rehearse the labelling of passages for a few training questions of each kind, one hop and several.
+
+    Args:
+        label: Of its row.
+        questions: The training questions, each of which says whether it is of one hop.
+        retriever: Finds the passages.
+        settings: Of the program that labels.
+        model: The language model of the task role.
+    """
+    from keqa.optimize.reference.labelling import Labeller
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.runtime.concurrency import run_blocking
+
+    ends = []
+    for knows in (True, False):
+        spent = Spent()
+        for hops in dict.fromkeys(one.one_hop for one in questions):
+            alike = [one for one in questions if one.one_hop == hops]
+            tally = Tally()
+            lm = stand_in(knows, counter(model), tally)
+            labeller = Labeller(KEQA(retriever, lms=Roles(lm, lm, lm), **settings))
+            with dspy.context(lm=lm, adapter=adapter()):
+                for one in alike[:REHEARSED]:
+                    run_blocking(partial(labeller.label, one))
+            factor = len(alike) / min(len(alike), REHEARSED)
+            spent = _sum([spent, Spent(*(factor * part for part in (tally.calls, tally.read, tally.written)))])
+        ends.append(spent)
+    return Estimate("training", label, len(questions), {model: Bounds(*ends)})
+
+
+def estimate_compiling(plain: Estimate, label: str, predictors: int, sets: int = 4) -> Estimate:
+    """What it costs that a baseline learns, by what it costs to ask it its training questions.
+
+    Args:
+        plain: To ask it all of them.
+        label: Of its row.
+        predictors: How many it has: each is tried without its demonstrations.
+        sets: Sets of demonstrations that are tried.
+    """
+    held = held_out(plain.questions)
+    learned = plain.questions - held if held < plain.questions else held
+    least, most = learned + held, learned + held * (1 + sets + predictors)
+
+    def times(spent: Spent, asked: int) -> Spent:
+        return Spent(*(part * asked / plain.questions for part in spent))
+
+    bounds = {
+        model: Bounds(times(found.least, least), times(found.most, most)) for model, found in plain.bounds.items()
+    }
+    return Estimate("training", label, plain.questions, bounds)
+
+
+def held_out(questions: int) -> int:
+    """How many of the training questions a baseline chooses by; all of them where they are few."""
+    return min(questions // 4, _MOST_HELD_OUT) if questions >= _FEW else questions
+
+
+def estimate_labels(
+    dataset: str, questions: Sequence[Any], parts: Parts, models: Mapping[str, str], lm: str
+) -> Estimate:
+    """What it costs that a language model labels the pairs of answers that KEQA's judge compared (Table 2).
+
+    Args:
+        dataset: Its name.
+        questions: All that there are to ask.
+        parts: What KEQA is made from.
+        models: By role.
+        lm: The language model that labels.
+    """
+    judge = f"{models['consistency']} as the judge"
+    compared = estimate(dataset, parse_spec("keqa"), questions, parts, {**models, "consistency": judge})
+    return Estimate(dataset, f"labels of Table 2 by {lm}", len(questions), {lm: compared.bounds[judge]})
 
 
 def counter(model: str) -> Callable[[str], int]:
@@ -153,14 +240,15 @@ def estimates(found: Sequence[Estimate]) -> Grid:
     """A row a method and data set, and their sum; the sum of each language model, where there are several.
 
     Args:
-        found: What was rehearsed.
+        found: What was rehearsed. Where one of them says what is expected by a smaller run, there are columns for it.
     """
-    rows = [_row(one.dataset, one.label, [one]) for one in found]
-    rows.append(_row("all", "", found, ruled=True))
+    measured = any(one.expected is not None for one in found)
+    rows = [_row(one.dataset, one.label, [one], measured=measured) for one in found]
+    rows.append(_row("all", "", found, ruled=True, measured=measured))
     models = list(dict.fromkeys(model for one in found for model in one.bounds))
     for model in models if len(models) > 1 else ():
-        of_it = [replace(one, bounds={model: one.bounds[model]}) for one in found if model in one.bounds]
-        rows.append(_row("all", model, of_it))
+        of_it = [_of_model(one, model) for one in found if model in one.bounds]
+        rows.append(_row("all", model, of_it, measured=measured))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
         "knows nothing. What runs share is counted for each, and a request that brings several samples as several.",
@@ -171,11 +259,29 @@ def estimates(found: Sequence[Estimate]) -> Grid:
             f"The price of {', '.join(unknown)} is unknown: LiteLLM's price map does not have it, and no sum of "
             "dollars includes it."
         )
-    return Grid("estimate", "What it will cost", _COLUMNS, tuple(rows), tuple(notes))
+    if measured:
+        lacking = [f"{one.dataset} {one.label}" for one in found if one.expected is None]
+        notes.append(
+            "Expected: what a question cost in the smaller run, times the questions of this one."
+            + (f" Not in the smaller run, and in no sum of what is expected: {', '.join(lacking)}." if lacking else "")
+        )
+    columns = _COLUMNS if not measured else (*_COLUMNS[:3], *_with_expected(_COLUMNS[3:]))
+    return Grid("estimate", "What it will cost", columns, tuple(rows), tuple(notes))
+
+
+def _with_expected(columns: Sequence[Column]) -> Iterator[Column]:
+    """Least, expected and most of each quantity."""
+    for least, most in zip(columns[::2], columns[1::2], strict=True):
+        yield from (least, Column("expected", least.group), most)
+
+
+def _of_model(one: Estimate, model: str) -> Estimate:
+    expected = None if one.expected is None else {model: one.expected.get(model, Spent())}
+    return replace(one, bounds={model: one.bounds[model]}, expected=expected)
 
 
 def _sum(parts: Iterable[Spent]) -> Spent:
-    return Spent(*map(sum, zip(*parts, strict=True)))
+    return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
 
 
 def _cost(program: Any, question: Any) -> Cost:
@@ -190,7 +296,7 @@ def _cost(program: Any, question: Any) -> Cost:
     return cost
 
 
-def _spent(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
+def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
     """What a question costs of one language model, in all roles that it has."""
     roles = [role for name, role in cost.by_role.items() if models[name] == model]
     return Spent(
@@ -200,17 +306,28 @@ def _spent(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
     )
 
 
-def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False) -> Row:
+def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False, measured: bool = False) -> Row:
     bounds = [one.total for one in found]
     ends = [_sum(one.least for one in bounds), _sum(one.most for one in bounds)]
+    paid = [_price(found, which) for which in (attrgetter("least"), attrgetter("most"))]
+    known = [one.expected for one in found if one.expected is not None]
+    if measured:
+        ends.insert(1, _sum(spent for one in known for spent in one.values()))
+        paid.insert(1, _paid((model, spent) for one in known for model, spent in one.items()))
     counts = [_count(value) for values in zip(*ends, strict=True) for value in values]
-    paid = [_dollars(_price(found, which)) for which in (attrgetter("least"), attrgetter("most"))]
-    return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *counts, *paid), ruled=ruled)
+    cells = [*counts, *map(_dollars, paid)]
+    if measured and not known:
+        cells[1::3] = [EMPTY] * 4
+    return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *cells), ruled=ruled)
 
 
 def _price(found: Sequence[Estimate], end: Callable[[Bounds], Spent]) -> float | None:
     """What the language models cost whose price is known; none where there is no such one."""
-    prices = [price(model, end(bounds)) for one in found for model, bounds in one.bounds.items()]
+    return _paid((model, end(bounds)) for one in found for model, bounds in one.bounds.items())
+
+
+def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:
+    prices = [price(model, some) for model, some in spent]
     known = [one for one in prices if one is not None]
     return sum(known) if known else None
 

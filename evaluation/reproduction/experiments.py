@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reproduction.compare_with_paper import DENSE
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1
-from keqa.programs.registry import Method, Spec, parse_spec, takes
+from keqa.programs.registry import METHODS, Method, Spec, parse_spec, takes
+from keqa.programs.saving.methods import compilable
 
 SAMPLE = 500
 """Questions of each data set (section 4.1)."""
@@ -37,8 +38,17 @@ _THRESHOLDS = ("0.4", "0.6", "1.0")
 _TOP_K = (5, 10, 15, 20)
 _COMPARED = ("keqa", "rag")
 _OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
-LEARNED = ("cot-few-shot", "keqa-no-reference", "keqa-random-reference")
-"""The rows of Table 1 that take a compiled program."""
+FEW_SHOT = "cot-few-shot"
+"""The row of Table 1 that takes demonstrations of reasoning: fixed ones, or those of a compiled program."""
+
+OF_REFERENCE = ("keqa-no-reference", "keqa-random-reference")
+"""The rows of Table 1 that change what a utility reference shows; without one KEQA itself is the former."""
+
+_REASONING = "rag-cot"
+"""Beside vanilla RAG on sets of several hops, where every other method reasons as well; the paper has no such row."""
+
+COMPILED = "compiled"
+"""Ends the labels of baselines that learned from the training questions."""
 
 _UNUSUAL = re.compile(r"[^\w.+=@-]+")
 
@@ -52,24 +62,32 @@ class Experiment:
         specs: The methods.
         dense: Whether they search the dense index instead of the usual one (Table 3).
         lm: Position among the other language models (Table 4); None for the usual one.
+        compiled: Whether they are baselines that learn from the data set's training questions first.
     """
 
     dataset: str
     specs: tuple[Spec, ...]
     dense: bool = False
     lm: int | None = None
+    compiled: bool = False
 
 
 def experiments(
-    datasets: Sequence[str], *, program: bool, dense: bool, others: Sequence[str] = ()
+    datasets: Sequence[str],
+    *,
+    dense: bool,
+    left_out: Collection[str] = (),
+    others: Sequence[str] = (),
+    compiled: bool = False,
 ) -> Iterator[Experiment]:
     """The runs of Table 1 on every data set, and those of the other tables and figures on NQ and StrategyQA.
 
     Args:
         datasets: Names among the paper's.
-        program: Whether there is a compiled program: some rows need the demonstrations in it.
         dense: Whether there is a dense index, for Table 3.
+        left_out: Rows of Table 1 that lack what they are made of, such as a utility reference.
         others: Other language models, for Table 4.
+        compiled: Whether each baseline has a row beside its own that learned from training questions.
 
     Raises:
         InputError: A data set is none of the paper's.
@@ -79,17 +97,46 @@ def experiments(
             raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
     endings = _endings(others)
     for dataset in datasets:
-        names = [name for name in _OVERALL if program or name not in LEARNED]
+        names = [name for name in _of_table_1(dataset) if name not in left_out]
         if dataset in _ANALYSED:
             names += [f"keqa:threshold={alpha}" for alpha in _THRESHOLDS]
             names += [f"keqa:top_k={k}" for k in _TOP_K if k != SETTINGS["top_k"]]
             names += [f"keqa-full:top_k={k}" for k in _TOP_K]
             names += ["gate-probability"]
         yield Experiment(dataset, tuple(map(parse_spec, names)))
+        if compiled:
+            yield Experiment(
+                dataset, tuple(_compiled(name) for name in names if name in compiled_names()), compiled=True
+            )
         if dataset in _ANALYSED and dense:
             yield Experiment(dataset, _called(DENSE), dense=True)
         for number, ending in enumerate(endings if dataset in _ANALYSED else ()):
             yield Experiment(dataset, _called(ending), lm=number)
+
+
+def analysed(dataset: str) -> bool:
+    """Whether Tables 2 to 5 and Figures 3 to 5 have a data set."""
+    return dataset in _ANALYSED
+
+
+def compiled_names() -> tuple[str, ...]:
+    """The baselines that have a row that learned beside their own; zero-shot CoT would be few-shot then."""
+    return tuple(
+        name
+        for name in (*_OVERALL, _REASONING)
+        if METHODS[name].kind == "baseline" and compilable(METHODS[name]) and name != "cot"
+    )
+
+
+def in_table_order(label: str) -> tuple[int, bool]:
+    """Sorts runs of a data set: a row that learned stands beside the one that did not.
+
+    Args:
+        label: Of a run.
+    """
+    name = label.removesuffix(f"-{COMPILED}")
+    order = _of_table_1("")
+    return order.index(name) if name in order else len(order), name != label
 
 
 def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
@@ -115,7 +162,7 @@ def settings_for(method: Method, dataset: str) -> dict[str, Any]:
 def _endings(models: Sequence[str]) -> list[str]:
     """What distinguishes the labels of language models: the last part of the name, or all of it where that is taken."""
     found: list[str] = []
-    taken = {DENSE}
+    taken = {DENSE, COMPILED}
     for model in models:
         whole = _UNUSUAL.sub("-", model)
         numbered = (f"{whole}-{number}" for number in range(2, len(models) + 2))
@@ -124,6 +171,18 @@ def _endings(models: Sequence[str]) -> list[str]:
         taken.add(ending.casefold())
         found.append(ending)
     return found
+
+
+def _of_table_1(dataset: str) -> list[str]:
+    """The methods of Table 1, and RAG that reasons unless a data set is of one hop."""
+    names = list(_OVERALL)
+    if "rag" in names and (dataset not in BENCHMARKS or BENCHMARKS[dataset].multi_hop):
+        names.insert(names.index("rag") + 1, _REASONING)
+    return names
+
+
+def _compiled(name: str) -> Spec:
+    return replace(parse_spec(name), label=f"{name}-{COMPILED}")
 
 
 def _called(ending: str) -> tuple[Spec, ...]:

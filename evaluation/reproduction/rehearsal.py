@@ -14,26 +14,52 @@ import itertools
 import json
 import math
 import re
+import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import dspy
 from dspy import lm15
 
+from keqa.retrievers import Retriever
+
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
 _SENTENCE = "a sentence of the length that a language model gives to its reasons when it is asked to explain itself "
 _LONG = ("reasoning", "explanation", "thought", "next_thought")
 _SAME = "one and the same answer"
+_SHOWN = 5
+"""Training questions whose passages stand in for a utility reference."""
 
 
-def stand_in(knows: bool, tokens: Callable[[str], int]) -> dspy.LM:
+class Tally:
+    """What stand-ins were asked for: calls, and tokens read and written. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self.calls = self.read = self.written = 0
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tally:
+        return self
+
+    def add(self, read: int, written: int) -> None:
+        """Count a call."""
+        with self._lock:
+            self.calls += 1
+            self.read += read
+            self.written += written
+
+
+def stand_in(knows: bool, tokens: Callable[[str], int], tally: Tally | None = None) -> dspy.LM:
     """A language model that is none.
 
     Args:
         knows: Whether it answers every question always in the same way, or never.
         tokens: Counts the tokens of a text as the real one does.
+        tally: Counts what it is asked for.
     """
-    engine = _Engine(knows, tokens)
+    engine = _Engine(knows, tokens, tally or Tally())
     return dspy.LM(
         f"rehearsal/{'known' if knows else 'unknown'}",
         engine=engine,
@@ -45,9 +71,33 @@ def stand_in(knows: bool, tokens: Callable[[str], int]) -> dspy.LM:
     )
 
 
+def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Path, top_k: int) -> Path:
+    """A compiled KEQA that is none: its reference shows real passages with labels that nobody gave.
+
+    What the prompts of one with a reference cost is so known before R is built.
+
+    Args:
+        questions: Training questions.
+        retriever: Finds the passages.
+        folder: Where to save it.
+        top_k: Passages of a question.
+    """
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.reference.utility_reference import Entry, UtilityReference
+    from keqa.programs.saving.folder import save
+
+    entries = [
+        Entry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
+        for one in questions[:_SHOWN]
+        for place, hit in enumerate(retriever.search(one.question, top_k))
+    ]
+    save(KEQA(None, reference=UtilityReference(form="joint").fit(entries) if entries else None), folder)
+    return folder
+
+
 class _Engine:
-    def __init__(self, knows: bool, tokens: Callable[[str], int]) -> None:
-        self._knows, self._tokens = knows, tokens
+    def __init__(self, knows: bool, tokens: Callable[[str], int], tally: Tally) -> None:
+        self._knows, self._tokens, self._tally = knows, tokens, tally
         self._count = itertools.count(1)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Engine:
@@ -62,6 +112,7 @@ class _Engine:
         )
         reply += "\n\n[[ ## completed ## ]]"
         read, written = self._tokens("\n".join(texts)), self._tokens(reply)
+        self._tally.add(read, written)
         return lm15.Response(
             id=None,
             model=request.model,

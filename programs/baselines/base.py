@@ -36,11 +36,14 @@ class Baseline(Program):
     Attributes:
         lms: An argument only: a language model for each role; ``dspy.settings.lm`` where None.
         max_question_chars: Longer questions are refused.
+        demonstrations: Whether predictors that learned none show the fixed demonstrations that ship to any language
+            model but the one that ships.
         workers: An argument only: how many calls may be in flight, over all questions.
     """
 
     lms: InitVar[Annotated[RoleLMs, LMS] | None] = None
     max_question_chars: Characters = 8000
+    demonstrations: bool = True
     workers: InitVar[Workers] = 16
 
     def __post_init__(self, lms: Any, workers: int, *retriever: Any) -> None:
@@ -131,10 +134,11 @@ class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
     Attributes:
-        reason: Whether to reason step by step before answering.
+        reason: Whether to reason step by step before answering, as the papers do on questions of several hops. `keqa
+            compare` and `keqa evaluate` leave it out on benchmarks of one hop.
     """
 
-    reason: bool = False
+    reason: bool = True
 
     def set_up(self) -> None:
         """Make the predictors that answer; see `Baseline.set_up`."""

@@ -52,23 +52,27 @@ def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
 class FLARE(ChainBaseline):
     """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
 
-    A tentative sentence with a token less likely than θ becomes a query, and what is found replaces what was found
-    before (section 3.2). Jiang et al. work on tokens; here the words that hold them are left out of the query whole,
-    as search engines know words. The answer is the one that the last sentence states. The thresholds are the paper's
-    for questions of several hops.
+    As in the paper: the first search is for the question, and the first sentence is written from what it finds (section
+    3.1). From then on a tentative sentence with a token less likely than θ becomes a query, and what is found replaces
+    what was found before (section 3.2). The thresholds and the number of passages are the paper's for questions of
+    several hops. Otherwise than in the paper: Jiang et al. work on tokens; here the words that hold them are left out
+    of the query whole, as search engines know words. The answer is the one that the last sentence states, and where
+    none does, a prompt of its own answers from all that was found.
 
     Attributes:
         lms: An argument only; the task role has to give token probabilities.
-        theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing is retrieved.
+        theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing more is retrieved.
         beta: β, the probability of a token under which its word is left out of the query.
         top_k: Passages to search for.
+        first_retrieval: Whether to search for the question before the first sentence.
     """
 
     method: ClassVar[str] = "flare"
 
     theta: Probability = 0.8
     beta: Probability = 0.4
-    top_k: TopK = 3
+    top_k: TopK = 2
+    first_retrieval: bool = True
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
@@ -101,16 +105,26 @@ class FLARE(ChainBaseline):
         self, session: Session, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected
     ) -> str:
         """The next sentence: as it came from memory where every token is likely, else from passages."""
+        if self.first_retrieval and not story.quizzes and not thoughts:
+            first = await self._read(session, asked, thoughts, story, found, asked.question)
+            if first:
+                return first
         sentence, probabilities = await self._tentative(session, asked, thoughts)
         if all(probability >= self.theta for probability in probabilities):
             return sentence
-        number = len(story.quizzes) + 1
         query = masked(sentence, probabilities, self.beta) or asked.question
+        return await self._read(session, asked, thoughts, story, found, query) or sentence
+
+    async def _read(
+        self, session: Session, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected, query: str
+    ) -> str:
+        """The next sentence from what a search finds; empty where it finds nothing."""
+        number = len(story.quizzes) + 1
         hits = await self.search(session, query, number)
         found.add(hits)
-        again = await self.thought(session, asked, thoughts, hits, number) if hits else ""
-        story.quizzes.append(search_record(number, query, hits, again or None))
-        return again or sentence
+        sentence = await self.thought(session, asked, thoughts, hits, number) if hits else ""
+        story.quizzes.append(search_record(number, query, hits, sentence or None))
+        return sentence
 
     async def _tentative(self, session: Session, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
         """The next sentence from memory, with the probability of each word."""

@@ -24,10 +24,10 @@ from keqa.programs.runtime.session import Session
 class IRCoT(ChainBaseline):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
-    Trivedi et al. show the LM a few annotated chains of thought (section 3.1); here an instruction asks for the next
-    sentence, and an optimizer may add demonstrations. The chain guides the searches only: as in the paper, a reader
-    with a chain of thought of its own answers from the collected passages (section 3.2). The limits are the paper's
-    (section 4).
+    As in the paper: the chain guides the searches only, and a reader with a chain of thought of its own answers from
+    the collected passages (section 3.2); the limits (section 4). Otherwise than in the paper, which shows the LM some
+    fifteen annotated chains of thought with their passages (section 3.1): here an instruction asks for the next
+    sentence, and the demonstrations are four, fixed or learned.
 
     Attributes:
         top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.

@@ -62,8 +62,11 @@ class _Trail:
 class ReAct(SearchingBaseline):
     """Chooses at each turn a search or to finish, then answers from the whole trajectory.
 
-    Yao et al. prompt with a few written trajectories (section 3.2); like DSPy's, this one works without, and an
-    optimizer may add demonstrations to both prompts.
+    As in the paper: thoughts and actions by turns, and a few written trajectories in the prompt (section 3.2), which
+    are the fixed demonstrations here; like DSPy's, it also works without. Otherwise than in the paper: searches find
+    passages instead of opening a page of Wikipedia, so that there is nothing to look a string up in, and the prompts,
+    which are those of `dspy.ReAct`, know no such action; and a prompt of its own answers from the whole trajectory,
+    where the paper's last action holds the answer.
 
     Attributes:
         top_k: Passages that a search shows.

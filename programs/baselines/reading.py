@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from typing import Any
 
 import dspy
@@ -43,6 +44,10 @@ class Collected:
         self.hits: list[Hit] = []
         self._most = most
         self._known: set[str] = set()
+
+    def add_in_turn(self, found: Iterable[Sequence[Hit]]) -> None:
+        """Add what several searches found, the best of each first: what is cut off is the rest of each."""
+        self.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
 
     def add(self, hits: Iterable[Hit]) -> None:
         """Add those that are new."""

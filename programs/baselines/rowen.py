@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
@@ -15,6 +15,7 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, checked, fraction_text
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import (
+    Collected,
     Reply,
     from_memory,
     unread,
@@ -106,12 +107,17 @@ class Rowen(ExaminingBaseline):
     rephrased question is compared with the answer to the question itself.
 
     The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
-    the question itself, where the paper has the LM write queries; the passages are read by the prompt that all methods
-    share, which does not show the first answer.
+    the question and with each of its other wordings, and the best that each search found come first.
 
-    Number of rephrasings, their temperature and the least consistency are those of the authors' code.
+    As in the paper: perturbation, the three checks and their weights, reasoning step by step, retrieval where an answer
+    is not consistent. Number of rephrasings, their temperature and the least consistency are those of the authors'
+    code. Otherwise than in the paper: the searches are the wordings of the check, where the paper has the LM write
+    queries for the repair; and the passages are read by the prompt that all methods share, which does not show the
+    first answer with the request to correct it. An answer that says that it is not known is repaired without a check,
+    with the question as the only search.
 
     Attributes:
+        top_k: Passages to search for with each wording, and to answer from in all.
         language: The language of the cross-language check, other than that of the questions; None leaves it out.
         cross_model: Whether a verifier, the LM of role ``consistency``, answers too.
         cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
@@ -153,13 +159,12 @@ class Rowen(ExaminingBaseline):
         """Answer, check and repair; see `Program.solve`."""
         first = await self._first(session, asked)
         # An answer that says that it is not known needs no check to be repaired.
-        score = Fraction(0)
+        score, wordings = Fraction(0), []
         if first is not None and not is_abstention(first.answer, asked.choices):
-            score = await self._consistency(session, asked, first)
+            wordings = await self.rephrasing.acall(asked, session=session)
+            score = await self._consistency(session, asked, first, wordings)
         known = score >= self.min_consistency
-        hits: list[Hit] = []
-        if not known:
-            hits = await self.search(session, asked.question, 1)
+        hits = [] if known else await self._found(session, [asked.question, *wordings])
         # The first answer, which was not consistent, does not stand in for that from passages (section 3, repair).
         repaired = await self.answered(session, asked, hits) if hits else None
         reply = repaired or first
@@ -186,9 +191,15 @@ class Rowen(ExaminingBaseline):
             session.note("answer", error.cause, error.message, "went on to retrieve")
             return None
 
-    async def _consistency(self, session: Session, asked: Question, first: Reply) -> Fraction:
+    async def _found(self, session: Session, queries: Sequence[str]) -> list[Hit]:
+        """The passages that the queries find, the best of each first."""
+        found = await session.gather([self.search(session, query, 1) for query in queries])
+        collected = Collected(self.top_k)
+        collected.add_in_turn(found)
+        return collected.hits
+
+    async def _consistency(self, session: Session, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""
-        texts = await self.rephrasing.acall(asked, session=session)
         if not texts:
             session.note("rephrase", "NoRephrasing", "there is no other wording", "took the answer for inconsistent")
             return Fraction(0)

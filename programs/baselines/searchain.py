@@ -50,8 +50,10 @@ class SearChain(SearchingBaseline):
     language model then plans again from there, which grows another branch of the tree (section 3.3). A plan that stands
     as it is ends the search.
 
-    Xu et al. read with a trained extractive reader and trust it where its score exceeds a threshold. Here the task LM
-    reads, and answers from memory where the passages say nothing, and a judge compares the two answers.
+    As in the paper: the chain of queries with answers, verification and completion node by node, and the branch that a
+    correction grows. Otherwise than in the paper: Xu et al. read with a trained extractive reader and trust it where
+    its score exceeds a threshold. Here the task LM reads, and answers from memory where the passages say nothing, and a
+    judge compares the two answers. The answer is concluded from the chain by KEQA's summary.
 
     Attributes:
         lms: An argument only: of which the task role plans, reads and answers, and the consistency role compares.

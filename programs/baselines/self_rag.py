@@ -131,11 +131,14 @@ class SelfRAG(ExaminingBaseline):
     """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
     Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
-    (ICLR 2024). The paper trains a language model to write reflection tokens (Retrieve, ISREL, ISSUP, ISUSE; its table
-    1). Here prompting stands in for the trained model: each token is a question of its own to the same LM. A prompt
-    gives a verdict and no probabilities, so a token counts 1 where it was said; the probability of the answer is left
-    out of the score, and retrieval has no threshold. A short answer is one segment, so there is no beam over segments.
-    An answer from memory has no rivals and is not criticised. The defaults are the paper's (section 4.3).
+    (ICLR 2024).
+
+    As in the paper: retrieval on demand, an answer from each passage, the three critiques and their weighted score, and
+    the defaults (section 4.3). Otherwise than in the paper, which trains a language model to write reflection tokens
+    (Retrieve, ISREL, ISSUP, ISUSE; its table 1): here prompting stands in for the trained model, and each token is a
+    question of its own to the same LM. A prompt gives a verdict and no probabilities, so a token counts 1 where it was
+    said; the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning and answer
+    are one segment, so there is no beam over segments. An answer from memory has no rivals and is not criticised.
 
     Attributes:
         top_k: Passages to search for; each takes up to four calls.

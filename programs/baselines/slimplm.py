@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
 from typing import Any, ClassVar
 
 from keqa.data.question import Question, clean
@@ -37,10 +36,12 @@ class SlimPLM(ExaminingBaseline):
 
     "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (ACL 2024,
     section 3): heuristic answer, retrieval necessity judgement, query rewriting with a filter on claims, and the
-    answer, from memory or from passages. The proxy is the language model of role ``consistency``. The paper fine-tunes
-    two further models for the judgement and for the rewriting; here prompts to the proxy stand in for both. A query is
-    judged by the heuristic answer as the question is, and those whose answer is known are left out. The proxy always
-    reasons step by step.
+    answer, from memory or from passages. The proxy is the language model of role ``consistency``.
+
+    As in the paper: those steps, their order, and the filter, by which a query is judged by the heuristic answer as the
+    question is and left out where its answer is known. Otherwise than in the paper: it fine-tunes two further models
+    for the judgement and for the rewriting, and here prompts to the proxy stand in for both. The proxy always reasons
+    step by step.
 
     Attributes:
         top_k: Passages to search for with each query, and to answer from in all.
@@ -68,8 +69,7 @@ class SlimPLM(ExaminingBaseline):
         queries = [] if known else await self._queries(session, asked, heuristic)
         found = await session.gather([self.search(session, query, 1) for query in queries])
         collected = Collected(self.top_k)
-        # The best of each query come first: what is cut off is the rest of each, not the last query.
-        collected.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
+        collected.add_in_turn(found)
         hits = collected.hits
         reply = await self.answered(session, asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from heapq import nlargest
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from keqa.programs.reference.embedding import Embedder, Vectors
 _FEW = 10_000
 _MOST_NUMBERS = 1 << 29
 """2 GiB of vectors, which so few demonstrations do not reach."""
+
+Form = Literal["apart", "joint"]
+"""How a quiz and a passage are embedded: each by itself, so that a short quiz weighs as much as a long passage, or as
+one text, as the authors' code does."""
 
 Scored = tuple[float, int]
 """A score, and the position of the demonstration that has it."""
@@ -81,13 +85,16 @@ class ReferenceIndex:
         demonstrations: What they show, in the order of first appearance.
     """
 
-    def __init__(self, entries: Sequence[Entry], embedder: Embedder, vectors: Vectors | None = None) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], embedder: Embedder, vectors: Vectors | None = None, form: Form = "apart"
+    ) -> None:
         """Embed and index.
 
         Args:
             entries: The entries.
             embedder: Makes the vectors.
-            vectors: What `vectors` gave for the same entries and embedder.
+            vectors: What `vectors` gave for the same entries, embedder and form.
+            form: How pairs are embedded.
 
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
@@ -109,9 +116,9 @@ class ReferenceIndex:
             self._places[shown.helpful].append(position)
         self._flat: dict[bool, Any] = {}
         if self.demonstrations:
-            _refuse_too_many(self.demonstrations, embedder)
+            _refuse_too_many(self.demonstrations, embedder, form)
             make = _embedded if vectors is None else _checked(vectors)
-            rows = make(self.demonstrations, embedder)
+            rows = make(self.demonstrations, embedder, form)
             self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
 
     def vectors(self) -> Vectors:
@@ -163,25 +170,34 @@ class ReferenceIndex:
         return [self.demonstrations[p] for _, p in sorted(chosen, key=lambda one: (one[0], -one[1]))]
 
 
-def joined(quizzes: Vectors, passages: Vectors) -> Vectors:
-    """The embedding of pairs: side by side, so that a short quiz weighs as much as a long passage."""
-    pairs: Vectors = np.concatenate([quizzes, passages], axis=-1) * np.float32(0.5**0.5)
-    return pairs
+def texts_of(pairs: Sequence[tuple[str, str]], form: Form) -> list[str]:
+    """What is embedded of pairs of a quiz and a passage, each text once."""
+    if form == "joint":
+        return list(dict.fromkeys(f"{quiz}\n{passage}" for quiz, passage in pairs))
+    return list(dict.fromkeys([*(quiz for quiz, _ in pairs), *(passage for _, passage in pairs)]))
 
 
-def _embedded(shown: Sequence[Demonstration], embedder: Embedder) -> Vectors:
-    """One row for each demonstration; a text that many share is embedded once."""
-    texts = list(dict.fromkeys([*(one.quiz for one in shown), *(one.passage for one in shown)]))
+def embedded_pairs(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: Form) -> Vectors:
+    """One row for each pair of a quiz and a passage; a text that many share is embedded once."""
+    texts = texts_of(pairs, form)
     place = {text: position for position, text in enumerate(texts)}
     rows = embedder.embed(texts)
-    return joined(rows[[place[one.quiz] for one in shown]], rows[[place[one.passage] for one in shown]])
+    if form == "joint":
+        return rows[[place[f"{quiz}\n{passage}"] for quiz, passage in pairs]]
+    sides = [rows[[place[quiz] for quiz, _ in pairs]], rows[[place[passage] for _, passage in pairs]]]
+    side_by_side: Vectors = np.concatenate(sides, axis=-1) * np.float32(0.5**0.5)
+    return side_by_side
 
 
-def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder) -> None:
+def _embedded(shown: Sequence[Demonstration], embedder: Embedder, form: Form) -> Vectors:
+    return embedded_pairs([(one.quiz, one.passage) for one in shown], embedder, form)
+
+
+def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder, form: Form) -> None:
     """Refuse what would fill the memory, before it does."""
     if len(shown) <= _FEW:
         return
-    width = 2 * embedder.embed([shown[0].quiz]).shape[1]
+    width = _embedded(shown[:1], embedder, form).shape[1]
     if len(shown) * width > _MOST_NUMBERS:
         raise ConfigurationError(
             f"a utility reference of {len(shown):,} demonstrations with vectors of {width:,} numbers is too large: at "
@@ -189,11 +205,11 @@ def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder) -> None
         )
 
 
-def _checked(vectors: Vectors) -> Callable[[Sequence[Demonstration], Embedder], Vectors]:
+def _checked(vectors: Vectors) -> Callable[[Sequence[Demonstration], Embedder, Form], Vectors]:
     """Vectors made earlier, of which one is made again to see that they belong here."""
 
-    def check(shown: Sequence[Demonstration], embedder: Embedder) -> Vectors:
-        first = _embedded(shown[:1], embedder)
+    def check(shown: Sequence[Demonstration], embedder: Embedder, form: Form) -> Vectors:
+        first = _embedded(shown[:1], embedder, form)
         if vectors.shape != (len(shown), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
             raise ConfigurationError(
                 f"the vectors are not those of these entries and of the embedder {embedder.name!r}; without them they "

@@ -26,10 +26,12 @@ from keqa.programs.reference.embedding import (
 )
 from keqa.programs.reference.index import (
     Entry,
+    Form,
     ReferenceIndex,
+    embedded_pairs,
     entry_from,
     entry_values,
-    joined,
+    texts_of,
 )
 
 __all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
@@ -89,6 +91,7 @@ class UtilityReference(Parameter):
         least: How many of each label there are at least, where the reference has them.
         variant: ``similar`` finds the most similar ones (R_u), ``random`` any (KEQA w random R', the same ones whenever
             the same is asked), ``none`` none (KEQA w/o R).
+        form: ``apart`` embeds quiz and passage each by itself, ``joint`` both as one text, as the authors' code does.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class UtilityReference(Parameter):
         k: Annotated[int, whole(1, 1_000)] = 8,
         least: Annotated[int, whole(0, 1_000)] = 2,
         variant: Variant = "similar",
+        form: Form = "apart",
     ) -> None:
         """Set up an empty reference.
 
@@ -106,16 +110,17 @@ class UtilityReference(Parameter):
             k: See above; 8 in the paper.
             least: See above.
             variant: See above.
+            form: See above.
 
         Raises:
             ConfigurationError: Settings that cannot work.
             MissingExtraError: A package is missing that the embedder needs.
         """
-        self.k, self.least, self.variant = k, least, variant
+        self.k, self.least, self.variant, self.form = k, least, variant, form
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
         self._index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
-        self._built: dict[tuple[str, str, str], ReferenceIndex] = {}
+        self._built: dict[tuple[str, str, str, str], ReferenceIndex] = {}
 
     @property
     def embedder(self) -> Embedder:
@@ -141,8 +146,8 @@ class UtilityReference(Parameter):
             Entry(entry.root, entry.quiz, entry.passage, bool(entry.helpful), getattr(entry, "question", ""))
             for entry in entries
         ]
-        key = (self._embedder.name, _signature(taken), _digest(entry.question for entry in taken))
-        index = self._built.get(key) or ReferenceIndex(taken, self.embedder, vectors)
+        key = (self._embedder.name, self.form, _signature(taken), _digest(entry.question for entry in taken))
+        index = self._built.get(key) or ReferenceIndex(taken, self.embedder, vectors, self.form)
         self._built.clear()
         self._built[key] = self._index = index
         return self
@@ -163,7 +168,7 @@ class UtilityReference(Parameter):
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:
         """Embed the passages of a quiz in one batch; the lookups that follow find the embeddings made."""
         if self.variant == "similar" and self.entries and passages:
-            self._embedder.embed([quiz, *passages])
+            self._embedder.embed(texts_of([(quiz, passage) for passage in passages], self.form))
 
     def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
         """Find the demonstrations for judging a passage.
@@ -180,7 +185,8 @@ class UtilityReference(Parameter):
             return []
         out = index.of_roots(_left_out.get() | index.roots_of(_asked.get()))
         if self.variant == "similar":
-            scored = index.nearest(joined(*self._embedder.embed([quiz, passage])), self.k, out)
+            (vector,) = embedded_pairs([(quiz, passage)], self._embedder, self.form)
+            scored = index.nearest(vector, self.k, out)
         else:
             scored = index.random(f"{quiz}\n{passage}", self.k, out)
         shown = index.best(scored, self.k, self.least)
@@ -191,7 +197,9 @@ class UtilityReference(Parameter):
 
     def settings(self) -> dict[str, Any]:
         """What was set rather than fitted; no place on this machine is in it."""
-        return {"embedder": portable(self._embedder.name), "k": self.k, "least": self.least, "variant": self.variant}
+        found = {"embedder": portable(self._embedder.name), "k": self.k, "least": self.least, "variant": self.variant}
+        # Programs of before have no form; theirs is the usual one.
+        return found if self.form == "apart" else {**found, "form": self.form}
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """Settings and entries. The vectors are left out, as they can be made again."""
@@ -212,14 +220,17 @@ class UtilityReference(Parameter):
             MissingExtraError: A package is missing that the embedder needs.
         """
         parts = ("embedder", "k", "least", "variant", "entries")
-        if not isinstance(state, Mapping) or set(state) != set(parts) or not isinstance(state["entries"], list):
+        known = isinstance(state, Mapping) and set(state) - {"form"} == set(parts)
+        if not known or not isinstance(state["entries"], list):
             raise ConfigurationError(
                 f"this is not the state of a utility reference, which has {', '.join(parts)} and nothing else"
             )
         name, found = state["embedder"], state["entries"]
-        settings = check(type(self), {part: state[part] for part in ("k", "least", "variant")}, "a utility reference")
+        chosen = {part: state[part] for part in ("k", "least", "variant")} | {"form": state.get("form", "apart")}
+        settings = check(type(self), chosen, "a utility reference")
         entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(found, start=1)]
-        self.k, self.least, self.variant = settings["k"], settings["least"], settings["variant"]
+        self.k, self.least = settings["k"], settings["least"]
+        self.variant, self.form = settings["variant"], settings["form"]
         if name != self._embedder.name:
             self._embedder = Remembering(_named(name))
         return self.fit(entries)

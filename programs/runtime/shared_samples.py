@@ -234,7 +234,8 @@ class SharedExamination(Examination):
         elif own is not None:
             lms = {role: getattr(like, name).lm for name, role in like.roles.items()}
             for name, role in own.roles.items():
-                getattr(own, name).lm = lms.get(role, like.quiz.lm)
+                asked = getattr(own, name)
+                asked.lm, asked.fixed = lms.get(role, like.quiz.lm), like.quiz.fixed
         self._draws = NoCopy(draws)
 
     @property

@@ -130,8 +130,11 @@ def reference_in(folder: Path, state: Mapping[str, Any], embedder: Embedder | st
         return None
     path = folder / PROGRAM
     settings, found = state["reference"], state["files"]
-    if set(settings) != {"embedder", "k", "least", "variant"} or not isinstance(settings["embedder"], str):
-        raise ConfigurationError(f"{path} is damaged: reference has embedder, k, least and variant, nothing else")
+    named = {"embedder", "k", "least", "variant"}
+    if set(settings) - {"form"} != named or not isinstance(settings["embedder"], str):
+        raise ConfigurationError(
+            f"{path} is damaged: reference has embedder, k, least, variant and maybe form, nothing else"
+        )
     if _ENTRIES not in found:
         raise ConfigurationError(f"{path} is damaged: it has a reference and does not name {_ENTRIES}")
     entries = _entries(folder / _ENTRIES, _checked(folder, _ENTRIES, found))

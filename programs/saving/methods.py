@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAME = "keqa"
 _SIMILARITY = "similarity"
+_DEMONSTRATIONS = "demonstrations"
 _LONGEST = 1_000
 _EXPONENT = re.compile(r"[\d_.\s+-]*[eE][+-]?[\d_]{3,}\s*")
 
@@ -45,7 +46,8 @@ def name_of(program: Program) -> str:
         for method in METHODS.values()
         if compilable(method)
         and load_class(method.target) is type(program)
-        and all(getattr(program, name) == value for name, value in method.fixed.items())
+        # Fixed demonstrations are a setting of the program, whatever the method goes without.
+        and all(getattr(program, name) == value for name, value in method.fixed.items() if name != _DEMONSTRATIONS)
     ]
     if not fitting:
         raise ConfigurationError(
@@ -82,6 +84,9 @@ def arguments_from(
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(f"unknown method {name!a:.80}: it is one of another version of KEQA")
     known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms", "reference"}
+    if _DEMONSTRATIONS in known:
+        # What was saved before there were fixed ones was compiled without them.
+        saved = {_DEMONSTRATIONS: False, **saved}
     unknown = sorted(set(saved) - known)
     if unknown:
         raise ConfigurationError(f"unknown settings {unknown!a:.200}: they are those of another version of KEQA")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
+from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
@@ -17,9 +17,6 @@ from keqa.signatures import JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
-
-Shorten = Callable[[Sequence[Any]], Sequence[Any]]
-"""From demonstrations to the same with shorter passages."""
 
 _WHY = {"helpful": "judged helpful", "not helpful": "judged not helpful", "failed": "could not be judged"}
 
@@ -61,21 +58,16 @@ class Picking(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
 
-    def __init__(
-        self, reference: Reference | None = None, bound: CallLimiter | None = None, shorten: Shorten | None = None
-    ) -> None:
+    def __init__(self, reference: Reference | None = None, bound: CallLimiter | None = None) -> None:
         """Set up.
 
         Args:
             reference: See above.
             bound: How many calls may be in flight.
-            shorten: Cuts the passages that the reference shows as those are cut that are judged; None where they are
-                whole.
         """
         super().__init__(bound)
         self.judge = Predictor(JudgeUtility)
         self.reference = reference
-        self._shorten = NoCopy(shorten)
 
     async def run(
         self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None = None
@@ -125,7 +117,7 @@ class Picking(Stage):
     async def _judge(self, session: Session, quiz: str, hit: Hit, number: int | None) -> Verdict:
         text = hit.passage.rendered
         reference = self.reference
-        demos = None if reference is None else lambda: self._shown(reference(quiz, text)) or self.judge.demos
+        demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
         try:
             prediction = await ask(
                 session, self.judge, "utility", "judge_utility", number, demos=demos, quiz=quiz, passage=text
@@ -135,7 +127,3 @@ class Picking(Stage):
             session.note("judge_utility", error.cause, message, "left the passage out", number)
             return "failed"
         return "helpful" if prediction.helpful else "not helpful"
-
-    def _shown(self, found: Sequence[Any]) -> Sequence[Any]:
-        shorten = self._shorten.value
-        return found if shorten is None else shorten(found)

@@ -17,6 +17,7 @@ from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExami
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.examination import Assessment, Examination
+from keqa.programs.stages.extraction import KeySentences
 from keqa.programs.stages.picking import Picking, unjudged, with_kept
 from keqa.programs.stages.selection import Selection
 from keqa.retrievers.base import Hit, Retriever
@@ -43,6 +44,7 @@ class QuizFlow:
         examine: Whether to examine before retrieval.
         on_nothing_helpful: What answers where no passage is kept.
         select: Whether evidence goes beside the passages or, as in the KS-LLM paper, instead of them.
+        extraction: Cuts passages that are kept; None leaves them whole.
     """
 
     session: Session
@@ -56,6 +58,7 @@ class QuizFlow:
     examine: bool
     on_nothing_helpful: OnNothingHelpful
     select: Select | None = None
+    extraction: KeySentences | None = None
 
     async def run(
         self, quiz: Quiz, text: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
@@ -119,6 +122,8 @@ class QuizFlow:
             verdicts = await self.picking.acall(text, hits, quiz.index, session=self.session)
         if hits and self.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
+        if self.extraction is not None:
+            hits, verdicts = self.extraction.cut(text, hits, verdicts)
         fields |= {"retrieved": self.retriever is not None, "passages": verdicts}
         kept = tuple(verdict.passage_id for verdict in verdicts if verdict.kept)
         self.session.report(PassagesKept(quiz.index, text, len(verdicts), kept))

@@ -134,7 +134,7 @@ def papers(tmp_path):
     build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
     lines = [json.dumps({"question": one["question"], "answer": [one["answer"]]}) for one in QUESTIONS]
     (tmp_path / "NQ-open.dev.jsonl").write_text("\n".join(lines) + "\n")
-    return ["--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}"]
+    return ["--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}", "--no-reference"]
 
 
 def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monkeypatch):
@@ -147,7 +147,8 @@ def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monk
     assert rows["closed-book"]["LM calls least"] == rows["closed-book"]["LM calls most"] == 2
     assert rows["keqa"]["LM calls most"] > rows["keqa"]["LM calls least"] > 2
     assert 0 < rows[""]["US dollars least"] < rows[""]["US dollars most"]
-    assert "left out, for they need --program: cot-few-shot" in ended.err
+    assert rows["cot-few-shot"]["LM calls least"] == 2
+    assert "left out, for there is nothing to make them of: keqa-no-reference, keqa-random-reference" in ended.err
     assert server.count == 0
 
 
@@ -309,6 +310,7 @@ def test_what_a_program_learned_from_is_not_in_the_sample(keqa_command, papers, 
     program.learned = NOTHING.and_from([SimpleNamespace(id="q", question=QUESTIONS[0]["question"], choices=())], [])
     save(program, tmp_path / "program")
     lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--program", tmp_path / "program"]
+    papers.remove("--no-reference")
     ended = keqa_command("reproduce", "paper", *lm, *papers, "--out", tmp_path / "runs", "--json")
     assert ended.code == 0, ended.err
     header = read_run(tmp_path / "runs" / "nq" / "keqa.jsonl").header

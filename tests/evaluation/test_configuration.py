@@ -35,13 +35,11 @@ def test_a_cache_makes_no_difference_to_a_run(index, tmp_path):
         assert describe(KEQA(cached, extract_sentences=2))["index"]["source_hash"] == index.manifest.source_hash
 
 
-def test_that_demonstrations_are_cut_is_described_where_they_are():
+def test_that_kept_passages_are_cut_is_among_the_settings():
     reference = UtilityReference().fit([Entry("r", "q", "One. Two. Three.", True)])
     whole, cut = (describe(KEQA(None, reference=reference, extract_sentences=n)) for n in (None, 2))
     assert whole["reference"] == cut["reference"]
-    assert "demonstrations" not in whole
-    assert cut["demonstrations"] == "passages cut to key sentences"
-    assert "demonstrations" not in describe(KEQA(None, extract_sentences=2))
+    assert (whole["settings"]["extract_sentences"], cut["settings"]["extract_sentences"]) == (None, 2)
 
 
 @pytest.mark.parametrize("method", [KEQA, KSLLM])

@@ -47,8 +47,13 @@ def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mi
     line = {"id": "z", "primary_category": "影视", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
     found = of_name(f"Chinese-SimpleQA:{mine(line)}")
     assert found.settings == of_name("chinese-simpleqa", tmp_path / "mine.jsonl").settings
-    assert found.settings == {"rowen": {"language": "English"}}
-    assert of_name(f"nq:{mine({'question': 'who?', 'answer': ['Ann']})}").settings == {}
+    assert found.settings == {
+        "rowen": {"language": "English", "reason": False},
+        "self-rag": {"reason": False},
+        "slimplm": {"reason": False},
+    }
+    nq = of_name(f"nq:{mine({'question': 'who?', 'answer': ['Ann']})}")
+    assert nq.settings == {name: {"reason": False} for name in ("rowen", "self-rag", "slimplm")}
 
 
 def test_what_a_benchmark_leaves_out_is_counted(unanswerable_squad):

@@ -157,7 +157,8 @@ def setting():
             num_retries=0,
         )
         examples = [example(number) for number in range(train + val)]
-        program = KEQA(TownRetriever(train + val), **{"top_k": 2, "tries": 3, "threshold": "2/3"} | settings)
+        known = {"top_k": 2, "tries": 3, "threshold": "2/3", "demonstrations": False}
+        program = KEQA(TownRetriever(train + val), **known | settings)
         program.set_lm(lm)
         return Setting(town, engine, lm, program, examples[:train], examples[train:])
 

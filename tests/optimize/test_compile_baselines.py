@@ -58,7 +58,7 @@ def world(setting, town):
         made = setting(Methods(**kwargs))
         cls, settings = METHODS[name]
         searches = () if cls is ClosedBook else (made.program._retriever.value,)
-        made.program = cls(*searches, **settings)
+        made.program = cls(*searches, demonstrations=False, **settings)
         made.program.set_lm(made.lm)
         return made
 
@@ -156,7 +156,7 @@ def test_a_search_costs_nothing_where_nothing_is_tuned(world):
 def test_calls_with_token_probabilities_are_kept(world, tmp_path):
     made = world("ircot")
     made.engine.probability = 0.99
-    program = FLARE(made.program._retriever.value)
+    program = FLARE(made.program._retriever.value, demonstrations=False, first_retrieval=False)
     program.set_lm(made.lm)
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
         (trace,) = Asking(journal, f1).traces(program, made.train[:1], steps=True)

@@ -22,8 +22,7 @@ from keqa.programs.fingerprint import (
 )
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.stages.extraction import KeySentences
-from keqa.programs.stages.selection import EmbeddingSimilarity
+from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
 from keqa.retrievers import (
     CachingRetriever,
     DenseManifest,
@@ -98,7 +97,17 @@ def test_no_language_model_has_a_description_too():
     assert lm_spec(None) == {"model": None}
 
 
-@pytest.mark.parametrize("wrapped", [lambda found: found, lambda found: KeySentences(found, 2)])
+class Cutting:
+    """A retriever of a user's that stands before another one and cuts its passages."""
+
+    def __init__(self, retriever, keep, similarity=lexical_similarity):
+        self.retriever, self.keep, self._similarity = retriever, keep, similarity
+
+    def search(self, query, k=10):
+        return self.retriever.search(query, k)
+
+
+@pytest.mark.parametrize("wrapped", [lambda found: found, lambda found: Cutting(found, 2)])
 def test_a_retriever_is_told_by_its_corpus_whatever_stands_before_it(tmp_path, wrapped):
     for name in ("one", "two"):
         build_index([Passage("1", name, f"A passage on {name}.")], tmp_path / name)
@@ -106,16 +115,16 @@ def test_a_retriever_is_told_by_its_corpus_whatever_stands_before_it(tmp_path, w
     assert told[0] == told[2] != told[1]
 
 
-def test_key_sentences_are_told_by_how_many_and_by_what(tmp_path):
+def test_what_cuts_passages_is_told_by_how_many_and_by_what(tmp_path):
     build_index([Passage("1", "one", "A passage.")], tmp_path / "one")
     index = open_index(tmp_path / "one")
     told = [
-        KeySentences(index, 1),
-        KeySentences(index, 2),
-        KeySentences(index, 2, lambda left, right: [0.0]),
-        KeySentences(index, 2, lambda left, right: [1.0]),
-        KeySentences(index, 2, EmbeddingSimilarity("hashing")),
-        KeySentences(index, 2, EmbeddingSimilarity("hashing-64")),
+        Cutting(index, 1),
+        Cutting(index, 2),
+        Cutting(index, 2, lambda left, right: [0.0]),
+        Cutting(index, 2, lambda left, right: [1.0]),
+        Cutting(index, 2, EmbeddingSimilarity("hashing")),
+        Cutting(index, 2, EmbeddingSimilarity("hashing-64")),
     ]
     assert len({str(retriever_spec(one)) for one in told}) == 6
     assert retriever_spec(told[1])["cut"]["similarity"] == "keqa.programs.stages.selection.lexical_similarity"

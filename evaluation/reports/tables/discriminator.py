@@ -17,12 +17,19 @@ from keqa.evaluation.reports.quizzes import Checked, checked_quizzes
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.accuracy import consistency_label
 from keqa.metrics.similarity import bert_score, rouge_l, token_f1
+from keqa.programs.records import QuizRecord
 
 Judge = Callable[["Judged"], bool]
 """Says of two answers whether they mean the same."""
 
-Pairs = Mapping[tuple[str, frozenset[str]], "Judged"]
+PairKey = tuple[str, frozenset[str]]
+"""A quiz in normal form and two answers to it."""
+
+Pairs = Mapping[PairKey, "Judged"]
 """Pairs by quiz and answers, so that each counts once."""
+
+Labels = Mapping[PairKey, bool]
+"""What a language model says of pairs: whether they mean the same."""
 
 _SAME_FROM = 0.5
 """From which similarity on a measure calls two answers the same."""
@@ -36,7 +43,7 @@ class Judged:
         first: A cluster's first member.
         second: The sample compared with it.
         same: What the judge said.
-        truly: What the gold answers say.
+        truly: What the gold answers say, or the language model that labels.
     """
 
     first: str
@@ -53,9 +60,17 @@ def judged_pairs(quiz: Checked) -> Iterator[Judged]:
     Args:
         quiz: A quiz with its gold answers.
     """
+    for first, second, same in compared_answers(quiz.quiz):
+        truly = consistency_label(first, second, quiz.golds, quiz.answer_type, quiz.choices)
+        if truly is not None:
+            yield Judged(first, second, same, truly)
+
+
+def compared_answers(quiz: QuizRecord) -> Iterator[tuple[str, str, bool]]:
+    """The pairs of answers to a quiz that Algorithm 1 compares, each once, and what the judge said of them."""
     heads: list[str] = []
     seen: set[tuple[str, str]] = set()
-    for sample in quiz.quiz.samples:
+    for sample in quiz.samples:
         if sample.text is None or sample.cluster is None:
             continue
         founds = sample.cluster >= len(heads)
@@ -63,11 +78,35 @@ def judged_pairs(quiz: Checked) -> Iterator[Judged]:
         for place, head in enumerate(heads if founds else heads[: sample.cluster + 1]):
             if (head, sample.text) not in seen:
                 seen.add((head, sample.text))
-                truly = consistency_label(head, sample.text, quiz.golds, quiz.answer_type, quiz.choices)
-                if truly is not None:
-                    yield Judged(head, sample.text, place == sample.cluster, truly)
+                yield head, sample.text, place == sample.cluster
         if founds:
             heads.append(sample.text)
+
+
+def key_of(quiz: str, first: str, second: str) -> PairKey:
+    """By what a pair is known."""
+    return plain(quiz), frozenset((first, second))
+
+
+def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> list[Pairs]:
+    """The judged pairs of a row that a language model has labelled, in each group of questions.
+
+    Args:
+        entry: The row.
+        groups: Groups of questions.
+        labels: What the language model says.
+    """
+    found: list[Pairs] = []
+    for group in groups:
+        pairs: dict[PairKey, Judged] = {}
+        for line in entry.within(group):
+            for quiz in line.quizzes:
+                for first, second, same in compared_answers(quiz):
+                    key = key_of(str(quiz.resolved), first, second)
+                    if key in labels:
+                        pairs.setdefault(key, Judged(first, second, same, labels[key]))
+        found.append(pairs)
+    return found
 
 
 def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
@@ -84,12 +123,11 @@ def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pa
     """
     found: list[Pairs] = []
     for group in groups:
-        pairs: dict[tuple[str, frozenset[str]], Judged] = {}
+        pairs: dict[PairKey, Judged] = {}
         for entry in entries:
             for quiz in checked_quizzes(entry, group):
-                text = plain(str(quiz.quiz.resolved))
                 for pair in judged_pairs(quiz):
-                    pairs.setdefault((text, frozenset((pair.first, pair.second))), pair)
+                    pairs.setdefault(key_of(str(quiz.quiz.resolved), pair.first, pair.second), pair)
         found.append(pairs)
     return found
 

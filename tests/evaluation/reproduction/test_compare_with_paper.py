@@ -2,8 +2,16 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.reports.tables.discriminator import key_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
-from keqa.evaluation.reproduction.experiments import check_labels, experiments, settings_for
+from keqa.evaluation.reproduction.experiments import (
+    OF_REFERENCE,
+    check_labels,
+    experiments,
+    in_table_order,
+    settings_for,
+)
+from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1, TABLE_2, TABLE_5
 from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS
@@ -75,16 +83,42 @@ def test_the_papers_judge_and_steps_stand_beside_those_here(run, line, quiz):
 
 
 def test_the_papers_experiments():
-    planned = list(experiments(["nq", "hotpotqa"], program=True, dense=True, others=["openai/gpt-4o"]))
+    planned = list(experiments(["nq", "hotpotqa"], dense=True, others=["openai/gpt-4o"]))
     assert [(one.dataset, one.dense, one.lm, len(one.specs)) for one in planned] == [
         ("nq", False, None, 17 + 3 + 3 + 4 + 1),
         ("nq", True, None, 2),
         ("nq", False, 0, 2),
-        ("hotpotqa", False, None, 17),
+        # RAG that reasons as well, as everything does on questions of several hops.
+        ("hotpotqa", False, None, 17 + 1),
     ]
     assert [spec.label for spec in planned[2].specs] == ["keqa-gpt-4o", "rag-gpt-4o"]
-    without = next(experiments(["hotpotqa"], program=False, dense=False))
-    assert len(without.specs) == 14
+    without = next(experiments(["hotpotqa"], dense=False, left_out=OF_REFERENCE))
+    assert {spec.method.name for spec in planned[-1].specs} - {spec.method.name for spec in without.specs} == {
+        "keqa-no-reference",
+        "keqa-random-reference",
+    }
+
+
+def test_baselines_that_learned_have_rows_beside_their_own():
+    plain, learning = experiments(["hotpotqa"], dense=False, compiled=True)
+    assert not plain.compiled
+    assert learning.compiled
+    names = {spec.method.name for spec in plain.specs if spec.method.kind == "baseline"}
+    # Zero-shot CoT with demonstrations is few-shot CoT.
+    assert {spec.method.name for spec in learning.specs} == names - {"cot", "cot-few-shot"}
+    assert {spec.label for spec in learning.specs} >= {"rag-compiled", "rag-cot-compiled", "slimplm-compiled"}
+    labels = ["keqa-compiled-not", "rowen", "rag-compiled", "keqa", "rag-cot", "rag", "rag-cot-compiled"]
+    assert sorted(labels, key=in_table_order) == [
+        "rag",
+        "rag-compiled",
+        "rag-cot",
+        "rag-cot-compiled",
+        "rowen",
+        "keqa",
+        "keqa-compiled-not",
+    ]
+    # Of one hop there is nothing to reason about.
+    assert "rag-cot" not in [spec.label for spec in next(experiments(["nq"], dense=False)).specs]
 
 
 def test_the_candidates_to_pick_from_are_for_keqa_and_what_searches_like_it():
@@ -108,7 +142,7 @@ def test_questions_of_one_hop_are_not_decomposed():
 
 def test_models_of_any_name_have_labels_of_their_own_that_name_files(tmp_path):
     others = ["ollama_chat/qwen3:8b", "a/same", "b/same", "b/s:ame", "b/s*ame", "x/dense", "c/SAME"]
-    planned = list(experiments(["nq"], program=False, dense=True, others=others))
+    planned = list(experiments(["nq"], dense=True, others=others))
     assert [one.specs[0].label for one in planned if one.lm is not None] == [
         "keqa-qwen3-8b",
         "keqa-same",
@@ -122,7 +156,7 @@ def test_models_of_any_name_have_labels_of_their_own_that_name_files(tmp_path):
 
 
 def test_a_model_that_is_called_like_an_ablation_is_refused(tmp_path):
-    planned = list(experiments(["nq"], program=False, dense=False, others=["mine/no-qke"]))
+    planned = list(experiments(["nq"], dense=False, others=["mine/no-qke"]))
     with pytest.raises(InputError, match=r"two runs would be written to .*keqa-no-qke.jsonl"):
         check_labels(planned, tmp_path)
 
@@ -142,3 +176,43 @@ def test_each_row_stands_beside_what_the_paper_calls_what_ran(scored):
         ["Always retrieve", ".500", ".385", ".500", ".258"],
         ["KEQA w/o R", ".500", ".456", ".500", ".316"],
     ]
+
+
+def test_a_row_that_is_not_comparable_has_no_figures_of_either_side(run, line):
+    broken = run("rag", [line(number, 1.0, unreadable=2) for number in range(4)], dataset="nq")
+    sound = run("react", [line(number, 1.0) for number in range(4)], dataset="nq")
+    table = compare_with_paper(entries_of([broken, sound]))[0]
+    assert rows(table) == [["Always retrieve", "", "", "", ""], ["ReAct", "1.000", ".335", "1.000", ".212"]]
+    assert "without figures of either side: Always retrieve." in " ".join(table.notes)
+
+
+def test_a_language_model_labels_what_gold_answers_do_not(run, line, quiz):
+    asked = quiz("Who?", ["Ann", "Ann B.", "Bo"], [[0, 1], [2]])
+    runs = [run("keqa", [line(1, 1.0, kind="yes/no", quizzes=[asked])], dataset="strategyqa")]
+    entries = entries_of(runs)
+    assert sorted(pairs_to_label(entries[0], ["strategyqa"])) == [("Who?", "Ann", "Ann B."), ("Who?", "Ann", "Bo")]
+    assert pairs_to_label(entries[0], ["nq"]) == []
+    assert "paper-table2" not in {grid.name for grid in compare_with_paper(entries)}
+    labels = {key_of("who?", "Ann B.", "Ann"): True, key_of("Who?", "Ann", "Bo"): True}
+    (table,) = [one for one in compare_with_paper(entries, labels, "openai/judge") if one.name == "paper-table2"]
+    # D_s took the first two for the same and the last for another.
+    assert rows(table) == [["D_s", ".500", ".774"], ["BERTScore", "", ".671"]]
+    assert "its truth" in table.notes[0]
+    assert "labels of openai/judge" in table.notes[0]
+    assert "Pairs here: 2 on strategyqa" in table.notes[0]
+
+
+def test_a_pair_is_labelled_once(scripted, tmp_path):
+    def reply(name, inputs, config):
+        if inputs["second_answer"] == "Bo":
+            raise TimeoutError("no time")
+        return {"same": inputs["second_answer"] == "Ann B."}
+
+    lm, engine = scripted(reply)
+    pairs = [("Who?", "Ann", "Ann B."), ("Who?", "Ann", "Cy"), ("Who?", "Ann", "Bo")]
+    how = {"in_flight": 2, "progress": lambda step, done, total: None}
+    found, failed = label_pairs(pairs, lm, tmp_path / "labels.jsonl", **how)
+    assert (found, failed) == ({key_of("Who?", "Ann", "Ann B."): True, key_of("Who?", "Ann", "Cy"): False}, 1)
+    before = len(engine.calls)
+    again, _ = label_pairs(pairs[:2], lm, tmp_path / "labels.jsonl", **how)
+    assert (again, len(engine.calls)) == (found, before)

@@ -60,8 +60,8 @@ def test_rowen_answers_each_of_six_wordings_in_two_languages(rehearse):
     [
         # A sentence that concludes, or eight that do not; an answer.
         ("ircot", 2, 8 + 1),
-        # The conclusion itself, or eight sentences, each again with passages; an answer.
-        ("flare", 1, 2 * 8 + 1),
+        # The conclusion from what is found for the question; or that sentence and seven more, each again with passages.
+        ("flare", 1, 1 + 2 * 7 + 1),
         # A plan, two queries read and found right, and the summary; or five plans, each with a wrong answer.
         ("searchain", 1 + 2 + 1, 5 * (1 + 1 + 1) + 1),
         # No passage is asked for; or an answer and three critiques for each of two.

@@ -43,7 +43,7 @@ def test_the_answer_from_memory_that_passages_repaired_is_not_shown():
     rephrased = {**ASKED, "question": "Who is at the head of Marton?"}
     pair = {"quiz": EXAMPLE.question, "first_answer": "Ada Elquist", "second_answer": "Torman"}
     pools = found(
-        Rowen(None),
+        Rowen(None, reason=False),
         trace(
             ("recall", ASKED, {"answer": "Ada Elquist"}),
             ("recall", rephrased, {"answer": "Ada Elquist"}),
@@ -61,17 +61,17 @@ def test_the_answer_from_memory_that_passages_repaired_is_not_shown():
 def test_verdicts_on_two_answers_follow_rule_9():
     pair = {"quiz": EXAMPLE.question, "first_answer": "Ada Elquist", "second_answer": "Torman"}
     both = {**pair, "first_answer": "Robert Torman"}
-    pools = found(Rowen(None), trace(("same", pair, {"same": False}), ("same", both, {"same": True})))
+    pools = found(Rowen(None, reason=False), trace(("same", pair, {"same": False}), ("same", both, {"same": True})))
     assert pools["same"] == [{**pair, "same": False}, {**both, "same": True}]
     unknown = {**pair, "quiz": "Who else leads Marton?"}
-    assert found(Rowen(None), trace(("same", unknown, {"same": False})))["same"] == []
+    assert found(Rowen(None, reason=False), trace(("same", unknown, {"same": False})))["same"] == []
 
 
 def test_of_answers_from_single_passages_the_right_ones_are_shown():
     other = {**FROM_PASSAGES, "passages": ["Ada Elquist sails."]}
     steps = [("read", other, {"answer": "Ada Elquist"}), ("read", FROM_PASSAGES, {"answer": "Robert Torman"})]
     rated = {"question": EXAMPLE.question, "answer": "Ada Elquist"}
-    pools = found(SelfRAG(None), trace(*steps, ("reflection.usefulness", rated, {"usefulness": 1})))
+    pools = found(SelfRAG(None, reason=False), trace(*steps, ("reflection.usefulness", rated, {"usefulness": 1})))
     assert [demo["passages"] for demo in pools["read"]] == [["Torman leads the Reds."]]
     # What is judged may be wrong; the judgement is what is shown.
     assert pools["reflection.usefulness"] == [{**rated, "usefulness": 1}]
@@ -119,8 +119,8 @@ def test_beginnings_and_ends_are_of_different_kinds():
 
 def test_judges_are_those_who_say_a_verdict_and_nothing_else():
     reflection = {f"reflection.{name}" for name in ("relevance", "support", "usefulness")}
-    assert judges(SelfRAG(None)) == {"retrieve", *reflection}
-    assert judges(Rowen(None)) == judges(SearChain(None)) == {"same"}
-    assert judges(SlimPLM(None)) == {"judge"}
+    assert judges(SelfRAG(None, reason=False)) == {"retrieve", *reflection}
+    assert judges(Rowen(None, reason=False)) == judges(SearChain(None)) == {"same"}
+    assert judges(SlimPLM(None, reason=False)) == {"judge"}
     for cls in (AlwaysRetrieve, IRCoT, FLARE, ReAct):
         assert judges(cls(None)) == frozenset()

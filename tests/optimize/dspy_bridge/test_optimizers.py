@@ -130,7 +130,7 @@ def test_mipro_finds_instructions_and_demonstrations_but_none_for_judges(setting
 @pytest.mark.parametrize(("name", "budget"), [("gepa", 30), ("mipro", 3)])
 def test_other_methods_are_optimized_as_well(setting, town, journal, reflection, name, budget):
     world = setting(town(advised=ADVICE), train=4, val=2)
-    world.program = AlwaysRetrieve(world.program._retriever.value)
+    world.program = AlwaysRetrieve(world.program._retriever.value, demonstrations=False)
     world.program.set_lm(world.lm)
     best = run(name, world, journal, reflection, budget)
     assert isinstance(best, AlwaysRetrieve)

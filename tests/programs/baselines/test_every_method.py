@@ -61,9 +61,11 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
         "JudgeConsistency": {"same": False},
         "JudgeHeuristicAnswer": {"known": False},
         "RewriteQueries": {"queries": '["Who?"]'},
-        "ReasonFromMemory": {"reasoning": "because", "answer": "Bo"},
-        "AnswerQuestion": {"answer": "Cy" if "Chinese" in inputs.get("question", "") else "Bo"},
-        "AnswerWithKnowledge": {"answer": "Ann"},
+        "ReasonFromMemory": {
+            "reasoning": "because",
+            "answer": "Cy" if "Chinese" in inputs.get("question", "") else "Bo",
+        },
+        "ReasonWithKnowledge": {"reasoning": "because", "answer": "Ann"},
     }[name]
 
 
@@ -128,8 +130,8 @@ def test_it_fails_with_a_type(scripted, retriever, method, texts, cause):
 @pytest.mark.parametrize("method", [SelfRAG, SlimPLM])
 def test_a_state_for_other_prompts_is_refused(retriever, tmp_path, method):
     method(retriever("text")).save(tmp_path / "program.json")
-    with pytest.raises(ConfigurationError, match=r"recall has 4 fields, not 5"):
-        method(retriever("text"), reason=True).load(tmp_path / "program.json")
+    with pytest.raises(ConfigurationError, match=r"recall has 5 fields, not 4"):
+        method(retriever("text"), reason=False).load(tmp_path / "program.json")
 
 
 @pytest.mark.parametrize(

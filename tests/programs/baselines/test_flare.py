@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from dspy.lm15 import ServerError
 from hypothesis import given
@@ -11,9 +13,10 @@ from servers.openai_server import OpenAIServer, markers
 from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import UnansweredError
-from keqa.programs.baselines import FLARE
+from keqa.programs.baselines import flare
 from keqa.programs.baselines.flare import masked
 
+FLARE = partial(flare.FLARE, first_retrieval=False)
 QUESTION = "Where was the author of It born?"
 CHAIN = ["Ann wrote It.", "Ann was born in Oslo.", "So the answer is Oslo."]
 
@@ -130,3 +133,28 @@ def test_an_lm_without_token_probabilities_is_refused(scripted, retriever):
     program.set_lm(lm)
     with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities, which FLARE needs"):
         program(QUESTION)
+
+
+def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
+    left = iter(thoughts(*CHAIN))
+    with OpenAIServer(reply=lambda messages, n, body: [next(left)], probability=lambda token: 0.95) as server:
+        searched = retriever("It is by Ann.", "Ann is from Oslo.", "Other.")
+        program = flare.FLARE(searched)
+        program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
+        record = program(QUESTION).record
+    assert (searched.queries, record.cost.retrievals, record.cost.calls) == ([QUESTION], 1, 3)
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [(QUESTION, CHAIN[0])]
+    assert [passage.text for passage in record.passages] == ["It is by Ann.", "Ann is from Oslo."]
+    assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "passages", " ".join(CHAIN))
+    prompts = [call.messages[-1]["content"] for call in server.calls]
+    assert ["It is by Ann." in prompt for prompt in prompts] == [True, False, False]
+
+
+def test_where_the_question_finds_nothing_the_first_sentence_is_tried_from_memory(scripted, retriever):
+    left = iter(CHAIN)
+    lm, engine = scripted(lambda name, inputs, config: {"thought": next(left)})
+    engine.probability = 0.95
+    program = flare.FLARE(retriever(found={}))
+    program.set_lm(lm)
+    record = program(QUESTION).record
+    assert (record.answer, record.answer_source, engine.count) == ("Oslo", "closed_book", {"ExtendReasoning": 3})

@@ -75,7 +75,7 @@ def test_prompts_are_those_of_dspy(scripted, retriever):
         choices: list[str] = dspy.InputField(default=[])
         answer: str = dspy.OutputField()
 
-    _, ours, _ = solved(scripted, retriever, TWO_SEARCHES)
+    _, ours, _ = solved(scripted, retriever, TWO_SEARCHES, demonstrations=False)
     lm, theirs = scripted(agent(TWO_SEARCHES))
     react = dspy.ReAct(_Research, tools=[search])
     # Its prompts differ in the words for the tool and the fields; the engine has to know which is which.

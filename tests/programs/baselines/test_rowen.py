@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from keqa.programs import UnansweredError
-from keqa.programs.baselines.rowen import Rowen
+from keqa.programs.baselines import rowen
 from keqa.programs.records import QuestionRecord
+
+Rowen = partial(rowen.Rowen, reason=False)
 
 
 class Model:
@@ -54,7 +57,7 @@ def test_below_the_threshold_the_answer_is_repaired(scripted, retriever, least, 
     quiz = record.quizzes[0]
     assert (record.answer, quiz.consistency_exact, quiz.known) == (answer, "1/3", answer == "Ann")
     if answer == "Repaired":
-        assert (record.answer_source, record.cost.retrievals) == ("passages", 1)
+        assert (record.answer_source, record.cost.retrievals) == ("passages", 4)
         assert [verdict.kept for verdict in quiz.passages] == [True, True]
     assert [call["second_answer"] for call in engine.asked("JudgeConsistency")] == ["Bo", "Bo"]
 
@@ -141,3 +144,32 @@ def test_failures_lead_to_retrieval_and_not_back(scripted, retriever):
 
     with pytest.raises(UnansweredError, match="answer failed"):
         asked(scripted, Rowen(retriever("text"), language=None), unreadable)
+
+
+def test_repairing_searches_with_the_question_and_its_other_wordings(scripted, retriever):
+    searched = retriever(
+        "a",
+        "b",
+        "c",
+        "d",
+        found={"Who?": [0, 1], "Who, put 0?": [1, 2], "Who, put 1?": [2, 0], "Who, put 2?": [3]},
+    )
+    record, _ = asked(scripted, Rowen(searched, language=None, top_k=3), Model({"*": "Bo", "Who?": "Ann"}))
+    assert sorted(searched.queries) == ["Who, put 0?", "Who, put 1?", "Who, put 2?", "Who?"]
+    assert record.cost.retrievals == 4
+    # The best of each search come first, each passage once, and no more than top_k.
+    texts = [verdict.text for verdict in record.quizzes[0].passages]
+    assert texts[0] == "a"
+    assert sorted(texts) in (["a", "b", "c"], ["a", "b", "d"], ["a", "c", "d"])
+    assert (record.answer, record.answer_source) == ("Repaired", "passages")
+
+
+def test_by_default_it_reasons(scripted, retriever):
+    def reply(name: str, inputs: dict[str, str], config: Any) -> Any:
+        if name in ("ReasonFromMemory", "ReasonWithKnowledge"):
+            return {"reasoning": "because", "answer": "Ann" if name == "ReasonWithKnowledge" else inputs["question"]}
+        return Model({})(name, inputs, config)
+
+    record, engine = asked(scripted, rowen.Rowen(retriever("text"), language=None), reply)
+    assert (record.answer, record.explanation) == ("Ann", "because")
+    assert {"ReasonFromMemory", "ReasonWithKnowledge"} < set(engine.count)

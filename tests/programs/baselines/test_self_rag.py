@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from keqa.programs import UnansweredError
-from keqa.programs.baselines.self_rag import SelfRAG
+from keqa.programs.baselines import self_rag
+
+SelfRAG = partial(self_rag.SelfRAG, reason=False)
 
 
 class Model:

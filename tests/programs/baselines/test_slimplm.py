@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from keqa.programs import UnansweredError
-from keqa.programs.baselines.slimplm import SlimPLM
+from keqa.programs.baselines import slimplm
+
+SlimPLM = partial(slimplm.SlimPLM, reason=False)
 
 
 class Model:

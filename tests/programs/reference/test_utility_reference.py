@@ -411,3 +411,36 @@ def test_the_questions_are_saved_with_the_entries():
     state = UtilityReference().fit(entries).dump_state()
     assert [entry.get("question") for entry in state["entries"]] == ["0a", None]
     assert UtilityReference().load_state(state).entries == tuple(entries)
+
+
+class _Letters:
+    """Embeds a text by its first letter, which a text made of two would lose of the second."""
+
+    name = "letters"
+
+    def embed(self, texts):
+        import numpy as np
+
+        rows = np.zeros((len(texts), 26), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[ord(text[0].lower()) - ord("a")] = 1
+        return rows
+
+
+def test_a_pair_is_embedded_as_two_texts_or_as_one(tmp_path):
+    from keqa.programs import KEQA
+    from keqa.programs.saving.folder import load, save
+
+    entries = [Entry("1", "Ann?", "Zebra.", True), Entry("2", "Bo?", "Yak.", True)]
+    apart, joint = (UtilityReference(_Letters(), k=1, least=0, form=form).fit(entries) for form in ("apart", "joint"))
+    assert (apart.vectors().shape, joint.vectors().shape) == ((2, 52), (2, 26))
+    # The passage speaks for the second, the quiz for the first: as one text only the quiz begins it.
+    assert [one.quiz for one in joint("Ann?", "Yak.")] == ["Ann?"]
+    assert "form" not in apart.settings()
+    assert joint.settings()["form"] == "joint"
+    hashed = UtilityReference(form="joint").fit(entries)
+    again = UtilityReference().load_state(hashed.dump_state())
+    assert again.settings() == hashed.settings()
+    assert UtilityReference().load_state(UtilityReference().fit(entries).dump_state()).form == "apart"
+    save(KEQA(None, reference=hashed), tmp_path / "program")
+    assert load(tmp_path / "program", None, method="keqa").picking.reference.form == "joint"

@@ -12,7 +12,6 @@ from keqa.programs.records import CallCost, Cost, CriticalPath
 from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.extraction import KeySentences
 from keqa.retrievers.caching import Kept
 
 
@@ -46,7 +45,7 @@ def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_wh
 
     async def main() -> None:
         await session.search(Cached(), "met before", 3)
-        await session.search(KeySentences(Cached(), 2), "met before", 3)
+        await session.search(Cached(), "met before", 3)
         await session.search(Cached(), "new", 3)
 
     run_blocking(main)

@@ -162,7 +162,7 @@ def test_a_method_that_is_no_name_is_damaged(saved, method):
 
 
 def test_settings_that_a_method_has_not_are_refused(saved):
-    with pytest.raises(ConfigurationError, match="cot has no top_k; it has max_question_chars, reason, workers"):
+    with pytest.raises(ConfigurationError, match="cot has no top_k; it has demonstrations, max_question_chars"):
         keqa.load(saved, None, top_k=3)
     with pytest.raises(ConfigurationError, match="compiled for other prompts: the fields of answer"):
         keqa.load(saved, None, reason=False)

@@ -136,9 +136,8 @@ def test_cutting_of_passages_follows_the_settings(retriever):
     program = KEQA(found)
     program.load_state(KEQA(None, extract_sentences=1).dump_state())
     assert (program.extract_sentences, program.given_retriever) == (1, found)
-    assert program._retriever.value.keep == 1
     program.load_state(KEQA(None).dump_state())
-    assert program._retriever.value is found
+    assert (program.extract_sentences, program.given_retriever) == (None, found)
 
 
 def test_the_number_of_workers_is_the_machines():

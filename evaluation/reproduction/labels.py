@@ -1,0 +1,100 @@
+"""Labels of pairs of answers by a language model: the truth of the KEQA paper's Table 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from keqa.evaluation.reports.rows import Entry
+from keqa.evaluation.reports.tables.discriminator import PairKey, compared_answers, key_of
+from keqa.lms.adapter import adapter
+from keqa.optimize.asking import Progress
+from keqa.programs.fingerprint import digest, lm_spec
+from keqa.programs.predictor_state import Predictor
+from keqa.programs.prompts import whole_prompt
+from keqa.programs.runtime.batch import in_parallel
+from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.examination import means_the_same
+from keqa.signatures import JudgeConsistency
+from keqa.storage.journal import Journal
+
+_Pair = tuple[str, str, str]
+
+
+def pairs_to_label(entry: Entry, datasets: Iterable[str]) -> list[_Pair]:
+    """The quizzes and answers that KEQA's judge compared, each pair once.
+
+    Args:
+        entry: KEQA's row.
+        datasets: Of these data sets.
+    """
+    wanted = set(datasets)
+    found: dict[PairKey, _Pair] = {}
+    for (dataset, _, _), line in entry.lines.items():
+        for quiz in line.quizzes if dataset in wanted else ():
+            for first, second, _ in compared_answers(quiz):
+                text = str(quiz.resolved)
+                found.setdefault(key_of(text, first, second), (text, first, second))
+    return list(found.values())
+
+
+def label_pairs(
+    pairs: Iterable[_Pair], lm: dspy.BaseLM, path: Path, *, in_flight: int, progress: Progress
+) -> tuple[dict[PairKey, bool], int]:
+    """Ask a language model of each pair whether the answers mean the same, as D_s is asked.
+
+    Args:
+        pairs: Quiz and two answers.
+        lm: The language model.
+        path: Where each label is kept at once, so that no pair is asked twice.
+        in_flight: Calls in work at once.
+        progress: Told of each pair.
+
+    Returns:
+        The labels, and how many pairs have none because the call failed.
+
+    Raises:
+        ConfigurationError: A key or model is wrong.
+        InputError: The file cannot be used.
+    """
+    pairs = list(pairs)
+    judge = Predictor(JudgeConsistency)
+    judge.lm = lm
+    bound = CallLimiter(in_flight)
+    fingerprint: dict[str, Any] = {
+        "task": "labels of pairs of answers",
+        "model": lm_spec(lm),
+        "prompt": digest(whole_prompt(judge)),
+    }
+    step, found, failed = "labelling pairs of answers", {}, 0
+
+    def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
+        session = Session(bound, blocking=True)
+        try:
+            return pair, run_blocking(lambda: means_the_same(session, judge, *pair))
+        except CallError:
+            return pair, None
+
+    with Journal.open(path, fingerprint) as journal:
+        missing = []
+        for pair in pairs:
+            kept = journal.get(digest(list(pair)))
+            if kept is None:
+                missing.append(pair)
+            else:
+                found[key_of(*pair)] = bool(kept["same"])
+        progress(step, len(found), len(pairs))
+        with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+            for pair, same in in_parallel(ask, missing, in_flight):
+                if same is None:
+                    failed += 1
+                else:
+                    journal.put(digest(list(pair)), {"same": same})
+                    found[key_of(*pair)] = same
+                progress(step, len(found) + failed, len(pairs))
+    return found, failed

@@ -1,0 +1,129 @@
+"""What runs of the paper's experiments have cost, and what larger ones will cost by that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from keqa.errors import KeqaError
+from keqa.evaluation.compare import run_path
+from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.reports.grid import Column, Grid, Row, count, text
+from keqa.evaluation.reproduction.estimate import Estimate, Spent, held_out, price, spent_on
+from keqa.programs.saving.folder import about
+
+SpentOn = tuple[int, Mapping[str, Spent]]
+"""How many questions were asked, and what they cost by language model."""
+
+
+def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn | None:
+    """What a run has cost; None where there is no such run.
+
+    Args:
+        folder: Of the data set's run files.
+        label: Of the run.
+        models: By role, its language models.
+    """
+    path = run_path(folder, label)
+    if not path.exists():
+        return None
+    asked, found = 0, dict.fromkeys(models.values(), Spent())
+    for line in iter_lines(path):
+        asked += 1
+        if line.record is not None:
+            for model in found:
+                more = spent_on(line.record.cost, model, models)
+                found[model] = Spent(*(a + b for a, b in zip(found[model], more, strict=True)))
+    return (asked, found) if asked else None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What it has cost to make a program.
+
+    Attributes:
+        by_model: The cost by language model.
+        learned: Questions that were learned from.
+        held: Questions that candidates were scored on.
+        rounds: How many candidates were.
+    """
+
+    by_model: Mapping[str, Spent]
+    learned: int
+    held: int
+    rounds: int
+
+    @property
+    def asked(self) -> int:
+        """How often a question was asked."""
+        return self.learned + self.held * self.rounds
+
+    def asks(self, questions: int) -> int:
+        """How often one will be asked where there are so many, and as many candidates."""
+        held = held_out(questions)
+        return questions - (held if held < questions else 0) + held * self.rounds
+
+
+def spent_on_training(folder: Path, model: str) -> Trained | None:
+    """What it has cost to make a saved program; None where there is none, or it does not say.
+
+    Args:
+        folder: Of the program.
+        model: The language model that the cost is charged to.
+    """
+    try:
+        said = about(folder)
+        parts = [said["spent"], said.get("spent_earlier") or {}]
+        counts = [
+            sum(float(part.get(name, 0)) for part in parts) for name in ("calls", "prompt_tokens", "completion_tokens")
+        ]
+        learned, held = said["questions"]["train"], said["questions"]["validation"]
+        rounds = len(said.get("trials") or [])
+    except (KeqaError, LookupError, TypeError, ValueError, AttributeError):
+        return None
+    return Trained({model: Spent(*counts)}, learned, held, rounds)
+
+
+def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None) -> Estimate:
+    """An estimate with what is expected by a smaller run.
+
+    Args:
+        estimate: By a rehearsal.
+        found: What the smaller run has cost; None where there was none.
+        asked: How many questions are asked, where that is not as many as the estimate is for.
+    """
+    if found is None:
+        return estimate
+    factor = (estimate.questions if asked is None else asked) / found[0]
+    return replace(
+        estimate, expected={model: Spent(*(factor * part for part in spent)) for model, spent in found[1].items()}
+    )
+
+
+def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
+    """What everything has cost, a row a run.
+
+    Args:
+        rows: Data set, name and what was spent.
+    """
+    columns = (
+        Column("data set", right=False),
+        Column("run", right=False),
+        *map(Column, ("LM calls", "tokens read", "tokens written", "US dollars")),
+    )
+    lines = [_line(dataset, label, [spent]) for dataset, label, spent in rows]
+    lines.append(_line("all", "", [spent for _, _, spent in rows], ruled=True))
+    note = (
+        "As the estimate counts it: what runs share is counted for each, and what a cache answered as if it had been "
+        "asked. Of what was learned before, the requests that were sent."
+    )
+    return Grid("spent", "What it has cost", columns, tuple(lines), (note,))
+
+
+def _line(dataset: str, label: str, found: Sequence[SpentOn], *, ruled: bool = False) -> Row:
+    parts = [part for _, by_model in found for part in by_model.items()]
+    total = [sum(values) for values in zip(*(spent for _, spent in parts), strict=True)] or [0.0] * 3
+    prices = [paid for model, spent in parts if (paid := price(model, spent)) is not None]
+    dollars = text(f"{sum(prices):,.2f}" if prices else "unknown")
+    return Row((text(dataset), text(label), *(count(round(value)) for value in total), dollars), ruled=ruled)

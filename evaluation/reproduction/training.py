@@ -1,0 +1,244 @@
+"""What the KEQA paper's experiments learn before they are run (section 4.1): the utility reference, and baselines.
+
+The paper labels passages for 500 training questions of each data set and keeps all settings fixed: here R is built from
+all of them together, each set by its own rule, and nothing is tuned or held out. The methods that KEQA is compared with
+learn demonstrations from the training questions of the same set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from keqa.errors import InputError
+from keqa.evaluation.build import Parts, make
+from keqa.evaluation.questions import Questions
+from keqa.evaluation.reproduction.experiments import SETTINGS
+from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking, Progress
+from keqa.optimize.compile import compile_program
+from keqa.optimize.metering import COUNTED, Meter
+from keqa.optimize.reference.build import build_reference
+from keqa.optimize.reference.labelling import Labeller
+from keqa.programs.fingerprint import digest
+from keqa.programs.keqa import KEQA
+from keqa.programs.learned import NOTHING
+from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.registry import Spec
+from keqa.programs.saving.folder import save
+from keqa.programs.stages.stage import RoleLMs
+from keqa.retrievers import Retriever
+from keqa.storage.journal import Journal
+
+REFERENCE = "reference"
+"""The folder of the KEQA with its utility reference, beside those of the data sets."""
+
+_SAME_FILE = ("strategyqa",)
+"""The data sets whose test questions the paper takes from the train file."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was built.
+
+    Attributes:
+        folder: Of the program; None where no passage made an answer better or worse.
+        helpful: Entries that helped.
+        harmful: Entries that harmed.
+        problems: What could not be labelled, and why.
+    """
+
+    folder: Path | None
+    helpful: int = 0
+    harmful: int = 0
+    problems: Sequence[str] = ()
+
+
+def training_sources(named: Mapping[str, str], given: Sequence[str]) -> list[str]:
+    """Where the training questions of each data set come from, as `keqa.evaluation.questions.of_training` takes it.
+
+    Args:
+        named: By data set, where its test questions come from.
+        given: Sources that were named for training, as ``NAME:PATH`` or ``NAME``.
+
+    Raises:
+        InputError: One is named for no data set of these, or twice; or test questions come from one file, which says
+            nothing of where training questions are.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name = one.partition(":")[0].strip().lower()
+        if name not in named:
+            raise InputError(f"--train {one}: test questions are asked of {', '.join(named)}, and of no {name}")
+        if name in found:
+            raise InputError(f"--train {name} is there twice: give each data set once")
+        found[name] = one
+    for name, source in named.items():
+        path = source.partition(":")[2]
+        if name in found or not path or Path(path).expanduser().is_dir() or name in _SAME_FILE:
+            continue
+        raise InputError(
+            f"{source} is one file, of test questions: name with --train {name}:PATH the training questions that the "
+            "utility reference R is built from, or leave R out with --no-reference; rows are then called w/o R"
+        )
+    return [found.get(name, source) for name, source in named.items()]
+
+
+def of_set(training: Questions, name: str) -> list[Any]:
+    """The training questions of one data set; where there are several, their ids begin with its name."""
+    before = f"{name}/"
+    several = "+" in training.dataset
+    return [one for one in training.examples if not several or one.id.startswith(before)]
+
+
+def embedder_of(name: str | None) -> Embedder | str:
+    """What R_u embeds with: what is named, or MiniLM where it is installed, or n-grams.
+
+    Raises:
+        ConfigurationError: What is named is no embedding model.
+        MissingExtraError: A package is missing that the model needs.
+    """
+    from keqa.errors import KeqaError
+    from keqa.programs.reference.embedding import open_embedder
+
+    if name is not None:
+        return open_embedder(name)
+    try:
+        found = open_embedder(LOCAL)
+        found.embed(["Is it there?"])
+    # A package or its weights may be missing, or not fit the machine.
+    except (KeqaError, ImportError, OSError):
+        return HASHING
+    return found
+
+
+def build_program(
+    retriever: Retriever,
+    lms: RoleLMs | None,
+    training: Questions,
+    folder: Path,
+    *,
+    embedder: Embedder | str = HASHING,
+    in_flight: int = 8,
+    progress: Progress,
+    command: str = "",
+) -> Built:
+    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it.
+
+    Every labelled question is kept in ``FOLDER.work`` at once, so that the same call resumes, and one with more
+    training questions labels the further ones only.
+
+    Args:
+        retriever: Finds the passages.
+        lms: The language models.
+        training: As `keqa.evaluation.questions.of_training` gives them.
+        folder: Where to.
+        embedder: Of R_u.
+        in_flight: Questions in work at once.
+        progress: Told of each question.
+        command: How it came to be, without addresses.
+
+    Raises:
+        ConfigurationError: A key or model is wrong.
+        TooManyFailuresError: Most questions failed for a reason that may pass.
+        InputError: The folder holds something else.
+    """
+    program = KEQA(retriever, lms=lms, **SETTINGS)
+    labeller = Labeller(program, correctness=f1)
+    fingerprint = labeller.fingerprint()
+    examples = list(training.examples)
+    with Journal.open(folder.with_name(f"{folder.name}.work") / f"{digest(fingerprint)}.jsonl", fingerprint) as journal:
+        meter = Meter(journal)
+        with dspy.context(usage_tracker=meter):
+            try:
+                entries = build_reference(labeller, examples, Asking(journal, f1, in_flight, progress))
+            finally:
+                meter.keep()
+        spent = meter.earlier + meter.spent
+    problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
+    problems += [f"{sum(of.values())} passages have no label ({cause})" for cause, of in entries.lost.items()]
+    if not entries:
+        return Built(None, problems=problems)
+    program.picking.reference = UtilityReference(embedder, form="joint").fit(entries)
+    program.learned = NOTHING.and_from(examples, [])
+    counts = entries.counts()
+    save(
+        program,
+        folder,
+        questions={"train": len(examples), "validation": 0},
+        reference={"helpful": counts[True], "harmful": counts[False]},
+        spent=spent.model_dump(include=COUNTED),
+        problems=problems,
+        command=command,
+    )
+    return Built(folder, counts[True], counts[False], problems)
+
+
+def compile_baseline(
+    spec: Spec,
+    parts: Parts,
+    examples: Iterable[Any],
+    folder: Path,
+    *,
+    in_flight: int,
+    progress: Progress,
+    before_first: Callable[[], None],
+    command: str,
+) -> bool:
+    """Let a baseline learn demonstrations from training questions, and save it.
+
+    Args:
+        spec: The baseline.
+        parts: What it is made from.
+        examples: The training questions; a quarter of them choose among sets of demonstrations.
+        folder: Where to; finished work is kept beside it, in ``FOLDER.work``.
+        in_flight: Questions in work at once.
+        progress: Told of each question.
+        before_first: Called before anything is asked.
+        command: How it came to be.
+
+    Returns:
+        Whether it learned anything: no demonstrations are kept that do not make it better.
+
+    Raises:
+        ConfigurationError: A key, model or setting is wrong, or the LM gives no token probabilities and the method
+            needs them.
+        TooManyFailuresError: Most questions failed for a reason that may pass.
+        InputError: The folder holds a program that learned from others.
+    """
+    compiled = compile_program(
+        make(spec, parts),
+        list(examples),
+        folder=folder.with_name(f"{folder.name}.work"),
+        out=folder,
+        in_flight=in_flight,
+        progress=progress,
+        before_first=before_first,
+    )
+    compiled.save(folder, command=command)
+    return any(change.demos_after for change in compiled.report.predictors)
+
+
+def publish_questions(path: Path, training: Questions | None, tests: Mapping[str, Questions], seed: int) -> None:
+    """Write down which questions were learned from and which were asked, by id, with the run.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    names = list(tests)
+    published = {
+        "seed": seed,
+        "train": {} if training is None else {name: [one.id for one in of_set(training, name)] for name in names},
+        "test": {name: [one.id for one in found.examples] for name, found in tests.items()},
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(published, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error

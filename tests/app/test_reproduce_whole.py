@@ -1,0 +1,185 @@
+"""``keqa reproduce paper`` from training questions to tables, against a server that knows half of the questions."""
+
+import importlib
+import itertools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fixtures.reader import Reader
+from servers.openai_server import OpenAIServer
+
+from keqa.data.load import load
+from keqa.evaluation.reproduction.published import TABLE_1
+from keqa.programs.registry import METHODS
+from keqa.retrievers import Passage, build_index
+
+pytestmark = [pytest.mark.server, pytest.mark.process]
+
+_FEW = ("cot-few-shot", "rag", "keqa", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
+SHARED_DATA = Path(__file__).parents[2].parent / "shared" / "data"
+PEOPLE = ("Ann Berg", "Bo Lind", "Cy Moor", "Di Holm", "Ed Fell", "Flo Vik", "Gus Orm", "Hal Tarn")
+"""Of whom half of the questions are to learn from."""
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Small files of two data sets in their own layouts, and an index of what they ask for."""
+    lines = [{"question": f"who is the mayor of town {n}", "answer": [name]} for n, name in enumerate(PEOPLE)]
+    for name, part in (("dev", lines[:4]), ("train", lines[4:])):
+        (tmp_path / f"NQ-open.{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in part))
+    polar = [
+        {"qid": f"s{n}", "question": f"Is the mayor of town {n} called {name}?", "answer": n % 2 == 0}
+        for n, name in enumerate(PEOPLE)
+    ]
+    (tmp_path / "strategyqa_train.json").write_text(json.dumps(polar))
+    passages = [
+        Passage(f"p{n}", f"Town {n}", f"It is a harbour. The mayor of town {n} is {name}. It is old.")
+        for n, name in enumerate(PEOPLE)
+    ]
+    build_index([*passages, Passage("q", "Town", "A town is a place. A mayor is old.")], tmp_path / "own")
+    return [
+        *("--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}"),
+        *("--train", f"nq:{tmp_path / 'NQ-open.train.jsonl'}"),
+        # As in the paper, test questions are taken from the train file.
+        *("--data", f"strategyqa:{tmp_path / 'strategyqa_train.json'}"),
+    ]
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """Figures as points only; drawing them takes seconds."""
+    monkeypatch.setattr(importlib.import_module("keqa.evaluation.reports.write"), "can_draw", lambda: False)
+
+
+def questions_of(given):
+    """Every question that is named, test and training, with its gold answer."""
+    sources = [value for flag, value in itertools.pairwise(given) if flag in ("--data", "--train")]
+    return {one.question: one.answers[0] for source in sources for one in load(source).examples}
+
+
+def served(given, knows=40):
+    """A server that gives token probabilities and can be asked by two names."""
+    reader = Reader(questions_of(given), knows)
+    return OpenAIServer(reply=reader, probability=lambda token: 0.9)
+
+
+def ask(keqa_command, server, given, out, *more):
+    models = ("--lm", "openai/scripted", "--api-base", server.api_base)
+    labels = ("--labelling-lm", "openai/judge", "--labelling-api-base", server.api_base)
+    ended = keqa_command("reproduce", "paper", *models, *labels, *given, "--out", out, "--json", *more)
+    assert ended.code == 0, ended.err
+    return SimpleNamespace(
+        err=ended.err, **{name.replace("-", "_"): rows for name, rows in json.loads(ended.out).items()}
+    )
+
+
+def test_the_whole_experiment_in_small(keqa_command, written, monkeypatch, tmp_path):
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", _FEW)
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._THRESHOLDS", ("0.6",))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._TOP_K", (5, 10))
+    out, how = tmp_path / "runs", ("--sample", "4", "--embedder", "hashing")
+    with served(written) as server:
+        first = ask(keqa_command, server, written, out, *how)
+        asked = server.count
+        # What is finished is not asked again, whichever part it is of.
+        again = ask(keqa_command, server, written, out, *how)
+        assert server.count == asked
+        expected = ask(keqa_command, server, written, tmp_path / "other", *how, "--dry-run", "--pilot", out)
+        assert server.count == asked
+    assert [row["method"] for row in first.table1] == [
+        "CoT, few-shot",
+        "Always retrieve",
+        "Always retrieve (compiled)",
+        "Always retrieve, CoT",
+        "Always retrieve, CoT (compiled)",
+        "KEQA",
+        "KEQA w/o R",
+        "KEQA w random R'",
+        "KEQA w SE",
+    ]
+    assert again.table1[5]["all F1"] == first.table1[5]["all F1"]
+    # Rows that are none of the paper's have no figure of it beside them.
+    assert [row["method"] for row in first.paper_table1] == [
+        "CoT, few-shot",
+        "Always retrieve",
+        "KEQA",
+        "KEQA w/o R",
+        "KEQA w random R'",
+        "KEQA w SE",
+    ]
+    assert [row["judge"] for row in first.paper_table2] == ["D_s", "BERTScore"]
+    assert first.paper_table2[0]["strategyqa here"] is not None
+    assert first.table6[0]["step"] == "question"
+    assert first.paper_table5
+    assert {"table1.md", "table6.tex", "paper-table1.csv", "spent.csv", "figure4-points.csv", "figure5-points.csv"} <= {
+        path.name for path in (out / "tables").iterdir()
+    }
+    published = json.loads((out / "questions.json").read_text())
+    assert {name: len(ids) for name, ids in published["train"].items()} == {"nq": 4, "strategyqa": 4}
+    assert {name: len(ids) for name, ids in published["test"].items()} == {"nq": 4, "strategyqa": 4}
+    learned = {one.removeprefix("strategyqa/") for one in published["train"]["strategyqa"]}
+    assert not learned & set(published["test"]["strategyqa"])
+    reference = json.loads((out / "reference" / "program.json").read_text())
+    assert reference["about"]["reference"]["helpful"] > 0
+    assert reference["reference"]["form"] == "joint"
+    assert len(reference["learned"]["train"]) == 8
+    # A run of the same size is expected to cost what this one has.
+    (total,) = [row for row in expected.estimate if (row["data set"], row["run"]) == ("all", "openai/scripted")]
+    spent = first.spent[-1]
+    for what in ("LM calls", "tokens read", "tokens written"):
+        assert total[f"{what} expected"] == pytest.approx(spent[what], rel=0.2)
+        assert total[f"{what} least"] <= total[f"{what} most"]
+
+
+def test_without_a_reference_every_row_says_so(keqa_command, written, monkeypatch, tmp_path):
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("keqa", "keqa-no-reference"))
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+    given = [one for one in written if not str(one).endswith("NQ-open.train.jsonl") and one != "--train"]
+    with served(given) as server:
+        found = ask(keqa_command, server, given, tmp_path / "runs", "--no-reference", "--sample", "2")
+        assert [row["method"] for row in found.table1] == ["KEQA w/o R"]
+        assert json.loads((tmp_path / "runs" / "questions.json").read_text())["train"] == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "is one file, of test questions: name with --train nq:PATH"),
+        (["--train", "hotpotqa:x"], "and of no hotpotqa"),
+        (["--no-reference", "--embedder", "hashing"], "leave out --program, --train and --embedder"),
+        (["--no-reference", "--pilot", "x"], "--pilot says what a --dry-run may expect"),
+        (["--no-reference", "--labelling-api-base", "http://x"], "needs --labelling-lm"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_before_anything_is_asked(keqa_command, written, more, message):
+    given = [one for one in written if not str(one).endswith("NQ-open.train.jsonl") and one != "--train"]
+    ended = keqa_command("reproduce", "paper", "--lm", "openai/scripted", *given, *more)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+
+
+@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside this repository")
+def test_all_rows_on_real_files(keqa_command, monkeypatch, tmp_path):
+    """The four data sets of the paper, two questions each; every row of Table 1."""
+    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+    given = [
+        *("--data", f"nq:{SHARED_DATA}/nq/NQ-open.dev.jsonl"),
+        *("--train", f"nq:{SHARED_DATA}/nq/NQ-open.efficientqa.dev.1.1.jsonl"),
+        *("--data", f"strategyqa:{SHARED_DATA}/strategyqa/strategyqa_train.json"),
+        *("--data", f"hotpotqa:{SHARED_DATA}/hotpotqa/hotpot_dev_distractor_v1.json"),
+        *("--train", f"hotpotqa:{SHARED_DATA}/hotpotqa/hotpot_train_v1.1.json"),
+        *("--data", f"2wikimultihopqa:{SHARED_DATA}/2wikimultihopqa/dev.json"),
+        *("--train", f"2wikimultihopqa:{SHARED_DATA}/2wikimultihopqa/train.json"),
+    ]
+    corpus = json.loads((SHARED_DATA / "hotpotqa" / "hotpotqa_corpus.json").read_text("utf-8"))[:500]
+    build_index([Passage(str(n), one["title"], one["text"]) for n, one in enumerate(corpus)], tmp_path / "own")
+    how = ("--index", tmp_path / "own", "--sample", "2", "--embedder", "hashing", "--plain-baselines")
+    with served(given) as server:
+        found = ask(keqa_command, server, given, tmp_path / "runs", *how)
+    titles = [METHODS[name].title for name in dict.fromkeys(method for method, _, _ in TABLE_1)]
+    if "there is no utility reference" in found.err:
+        titles = [title for title in titles if title not in ("KEQA", "w/o QKE", "w/o UKP", "w random R'", "w SE")]
+    assert [row["method"].removeprefix("KEQA ") for row in found.paper_table1] == titles
+    assert len(found.paper_table1[0]) == 1 + 2 * 7

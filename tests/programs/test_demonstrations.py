@@ -1,0 +1,191 @@
+"""Fixed demonstrations: for every prompt, to every language model but the one that ships, unless switched off."""
+
+import json
+from typing import Any
+
+import dspy
+import pytest
+from pydantic import TypeAdapter
+
+from keqa import signatures
+from keqa.evaluation.configuration import demonstrations_of, describe
+from keqa.programs.baselines import ClosedBook
+from keqa.programs.demonstrations import fixed_for
+from keqa.programs.fingerprint import program_fingerprint
+from keqa.programs.keqa import KEQA
+from keqa.programs.predictor_state import Predictor, demos_of
+from keqa.programs.saving.folder import load, save
+from keqa.signatures.markers import sections
+
+ROMEO = "Who wrote Romeo and Juliet?"
+
+
+def shipped() -> Any:
+    """Stands for the language model that ships."""
+    return dspy.LM("keqa/tiny@0123", engine="litellm")
+
+
+def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    return {"quizzes": json.dumps(["Who is it?"])} if name == "DecomposeQuestion" else {"answer": "Ann", "same": "True"}
+
+
+@pytest.mark.parametrize("name", signatures.__all__)
+def test_every_prompt_has_four_with_a_value_of_its_type_for_every_field(name: str, scripted: Any) -> None:
+    signature = getattr(signatures, name)
+    demos = fixed_for(name, signature, scripted(reply)[0])
+    assert len(demos) == 4
+    for demo in demos:
+        assert list(demo.keys()) == list(signature.fields)
+        for field, info in signature.fields.items():
+            TypeAdapter(info.annotation).validate_python(demo[field])
+
+
+def test_of_answers_all_types_are_shown(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    for name in ("AnswerQuestion", "AnswerQuiz", "ReasonFromMemory", "ReasonWithKnowledge", "AnswerWithKnowledge"):
+        demos = fixed_for(name, getattr(signatures, name), lm)
+        assert {demo.answer_type for demo in demos} == {"short", "yes/no", "choice"}
+        assert all(demo.answer in demo.choices for demo in demos if demo.answer_type == "choice")
+
+
+def test_any_language_model_is_shown_them_but_the_one_that_ships(scripted: Any) -> None:
+    lm, engine = scripted(reply)
+    program = ClosedBook()
+    program.set_lm(lm)
+    assert program(question="Who?").answer == "Ann"
+    assert ROMEO in engine.prompts[0]
+    assert demonstrations_of(program) == {"answer": 4}
+    program.set_lm(shipped())
+    assert demonstrations_of(program) == {"answer": 0}
+
+
+def test_they_are_shown_by_the_language_model_of_the_settings_too(scripted: Any) -> None:
+    lm, engine = scripted(reply)
+    with dspy.context(lm=lm):
+        ClosedBook()(question="Who?")
+    assert ROMEO in engine.prompts[0]
+
+
+async def test_they_are_shown_from_within_an_event_loop(scripted: Any) -> None:
+    lm, engine = scripted(reply)
+    program = ClosedBook()
+    program.set_lm(lm)
+    await program.acall(question="Who?")
+    assert ROMEO in engine.prompts[0]
+
+
+@pytest.mark.parametrize("make", [ClosedBook, lambda **settings: KEQA(None, **settings)])
+def test_they_can_be_switched_off(scripted: Any, make: Any) -> None:
+    lm, engine = scripted(reply)
+    program = make(demonstrations=False)
+    program.set_lm(lm)
+    program(question="Who?")
+    assert engine.prompts
+    assert not any("Hamlet" in prompt or ROMEO in prompt for prompt in engine.prompts)
+    assert not any(demonstrations_of(program).values())
+
+
+def test_a_predictor_with_its_own_shows_these_alone(scripted: Any) -> None:
+    lm, engine = scripted(reply)
+    program = KEQA(None)
+    program.set_lm(lm)
+    program.examination.quiz.demos = [{"quiz": "Who is it?", "answer": "Bob"}]
+    program(question="Who?")
+    asked = dict(zip([name for name, *_ in engine.calls], engine.prompts, strict=True))
+    assert "Hamlet" in asked["DecomposeQuestion"]
+    assert "Bob" in asked["AnswerQuiz"]
+    assert ROMEO not in asked["AnswerQuiz"]
+
+
+def test_with_a_utility_reference_the_judge_is_shown_nothing_else(scripted: Any, retriever: Any) -> None:
+    lm, engine = scripted(lambda *asked: {"helpful": "True", **reply(*asked)})
+    for reference, shown in ((None, True), (lambda quiz, passage: [], False)):
+        engine.prompts.clear()
+        engine.calls.clear()
+        program = KEQA(retriever("Ann is it."), examine=False, decompose=False, reference=reference)
+        program.set_lm(lm)
+        program(question="Who?")
+        asked = dict(zip([name for name, *_ in engine.calls], engine.prompts, strict=True))
+        assert ("Hamlet" in asked["JudgeUtility"]) is shown
+
+
+def test_a_signature_of_other_fields_has_none(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    assert fixed_for("AnswerQuestion", dspy.Signature("question -> answer, doubt"), lm) == []
+
+
+def test_new_instructions_keep_them(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    predictor = Predictor(signatures.AnswerQuestion)
+    predictor.set_lm(lm)
+    predictor.signature = predictor.signature.with_instructions("Answer.")
+    assert len(demos_of(predictor)) == 4
+
+
+def test_a_plain_predictor_of_dspy_shows_none(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    predictor = dspy.Predict(signatures.AnswerQuestion)
+    predictor.set_lm(lm)
+    assert demos_of(predictor) == []
+
+
+def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    programs = [ClosedBook(demonstrations=shown) for shown in (True, False)]
+    for program in programs:
+        program.set_lm(lm)
+    on, off = map(program_fingerprint, programs)
+    assert on != off
+    assert describe(programs[0])["prompts"] != describe(programs[1])["prompts"]
+    for program in programs:
+        program.set_lm(shipped())
+    assert program_fingerprint(programs[0]) == program_fingerprint(programs[1]) == off
+
+
+def test_they_are_no_part_of_what_was_learned(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    program = KEQA(None)
+    program.set_lm(lm)
+    program(question="Who?")
+    assert not any(predictor.demos for predictor in program.predictors())
+    assert not any(state.get("demos") for state in program.dump_state().values())
+
+
+def test_a_saved_program_keeps_the_switch_and_one_of_before_has_none(tmp_path: Any, scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    for shown in (True, False):
+        save(KEQA(None, demonstrations=shown), tmp_path / str(shown))
+        program = load(tmp_path / str(shown), None)
+        program.set_lm(lm)
+        assert any(demonstrations_of(program).values()) is shown
+    path = tmp_path / "True" / "program.json"
+    state = json.loads(path.read_text())
+    del state["settings"]["demonstrations"]
+    path.write_text(json.dumps(state))
+    program = load(tmp_path / "True", None)
+    program.set_lm(lm)
+    assert not any(demonstrations_of(program).values())
+
+
+def test_the_switch_survives_copies(scripted: Any) -> None:
+    lm, _ = scripted(reply)
+    program = KEQA(None, demonstrations=False)
+    program.set_lm(lm)
+    for copied in (program.deepcopy(), program.reset_copy()):
+        assert not any(demonstrations_of(copied).values())
+
+
+def test_only_a_trajectory_holds_markers() -> None:
+    lm = dspy.LM("other/model", engine="litellm")
+    for name in signatures.__all__:
+        for demo in fixed_for(name, getattr(signatures, name), lm):
+            texts = {field: str(value) for field, value in demo.items() if field != "trajectory"}
+            assert not any(list(sections(text)) for text in texts.values())
+
+
+def test_a_predictor_is_shown_them_by_the_language_model_of_the_call(scripted: Any) -> None:
+    lm, engine = scripted(reply)
+    predictor = Predictor(signatures.AnswerQuestion)
+    predictor.set_lm(shipped())
+    predictor(question="Who?", lm=lm)
+    assert ROMEO in engine.prompts[0]
