@@ -32,6 +32,8 @@ _WHERE = {
     "evidence_sentences": "selection.keep",
     "extract_sentences": "extract_sentences",
     "on_nothing_helpful": "on_nothing_helpful",
+    "summarize_single": "summarize_single",
+    "summarize_known": "summarize_known",
     "max_quizzes": "decomposition.max_quizzes",
     "max_question_chars": "max_question_chars",
     "workers": "bound.workers",

@@ -208,6 +208,23 @@ class KeqaOptions:
         ),
     ] = False
 
+    summarize_single: Annotated[
+        bool | None,
+        _setting(
+            "--summarize-single/--no-summarize-single",
+            help="Summarize a question that is its own only quiz, too.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
+    summarize_known: Annotated[
+        bool | None,
+        _setting(
+            "--summarize-known/--no-summarize-known",
+            help="Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
+
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by the names that a method's constructor and `keqa.load` take.
 
@@ -224,6 +241,7 @@ class KeqaOptions:
                     f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
         found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
+        found |= {name: getattr(self, name) for name in ("summarize_single", "summarize_known")}
         found |= {name: False if getattr(self, f"no_{name}") else None for name in ("decompose", "examine", "pick")}
         found["select"] = self.select or None
         return {name: value for name, value in found.items() if value is not None}

@@ -39,6 +39,8 @@ EVERY = {
     "similarity": None,
     "extract_sentences": 2,
     "on_nothing_helpful": "closed_book",
+    "summarize_single": True,
+    "summarize_known": True,
     "max_quizzes": 5,
     "max_question_chars": 500,
     "workers": 3,
