@@ -26,6 +26,7 @@ _SETTINGS = (
     "top_k",
     "temperature",
     "top_p",
+    "listwise",
     "summarize_single",
     "summarize_known",
     "on_nothing_helpful",

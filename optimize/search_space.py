@@ -14,7 +14,7 @@ from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
 from keqa.programs.stages.quiz_flow import OnNothingHelpful
 
-Switch = Literal["summarize_single", "summarize_known"]
+Switch = Literal["listwise", "summarize_single", "summarize_known"]
 """A setting of a program that is on or off, by the name of its argument."""
 
 
@@ -38,7 +38,7 @@ class Grid:
     top_ks: tuple[int, ...] = (3, 5, 10)
     temperatures: tuple[float, ...] = (0.7, 1.0)
     top_ps: tuple[float | None, ...] = (None, 0.9)
-    switches: tuple[Switch, ...] = ("summarize_single", "summarize_known")
+    switches: tuple[Switch, ...] = ("listwise", "summarize_single", "summarize_known")
     nothing_helpful: tuple[OnNothingHelpful, ...] = ("largest_cluster", "closed_book")
     boundary_thresholds: tuple[str, ...] = ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9")
 
@@ -57,6 +57,7 @@ class Settings:
         summarize_known: Whether a blocked question is summarized from what is answered.
         on_nothing_helpful: What answers where no passage is kept.
         boundary: Whether the boundary model decides that was trained, and not the program's own gate.
+        listwise: Whether passages are judged in one call.
     """
 
     threshold: str | None
@@ -68,6 +69,7 @@ class Settings:
     summarize_known: bool = False
     on_nothing_helpful: OnNothingHelpful = "largest_cluster"
     boundary: bool = False
+    listwise: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class Knobs:
             program.summarize_single,
             program.summarize_known,
             program.on_nothing_helpful,
+            listwise=program.picking.listwise,
         )
         examined = program.examine and gate.threshold is not None
         retrieves = program._retriever.value is not None
@@ -181,7 +184,11 @@ def _switches(program: KEQA, wanted: Iterable[Any]) -> list[Switch]:
     Raises:
         ConfigurationError: There is no such switch.
     """
-    used: dict[Switch, bool] = {"summarize_single": program.decompose, "summarize_known": program.decompose}
+    used: dict[Switch, bool] = {
+        "listwise": program.pick and program._retriever.value is not None,
+        "summarize_single": program.decompose,
+        "summarize_known": program.decompose,
+    }
     for name in wanted:
         if name not in used:
             raise ConfigurationError(f"switches are {', '.join(used)}, not {name!r:.80}")

@@ -29,6 +29,7 @@ from keqa.programs.reference.utility_reference import UtilityReference, leaving_
 from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import NoCopy, run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.stages.listwise import Listwise
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def set_to(program: KEQA, settings: Settings, boundary: BoundaryModel | None = N
         boundary: The boundary model that decides where the settings say so.
     """
     new: KEQA = program.deepcopy()
-    _apply(new, settings)
+    _apply(new, settings, new.picking.listwise_judge())
     gate = _gate(program, settings, boundary)
     if gate is not program.examination.gate:
         new.examination = new.examination.deciding_by(gate)
@@ -114,8 +115,9 @@ def _gate(program: KEQA, settings: Settings, boundary: BoundaryModel | None) -> 
     return gate
 
 
-def _apply(program: KEQA, settings: Settings) -> None:
+def _apply(program: KEQA, settings: Settings, together: Listwise) -> None:
     """Everything but the gate."""
+    program.picking.together = together if settings.listwise else None
     examination = program.examination
     examination.tries, examination.temperature, examination.top_p = (
         settings.tries,
@@ -144,6 +146,7 @@ class _Search:
         wanted = boundary is not None or asks(own) in ("probabilities", IF_ANY)
         draws = SharedDraws(probabilities=wanted, store=asking.journal, largest=max(knobs.tries))
         self.twin: KEQA = program.deepcopy()
+        self.together = self.twin.picking.listwise_judge()
         self.twin.examination = WaveExamination(self.twin.examination, own, draws)
         reference = program.picking.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
@@ -201,7 +204,7 @@ class _Search:
         if settings in self.points:
             return
         program = self.twin
-        _apply(program, settings)
+        _apply(program, settings, self.together)
         program.examination._gate = NoCopy(_gate(self.program, settings, self.boundary))
         scores, retrievals, calls = [0.0] * len(self.valset), 0, 0
         watch = self.asking.failures.watch("tuning", len(self.valset))

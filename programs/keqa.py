@@ -42,6 +42,7 @@ from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
 from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.extraction import KeyDemonstrations, KeySentences
+from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
 from keqa.programs.stages.selection import Selection, Similarity, similarity_of
@@ -76,6 +77,7 @@ class KEQA(Program):
         decompose: bool = True,
         examine: bool = True,
         pick: bool = True,
+        listwise: bool = False,
         gate: Annotated[Gate, GATE] | None = None,
         select: bool | Select = False,
         evidence_sentences: Count = 2,
@@ -103,6 +105,8 @@ class KEQA(Program):
             decompose: Off, the question is its own quiz (for data sets of one hop).
             examine: Off, nothing is taken for known and every quiz is retrieved for.
             pick: Off, all passages found are kept.
+            listwise: Judge the passages found for a quiz in one call, and not each in a call of its own; those that the
+                reply says nothing of are judged by themselves.
             gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.
@@ -136,7 +140,7 @@ class KEQA(Program):
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
         compares = similarity_of(similarity)
         extracts = extract_sentences is not None
-        self.picking = Picking(reference, bound, KeyDemonstrations(kept, compares) if extracts else None)
+        self.picking = Picking(reference, bound, KeyDemonstrations(kept, compares) if extracts else None, listwise)
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
@@ -150,8 +154,9 @@ class KEQA(Program):
 
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
-        """The predictors that gates bring along; what was saved with another gate knows none of them."""
-        return {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
+        """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
+        asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
+        return {**asked, **{f"picking.together.{name}": signature for name, signature in Listwise.signatures.items()}}
 
     @property
     def given_retriever(self) -> Any:

@@ -208,6 +208,14 @@ class KeqaOptions:
         ),
     ] = False
 
+    listwise: Annotated[
+        bool | None,
+        _setting(
+            "--listwise/--no-listwise",
+            help="Judge the passages of a quiz in one call, and not each by itself.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
     summarize_single: Annotated[
         bool | None,
         _setting(
@@ -241,7 +249,7 @@ class KeqaOptions:
                     f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
         found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
-        found |= {name: getattr(self, name) for name in ("summarize_single", "summarize_known")}
+        found |= {name: getattr(self, name) for name in ("listwise", "summarize_single", "summarize_known")}
         found |= {name: False if getattr(self, f"no_{name}") else None for name in ("decompose", "examine", "pick")}
         found["select"] = self.select or None
         return {name: value for name, value in found.items() if value is not None}

@@ -348,12 +348,12 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
     grid = Grid((), (), (), (), ())
     found = tuned(setting(val=1), grid=grid)
-    tried = [(one.settings.summarize_single, one.settings.summarize_known) for one in found.curve]
-    assert tried[:3] == [(False, False), (True, False), (False, True)]
-    assert [one.settings.on_nothing_helpful for one in found.curve[3:]] == ["closed_book"]
+    tried = [(s.listwise, s.summarize_single, s.summarize_known) for s in (one.settings for one in found.curve)]
+    assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
+    assert [one.settings.on_nothing_helpful for one in found.curve[4:]] == ["closed_book"]
     # Among equals the program's own settings stay.
     assert found.best is found.curve[0]
-    whole = tuned(setting(val=1, decompose=False, examine=False), grid=grid)
+    whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
     assert len(whole.curve) == 1
 
 
@@ -374,6 +374,21 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
+
+
+def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
+    world = setting(val=2)
+    grid = Grid((), (), (), (), (), switches=("listwise",), nothing_helpful=())
+    found = tuned(world, grid=grid, cost_per_call=0.01)
+    own, listed = found.curve
+    assert (listed.score, listed.retrievals, own.calls - listed.calls) == (own.score, own.retrievals, 1.0)
+    assert found.best is listed
+    assert found.program.picking.together.judge.lm is world.lm
+    calls = len(world.engine.calls)
+    assert tuned(world, grid=grid, cost_per_call=0.01).curve == found.curve
+    assert len(world.engine.calls) == calls
+    again = found.program.answer_many([one.question for one in world.val])
+    assert listed.calls == sum(outcome.record.cost.samples for outcome in again) / 2
 
 
 class Mayors:
@@ -426,7 +441,7 @@ def test_a_boundary_model_that_does_not_pay_is_left_out(setting, tuned):
     ("options", "told"),
     [
         ({"cost_per_call": float("nan")}, "cost_per_call must be a number from 0"),
-        ({"grid": Grid(switches=("pick",))}, "switches are summarize_single, summarize_known"),
+        ({"grid": Grid(switches=("pick",))}, "switches are listwise, summarize_single, summarize_known"),
         ({"grid": Grid(boundary_thresholds=("2",))}, "boundary_thresholds must be a number from 0 to 1"),
     ],
 )

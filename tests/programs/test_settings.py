@@ -33,6 +33,7 @@ EVERY = {
     "decompose": False,
     "examine": False,
     "pick": False,
+    "listwise": True,
     "gate": None,
     "select": "instead",
     "evidence_sentences": 4,
