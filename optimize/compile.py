@@ -2,7 +2,9 @@
 
 1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_bridge.optimizers`);
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
-3. α, N_c, top-k and how tries are drawn, for F1 - λ · retrievals.
+3. α, N_c, top-k, how tries are drawn and what is summarized, for F1 - λ · retrievals - μ · calls; and a boundary
+   model, trained on what the language model answers from memory to the training questions, which decides instead of α
+   where that is better.
 
 The methods that KEQA is compared with take the first step alone.
 
@@ -130,7 +132,7 @@ def compile_program(
         progress: See `keqa.optimize.asking.Progress`.
         before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
             the compilation.
-        **options: See `keqa.optimize.options.Options`: `optimizer`, `cost_per_retrieval` and more.
+        **options: See `keqa.optimize.options.Options`: `optimizer`, `cost_per_retrieval`, `cost_per_call` and more.
 
     Returns:
         The program and what was learned. No demonstration or instruction is kept that did not score better on the
@@ -204,6 +206,8 @@ def compile_program(
         trials=steps.trials,
         curve=steps.curve,
         cost_per_retrieval=chosen.cost_per_retrieval,
+        cost_per_call=chosen.call_cost,
+        boundary=steps.boundary,
         before=steps.trials[0].scores,
         after=steps.kept.scores,
         spent=meter.spent,
@@ -267,11 +271,10 @@ def _ready(program: Program, options: Options) -> Options:
 
     check_savable(program)
     tuned = isinstance(program, KEQA)
-    if options.cost_per_retrieval and not (tuned and options.tuning):
-        which = "that is left out" if tuned else f"only those of a KEQA are, not of a {type(program).__name__}"
-        raise ConfigurationError(
-            f"cost_per_retrieval weighs searches where settings are tuned, and {which}: leave it out"
-        )
+    for name, weighed in (("cost_per_retrieval", "searches"), ("cost_per_call", "calls")):
+        if getattr(options, name) and not (tuned and options.tuning):
+            which = "that is left out" if tuned else f"only those of a KEQA are, not of a {type(program).__name__}"
+            raise ConfigurationError(f"{name} weighs {weighed} where settings are tuned, and {which}: leave it out")
     if isinstance(program, KEQA) and options.tuning:
         Knobs.of(program, options.grid)
     if builds_reference(program, options):

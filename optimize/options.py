@@ -13,6 +13,12 @@ from keqa.optimize.dspy_bridge.own_optimizer import check_own_optimizer, optimiz
 from keqa.optimize.search_space import Grid
 from keqa.programs.reference.embedding import Embedder
 
+COST_PER_CALL = 0.002
+"""μ where none is given: of two programs that answer alike the one with fewer calls is taken, and a hundredth of the
+metric is worth five calls. λ is 0 by default, since what a search costs are the calls that judge and read passages."""
+
+_FEWEST_TRIES, _MOST_TRIES = 5, 1_000
+
 UNREFLECTING = ("bootstrap", "none")
 """The optimizers that need no language model to reflect."""
 
@@ -39,6 +45,10 @@ class Options:
         cost_per_retrieval: λ, what a search costs in the metric's units.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
+        cost_per_call: μ, what a reply of a language model costs in the metric's units; None is `COST_PER_CALL`.
+        boundary: Whether to train a boundary model and to try it as the gate, where settings are tuned and the program
+            has KEQA's own gate.
+        boundary_tries: Draws to each quiz that it is trained on.
     """
 
     optimizer: str | Teleprompter = "bootstrap"
@@ -55,6 +65,9 @@ class Options:
     cost_per_retrieval: float = 0.0
     seed: int = 0
     in_flight: int = 8
+    cost_per_call: float | None = None
+    boundary: bool = True
+    boundary_tries: int = 10
 
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, Teleprompter):
@@ -78,8 +91,19 @@ class Options:
             raise ConfigurationError(
                 "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"
             )
-        if not 0 <= self.cost_per_retrieval < float("inf"):
-            raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {self.cost_per_retrieval}")
+        for name in ("cost_per_retrieval", "cost_per_call"):
+            cost = getattr(self, name)
+            if cost is not None and not 0 <= cost < float("inf"):
+                raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
+        if not _FEWEST_TRIES <= self.boundary_tries <= _MOST_TRIES:
+            raise ConfigurationError(
+                f"boundary_tries must be from {_FEWEST_TRIES} to {_MOST_TRIES:,}, not {self.boundary_tries}"
+            )
+
+    @property
+    def call_cost(self) -> float:
+        """μ, as it was given or by default."""
+        return COST_PER_CALL if self.cost_per_call is None else self.cost_per_call
 
     @property
     def own_optimizer(self) -> Teleprompter | None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from keqa.data.example import Example
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.asking import Asking, Trial
+from keqa.optimize.boundary.learn import Learned, learn, may_learn
 from keqa.optimize.demos.bootstrap import bootstrap
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
+from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.options import UNREFLECTING, Options
 from keqa.optimize.reference.build import build_reference
 from keqa.optimize.reference.labelling import Labeller
@@ -63,6 +65,7 @@ class Steps:
         kept: That of the program as it is now.
         chosen: The names of the candidates that a step went on with.
         curve: What tuning saw.
+        boundary: What became of the boundary model; None where none was trained.
         counts: Entries of the utility reference by label, where it is kept.
         problems: What could not be used, and why.
     """
@@ -96,6 +99,7 @@ class Steps:
         self.chosen: list[str] = []
         self.curve: list[Point] = []
         self.counts: dict[str, int] = {}
+        self.boundary: dict[str, Any] | None = None
         self.problems: list[str] = []
 
     def run(self, step_done: Callable[[], None]) -> Program:
@@ -113,7 +117,9 @@ class Steps:
             program = self._with_reference(program)
             step_done()
         if self.options.tuning and isinstance(program, KEQA):
-            program = self._tuned(program)
+            boundary = self._boundary(program)
+            step_done()
+            program = self._tuned(program, boundary)
             step_done()
         return program
 
@@ -180,12 +186,34 @@ class Steps:
         self.counts = {"helpful": counts[True], "harmful": counts[False]}
         return candidate
 
-    def _tuned(self, program: KEQA) -> KEQA:
+    def _boundary(self, program: KEQA) -> Learned | None:
+        """A boundary model from the training questions, where there are enough and a gate to replace."""
+        if not self.options.boundary or not may_learn(program):
+            return None
+        try:
+            return learn(
+                program,
+                self.train,
+                self.val,
+                tries=self.options.boundary_tries,
+                store=self.calls,
+                in_flight=self.options.in_flight,
+                progress=lambda done, total: self.asking.progress("collecting", done, total),
+            )
+        except TooManyFailuresError:
+            raise
+        except InputError as error:
+            self.problems.append(f"no boundary model: {error}")
+            return None
+
+    def _tuned(self, program: KEQA, boundary: Learned | None) -> KEQA:
         found = tune(
             program,
             self.val,
             replace(self.asking, journal=self.calls),
             cost_per_retrieval=self.options.cost_per_retrieval,
+            cost_per_call=self.options.call_cost,
+            boundary=None if boundary is None else boundary.model,
             grid=self.options.grid,
         )
         gate = program.examination.gate
@@ -195,6 +223,11 @@ class Steps:
                 "made again with another"
             )
         self.curve = found.curve
-        self.trials.append(Trial("tuned settings", found.best.score, found.best.scores))
-        self._keep(self.trials[-1])
+        for name, point in (("tuned settings", found.own), ("the boundary model", found.bounded)):
+            if point is not None:
+                self.trials.append(Trial(name, point.score, point.scores))
+                if point is found.best:
+                    self._keep(self.trials[-1])
+        if boundary is not None:
+            self.boundary = {**boundary.as_json(), "kept": found.best is found.bounded}
         return found.program

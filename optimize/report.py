@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import dspy
@@ -13,10 +14,24 @@ from keqa.optimize.asking import Trial
 from keqa.optimize.failures import Failed
 from keqa.optimize.metering import COUNTED
 from keqa.optimize.search_space import Point
+from keqa.programs.arguments import fraction_text
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost
 from keqa.programs.settings import settings_of
+
+_SETTINGS = (
+    "tries",
+    "threshold",
+    "top_k",
+    "temperature",
+    "top_p",
+    "listwise",
+    "summarize_single",
+    "summarize_known",
+    "on_nothing_helpful",
+)
+"""What tuning may change besides the gate."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,9 @@ class Report:
         chosen: The names of the trials that a step went on with; the others were left out.
         failed: Questions without an answer, by step; each scored 0.
         sources: What the program was compiled from; see `keqa.optimize.compile.sources_of`.
+        boundary: Of the boundary model what it reads, how many draws it was trained on, its figures on questions held
+            out, and whether it was kept; None where none was trained.
+        cost_per_call: μ.
     """
 
     optimizer: str
@@ -89,6 +107,8 @@ class Report:
     chosen: list[str] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
+    boundary: dict[str, Any] | None = None
+    cost_per_call: float = 0.0
 
     @property
     def before_score(self) -> Interval | None:
@@ -122,11 +142,14 @@ class Report:
             "reference_entries": self.reference,
             "settings_changed": {name: asdict(one) for name, one in self.settings.items()},
             "cost_per_retrieval": self.cost_per_retrieval,
+            "cost_per_call": self.cost_per_call,
+            "boundary": self.boundary,
             "tuning_curve": [
                 {
                     **asdict(point.settings),
                     "score": point.score,
                     "retrievals": point.retrievals,
+                    "calls": point.calls,
                     "objective": point.objective,
                 }
                 for point in self.curve
@@ -158,9 +181,16 @@ def changed_settings(before: Program, after: Program) -> dict[str, Change]:
     """The settings that tuning may change, before and after; only KEQA has such."""
     if not isinstance(before, KEQA) or not isinstance(after, KEQA):
         return {}
-    names = ("tries", "threshold", "top_k", "temperature", "top_p")
     old, new = settings_of(before), settings_of(after)
-    return {name: Change(old[name], new[name]) for name in names}
+    changes = {name: Change(old[name], new[name]) for name in _SETTINGS}
+    first, last = before.examination.gate, after.examination.gate
+    changes["threshold"] = Change(_threshold(first.threshold), _threshold(last.threshold))
+    return {"gate": Change(first.name, last.name), **changes}
+
+
+def _threshold(threshold: Fraction | None) -> str | None:
+    # A gate of the user's own may have it as another number.
+    return None if threshold is None else fraction_text(Fraction(str(threshold)))
 
 
 def _interval(scores: Sequence[float]) -> Interval | None:

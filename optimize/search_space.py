@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from keqa.errors import ConfigurationError
+from keqa.programs.arguments import Share
 from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
+from keqa.programs.stages.quiz_flow import OnNothingHelpful
+
+Switch = Literal["listwise", "summarize_single", "summarize_known"]
+"""A setting of a program that is on or off, by the name of its argument."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,9 @@ class Grid:
         top_ks: Passages to search for.
         temperatures: Of the tries.
         top_ps: Of the tries; None leaves it to the language model.
+        switches: Settings that are tried both ways.
+        nothing_helpful: What answers where no passage is kept.
+        boundary_thresholds: What the judgement of a boundary model is compared with, where one was trained.
     """
 
     thresholds: tuple[str, ...] = ("0.4", "0.6", "0.8", "1")
@@ -30,6 +38,9 @@ class Grid:
     top_ks: tuple[int, ...] = (3, 5, 10)
     temperatures: tuple[float, ...] = (0.7, 1.0)
     top_ps: tuple[float | None, ...] = (None, 0.9)
+    switches: tuple[Switch, ...] = ("listwise", "summarize_single", "summarize_known")
+    nothing_helpful: tuple[OnNothingHelpful, ...] = ("largest_cluster", "closed_book")
+    boundary_thresholds: tuple[str, ...] = ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9")
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,11 @@ class Settings:
         top_k: Passages to search for.
         temperature: Of the tries.
         top_p: Of the tries.
+        summarize_single: Whether a question that is its own quiz is summarized.
+        summarize_known: Whether a blocked question is summarized from what is answered.
+        on_nothing_helpful: What answers where no passage is kept.
+        boundary: Whether the boundary model decides that was trained, and not the program's own gate.
+        listwise: Whether passages are judged in one call.
     """
 
     threshold: str | None
@@ -49,6 +65,11 @@ class Settings:
     top_k: int
     temperature: float
     top_p: float | None
+    summarize_single: bool = False
+    summarize_known: bool = False
+    on_nothing_helpful: OnNothingHelpful = "largest_cluster"
+    boundary: bool = False
+    listwise: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,8 +80,9 @@ class Point:
         settings: The choice.
         score: Mean correctness.
         retrievals: Mean searches a question.
-        objective: Score - λ · retrievals.
+        objective: Score - λ · retrievals - μ · calls.
         scores: One score a question.
+        calls: Mean replies of language models a question.
     """
 
     settings: Settings
@@ -68,6 +90,7 @@ class Point:
     retrievals: float
     objective: float
     scores: tuple[float, ...] = ()
+    calls: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +104,9 @@ class Knobs:
         top_ks: Passages to search for.
         temperatures: Of the tries.
         top_ps: Of the tries.
+        switches: Settings that are tried both ways.
+        nothing_helpful: What answers where no passage is kept.
+        boundary_thresholds: Of the boundary model.
     """
 
     own: Settings
@@ -89,6 +115,9 @@ class Knobs:
     top_ks: list[int]
     temperatures: list[float]
     top_ps: list[float | None]
+    switches: list[Switch] = field(default_factory=list)
+    nothing_helpful: list[OnNothingHelpful] = field(default_factory=list)
+    boundary_thresholds: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, program: KEQA, grid: Grid) -> Knobs:
@@ -100,11 +129,15 @@ class Knobs:
         examination = program.examination
         gate: Any = examination.gate
         own = Settings(
-            _written(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None,
+            own_threshold(gate),
             examination.tries,
             program.top_k,
             examination.temperature,
             examination.top_p,
+            program.summarize_single,
+            program.summarize_known,
+            program.on_nothing_helpful,
+            listwise=program.picking.listwise,
         )
         examined = program.examine and gate.threshold is not None
         retrieves = program._retriever.value is not None
@@ -115,6 +148,9 @@ class Knobs:
             _values(own.top_k, grid.top_ks if retrieves else ()),
             _values(own.temperature, grid.temperatures if examined else ()),
             _values(own.top_p, grid.top_ps if examined else ()),
+            _switches(program, grid.switches),
+            _values(own.on_nothing_helpful, grid.nothing_helpful if examined and retrieves and program.pick else ()),
+            [_share(one) for one in grid.boundary_thresholds],
         )
         if min(*found.tries, *found.top_ks) < 1 or min(found.temperatures) <= 0:
             raise ConfigurationError("tries and top_ks must be at least 1, the temperatures of tries above 0")
@@ -134,11 +170,40 @@ class Knobs:
 def has_tunable_threshold(gate: Any) -> bool:
     """Whether a gate can be made again with another threshold: a dataclass that has it as a field."""
     fields = dataclasses.fields(gate) if dataclasses.is_dataclass(gate) else ()
-    return gate.threshold is not None and any(field.name == "threshold" and field.init for field in fields)
+    return gate.threshold is not None and any(one.name == "threshold" and one.init for one in fields)
+
+
+def own_threshold(gate: Any) -> str | None:
+    """The threshold of a gate as settings have it; None where it cannot be tuned."""
+    return _written(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
+
+
+def _switches(program: KEQA, wanted: Iterable[Any]) -> list[Switch]:
+    """The switches that a program uses.
+
+    Raises:
+        ConfigurationError: There is no such switch.
+    """
+    used: dict[Switch, bool] = {
+        "listwise": program.pick and program._retriever.value is not None,
+        "summarize_single": program.decompose,
+        "summarize_known": program.decompose,
+    }
+    for name in wanted:
+        if name not in used:
+            raise ConfigurationError(f"switches are {', '.join(used)}, not {name!r:.80}")
+    return [name for name in dict.fromkeys(wanted) if used[name]]
 
 
 def _values(own: Any, others: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys([own, *others]))
+
+
+def _share(threshold: str) -> str:
+    try:
+        return _written(Share.read(threshold))
+    except ValueError:
+        raise ConfigurationError(f"boundary_thresholds must be {Share.allowed}, not {threshold!r:.80}") from None
 
 
 def _exact(threshold: str) -> str:

@@ -1,7 +1,9 @@
-"""Tuning α, N_c, top-k and how tries are drawn, for F1 - λ · retrievals on the validation split.
+"""Tuning the settings of a program, for F1 - λ · retrievals - μ · calls on the validation split.
 
 The knobs that decide what is retrieved have no gradient and few values, so they are searched. For each temperature, and
-then each top-p, all pairs of α and N_c are scored on the same draws; then top-k, with the best of the others.
+then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever else is tried, each with
+the best of the others. Where a boundary model was trained, it decides in the gate's place at each of its thresholds,
+and what hangs on the gate is then tried once more.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ from keqa.data.example import Answered
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking
-from keqa.optimize.search_space import Grid, Knobs, Point, Settings
+from keqa.optimize.search_space import Grid, Knobs, Point, Settings, own_threshold
 from keqa.optimize.shared_session import SharedSession
+from keqa.optimize.waves import WaveExamination
+from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.gates import asks
+from keqa.programs.gates import IF_ANY, BoundaryGate, Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
 from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import NoCopy, run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.stages.listwise import Listwise
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,15 @@ class Tuned:
         program: A copy with the best settings.
         curve: All points, the program's own settings first, in the order in which they were scored.
         best: The point chosen: the highest objective; among equals the fewest retrievals, then the earliest.
+        own: The best one with the program's own kind of gate.
+        bounded: The best one with the boundary model, where there is one.
     """
 
     program: KEQA
     curve: list[Point]
     best: Point
+    own: Point
+    bounded: Point | None = None
 
 
 def tune(
@@ -48,7 +57,9 @@ def tune(
     asking: Asking,
     *,
     cost_per_retrieval: float = 0.0,
+    cost_per_call: float = 0.0,
     grid: Grid | None = None,
+    boundary: BoundaryModel | None = None,
 ) -> Tuned:
     """Choose the settings of a program.
 
@@ -57,27 +68,56 @@ def tune(
         valset: Questions to choose by.
         asking: How questions are asked. Its journal keeps every call, so that a run that was killed makes none again.
         cost_per_retrieval: λ, what a search costs in the metric's units.
+        cost_per_call: μ, what a reply of a language model costs in the metric's units.
         grid: Values to try. Knobs that the program does not use are left alone.
+        boundary: A boundary model that has seen none of these questions; it is tried as the gate.
 
     Raises:
         ConfigurationError: A value that cannot work; or as in asking a question.
         TooManyFailuresError: Most questions failed for a reason that may pass. The calls that were made are kept.
     """
-    if not 0 <= cost_per_retrieval < float("inf"):
-        raise ConfigurationError(f"cost_per_retrieval must be a number from 0, not {cost_per_retrieval}")
-    search = _Search(program, valset, asking, cost_per_retrieval, Knobs.of(program, grid or Grid()))
+    for name, cost in (("cost_per_retrieval", cost_per_retrieval), ("cost_per_call", cost_per_call)):
+        if not 0 <= cost < float("inf"):
+            raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
+    costs = (cost_per_retrieval, cost_per_call)
+    search = _Search(program, valset, asking, costs, Knobs.of(program, grid or Grid()), boundary)
     best = search.run()
-    return Tuned(set_to(program, best.settings), list(search.points.values()), best)
+    tried = any(point.settings.boundary for point in search.points.values())
+    bounded = search.best(boundary=True) if tried else None
+    points = list(search.points.values())
+    return Tuned(set_to(program, best.settings, boundary), points, best, search.best(boundary=False), bounded)
 
 
-def set_to(program: KEQA, settings: Settings) -> KEQA:
-    """A copy of a program with other settings."""
+def set_to(program: KEQA, settings: Settings, boundary: BoundaryModel | None = None) -> KEQA:
+    """A copy of a program with other settings.
+
+    Args:
+        program: It stays as it is.
+        settings: See there.
+        boundary: The boundary model that decides where the settings say so.
+    """
     new: KEQA = program.deepcopy()
-    _apply(new, settings)
+    _apply(new, settings, new.picking.listwise_judge())
+    gate = _gate(program, settings, boundary)
+    if gate is not program.examination.gate:
+        new.examination = new.examination.deciding_by(gate)
     return new
 
 
-def _apply(program: KEQA, settings: Settings) -> None:
+def _gate(program: KEQA, settings: Settings, boundary: BoundaryModel | None) -> Gate:
+    """The gate that settings mean."""
+    own: Any = program.examination.gate
+    if settings.boundary and boundary is not None:
+        return BoundaryGate(boundary, threshold=Fraction(str(settings.threshold)))
+    if settings.threshold is None or settings.threshold == own_threshold(own):
+        return own  # type: ignore[no-any-return]
+    gate: Gate = dataclasses.replace(own, threshold=Fraction(settings.threshold))
+    return gate
+
+
+def _apply(program: KEQA, settings: Settings, together: Listwise) -> None:
+    """Everything but the gate."""
+    program.picking.together = together if settings.listwise else None
     examination = program.examination
     examination.tries, examination.temperature, examination.top_p = (
         settings.tries,
@@ -85,9 +125,8 @@ def _apply(program: KEQA, settings: Settings) -> None:
         settings.top_p,
     )
     program.top_k = settings.top_k
-    if settings.threshold is not None:
-        gate: Any = examination.gate
-        examination._gate = NoCopy(dataclasses.replace(gate, threshold=Fraction(settings.threshold)))
+    program.summarize_single, program.summarize_known = settings.summarize_single, settings.summarize_known
+    program.on_nothing_helpful = settings.on_nothing_helpful
 
 
 class _Search:
@@ -98,13 +137,17 @@ class _Search:
         program: KEQA,
         valset: Sequence[Answered],
         asking: Asking,
-        cost: float,
+        costs: tuple[float, float],
         knobs: Knobs,
+        boundary: BoundaryModel | None,
     ) -> None:
-        self.asking, self.knobs, self.cost = asking, knobs, cost
-        wanted = asks(program.examination.gate) == "probabilities"
+        self.asking, self.knobs, self.costs, self.boundary = asking, knobs, costs, boundary
+        own = program.examination.gate
+        wanted = boundary is not None or asks(own) in ("probabilities", IF_ANY)
         draws = SharedDraws(probabilities=wanted, store=asking.journal, largest=max(knobs.tries))
-        self.twin = draws.sharing(program)
+        self.twin: KEQA = program.deepcopy()
+        self.together = self.twin.picking.listwise_judge()
+        self.twin.examination = WaveExamination(self.twin.examination, own, draws)
         reference = program.picking.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
         self.program, self.states = program, {"": program_fingerprint(program)}
@@ -112,7 +155,10 @@ class _Search:
         self.points: dict[Settings, Point] = {}
         pairs = len(self.knobs.thresholds) * len(self.knobs.tries)
         kinds = len(self.knobs.temperatures) + len(self.knobs.top_ps) - 1
-        self.total = pairs * kinds + len(self.knobs.top_ks) - 1
+        others = len(knobs.top_ks) - 1 + len(knobs.switches) + len(knobs.nothing_helpful) - 1
+        self.total = pairs * kinds + others
+        if boundary is not None:
+            self.total += len(knobs.boundary_thresholds) + others
 
     def run(self) -> Point:
         """Score all points and return the best."""
@@ -120,36 +166,59 @@ class _Search:
         for temperature in self.knobs.temperatures:
             self._pairs(dataclasses.replace(self.knobs.own, temperature=temperature))
         for top_p in self.knobs.top_ps:
-            self._pairs(dataclasses.replace(self._best().settings, top_p=top_p))
-        chosen = self._best().settings
+            self._pairs(dataclasses.replace(self.best().settings, top_p=top_p))
+        self._others(boundary=False)
+        if self.boundary is not None and self.knobs.boundary_thresholds:
+            # The model was trained on draws like the program's own.
+            drawn = {"temperature": self.knobs.own.temperature, "top_p": self.knobs.own.top_p}
+            chosen = dataclasses.replace(self.best().settings, boundary=True, **drawn)  # type: ignore[arg-type]
+            for threshold in self.knobs.boundary_thresholds:
+                self._score(dataclasses.replace(chosen, threshold=threshold))
+            self._others(boundary=True)
+        return self.best()
+
+    def _others(self, *, boundary: bool) -> None:
+        """Try what has few values, each with the best of the others."""
+        chosen = self.best(boundary).settings
         for top_k in self.knobs.top_ks:
             self._score(dataclasses.replace(chosen, top_k=top_k))
-        return self._best()
+        for name in self.knobs.switches:
+            chosen = self.best(boundary).settings
+            other: Any = {name: not getattr(chosen, name)}
+            self._score(dataclasses.replace(chosen, **other))
+        chosen = self.best(boundary).settings
+        for answers in self.knobs.nothing_helpful:
+            self._score(dataclasses.replace(chosen, on_nothing_helpful=answers))
 
     def _pairs(self, settings: Settings) -> None:
         for tries in self.knobs.tries:
             for threshold in self.knobs.thresholds:
                 self._score(dataclasses.replace(settings, tries=tries, threshold=threshold))
 
-    def _best(self) -> Point:
-        return max(self.points.values(), key=lambda point: (round(point.objective, 12), -point.retrievals))
+    def best(self, boundary: bool | None = None) -> Point:
+        """The best of all points, or of those with or without the boundary model."""
+        points = [one for one in self.points.values() if boundary in (None, one.settings.boundary)]
+        return max(points, key=lambda point: (round(point.objective, 12), -point.retrievals))
 
     def _score(self, settings: Settings) -> None:
         if settings in self.points:
             return
         program = self.twin
-        _apply(program, settings)
-        scores, retrievals = [0.0] * len(self.valset), 0
+        _apply(program, settings, self.together)
+        program.examination._gate = NoCopy(_gate(self.program, settings, self.boundary))
+        scores, retrievals, calls = [0.0] * len(self.valset), 0, 0
         watch = self.asking.failures.watch("tuning", len(self.valset))
         for outcome in in_parallel(self._ask, watch.until(enumerate(self.valset)), self.asking.in_flight):
             watch.add(outcome.record, outcome.error)
             if outcome.record is not None:
                 retrievals += outcome.record.cost.retrievals
+                calls += outcome.record.cost.samples
             scores[outcome.position] = self.asking.score(outcome.item, outcome.record)
         watch.refuse()
         count = len(self.valset)
-        score, searches = sum(scores) / count, retrievals / count
-        self.points[settings] = Point(settings, score, searches, score - self.cost * searches, tuple(scores))
+        score, searches, replies = sum(scores) / count, retrievals / count, calls / count
+        objective = score - self.costs[0] * searches - self.costs[1] * replies
+        self.points[settings] = Point(settings, score, searches, objective, tuple(scores), replies)
         self.asking.progress("tuning", len(self.points), max(self.total, len(self.points)))
 
     def _ask(self, numbered: tuple[int, Answered]) -> Outcome:

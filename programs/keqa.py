@@ -10,6 +10,7 @@ import dspy
 
 from keqa.data.question import Question
 from keqa.data.quiz_references import Quiz, check, resolvable, resolve
+from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import (
     GATE,
     LMS,
@@ -41,6 +42,7 @@ from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
 from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.extraction import KeySentences
+from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
 from keqa.programs.stages.selection import Selection, Similarity, similarity_of
@@ -49,6 +51,7 @@ from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
+_BLOCKED = "a quiz is blocked"
 
 
 @checked
@@ -74,6 +77,7 @@ class KEQA(Program):
         decompose: bool = True,
         examine: bool = True,
         pick: bool = True,
+        listwise: bool = False,
         gate: Annotated[Gate, GATE] | None = None,
         select: bool | Select = False,
         evidence_sentences: Count = 2,
@@ -81,6 +85,8 @@ class KEQA(Program):
         reference: Annotated[Reference, REFERENCE] | None = None,
         extract_sentences: Count | None = None,
         on_nothing_helpful: OnNothingHelpful = "largest_cluster",
+        summarize_single: bool = False,
+        summarize_known: bool = False,
         max_quizzes: Steps = 8,
         max_question_chars: Characters = 8000,
         workers: Workers = 16,
@@ -100,6 +106,8 @@ class KEQA(Program):
             decompose: Off, the question is its own quiz (for data sets of one hop).
             examine: Off, nothing is taken for known and every quiz is retrieved for.
             pick: Off, all passages found are kept.
+            listwise: Judge the passages found for a quiz in one call, and not each in a call of its own; those that the
+                reply says nothing of are judged by themselves.
             gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.
@@ -112,6 +120,11 @@ class KEQA(Program):
                 KEQA w SE).
             on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
                 answer, or the top passage. Without a cluster it is a closed-book answer.
+            summarize_single: Summarize a question that is its own only quiz too, as the printed algorithm does and the
+                authors' code does not: the summary is what gives the answer its form. Without decomposition it has no
+                effect.
+            summarize_known: Where a quiz is blocked, conclude from those that are answered; only a question that these
+                do not settle is answered by itself.
             max_quizzes: Further quizzes of a decomposition are left out.
             max_question_chars: Longer questions are refused.
             workers: How many calls to language models and retriever may be in flight, over all questions.
@@ -129,7 +142,7 @@ class KEQA(Program):
         chosen = gate or VoteGate(as_fraction(threshold))
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
         compares = similarity_of(similarity)
-        self.picking = Picking(reference, bound)
+        self.picking = Picking(reference, bound, listwise)
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
@@ -138,13 +151,15 @@ class KEQA(Program):
         self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.demonstrations = demonstrations
+        self.summarize_single, self.summarize_known = summarize_single, summarize_known
         self.select: Select | None = "beside" if select is True else select or None
         self.bind_lms(lms)
 
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
-        """The predictors that gates bring along; what was saved with another gate knows none of them."""
-        return {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
+        """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
+        asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
+        return {**asked, **{f"picking.together.{name}": signature for name, signature in Listwise.signatures.items()}}
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
@@ -157,29 +172,55 @@ class KEQA(Program):
         if [quiz.text for quiz in quizzes] == [asked.question]:
             record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)
             story.quizzes = [record]
-            _conclude(session, story, record)
+            summarized = self.decompose and self.summarize_single and _answers([record])
+            otherwise = "took the quiz's answer for the answer"
+            if not (summarized and await self._summarize(session, asked, story, otherwise)):
+                _conclude(session, story, record)
             return
         story.quizzes = await self._answer_quizzes(session, flow, quizzes)
-        sources = {record.source for record in story.quizzes}
-        answered = [(r.resolved, r.answer) for r in story.quizzes if r.resolved and r.answer and not r.abstained]
-        # Quizzes are asked for they are all needed: from the others alone the language model would guess.
-        if not answered or sources & {"blocked", "skipped", "failed"}:
-            missing = "a quiz failed" if "failed" in sources else "a quiz is blocked"
-            message = "no quiz could be answered" if not answered else missing
-            session.note("references", "Unsettled", message, _FALLBACK)
-            await self._fall_back(session, asked, story, failed="failed" in sources)
-            return
+        missing = _missing(story.quizzes)
+        if missing == _BLOCKED and self.summarize_known:
+            session.note("references", "Unsettled", missing, "summarized the quizzes that are answered")
+            if await self._summarize(session, asked, story, _FALLBACK, settles=False):
+                return
+        if missing is not None:
+            session.note("references", "Unsettled", missing, _FALLBACK)
+            failed = any(record.source == "failed" for record in story.quizzes)
+            await self._fall_back(session, asked, story, failed=failed)
+        elif not await self._summarize(session, asked, story, _FALLBACK):
+            await self._fall_back(session, asked, story, failed=True)
+
+    async def _summarize(
+        self, session: Session, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True
+    ) -> bool:
+        """Conclude from the answered quizzes.
+
+        Args:
+            session: The calls of the question.
+            asked: The question.
+            story: Takes explanation and answer.
+            otherwise: What is done instead where there is no summary.
+            settles: Whether a summary that says that it does not know is an answer as well.
+
+        Returns:
+            Whether there is an answer.
+
+        Raises:
+            UnansweredError: The language model could not be asked.
+        """
         try:
-            story.explanation, story.answer = await self.summarizing.acall(
-                asked.question, answered, asked.answer_type, asked.choices, session=session
+            explanation, answer = await self.summarizing.acall(
+                asked.question, _answers(story.quizzes), asked.answer_type, asked.choices, session=session
             )
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
-            session.note("summarize", error.cause, error.message, _FALLBACK)
-            await self._fall_back(session, asked, story, failed=True)
-            return
-        story.answer_source = "summary"
+            session.note("summarize", error.cause, error.message, otherwise)
+            return False
+        if not settles and is_abstention(answer, asked.choices):
+            return False
+        story.explanation, story.answer, story.answer_source = explanation, answer, "summary"
+        return True
 
     async def _fall_back(self, session: Session, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
@@ -214,13 +255,15 @@ class KEQA(Program):
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
             session.note("references", problem.cause, problem.message, action, problem.quiz)
-        if any(problem.fatal for problem in problems):
+        sound = resolvable(quizzes)
+        if any(problem.fatal for problem in problems) and not self.summarize_known:
             # The question has to be answered by itself in any case, so no quiz is worth a call.
-            sound = resolvable(quizzes)
             return [_unanswered(quiz, blocked=quiz.index not in sound) for quiz in quizzes]
         branches: dict[int, Branch[QuizRecord]] = {}
 
         async def follow(quiz: Quiz) -> QuizRecord:
+            if quiz.index not in sound:
+                return _unanswered(quiz, blocked=True)
             earlier = {number: await branches[number].join() for number in quiz.depends_on}
             text = resolve(quiz, {number: None if r.abstained else r.answer for number, r in earlier.items()})
             if text is None:
@@ -231,6 +274,24 @@ class KEQA(Program):
 
         branches.update((quiz.index, Branch(follow(quiz))) for quiz in quizzes)
         return await session.join(list(branches.values()))
+
+
+def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
+    """The resolved quizzes that have an answer, with it."""
+    return [(one.resolved, one.answer) for one in quizzes if one.resolved and one.answer and not one.abstained]
+
+
+def _missing(quizzes: Sequence[QuizRecord]) -> str | None:
+    """What the question lacks to be summarized; None where nothing does.
+
+    Quizzes are asked for they are all needed: from the others alone the language model may guess.
+    """
+    sources = {record.source for record in quizzes}
+    if not _answers(quizzes):
+        return "no quiz could be answered"
+    if "failed" in sources:
+        return "a quiz failed"
+    return _BLOCKED if sources & {"blocked", "skipped"} else None
 
 
 def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:

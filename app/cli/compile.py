@@ -59,8 +59,18 @@ class LearningOptions:
     cost_per_retrieval: Annotated[
         float, _learning(help="What a search costs in points of F1, from 0 to 1.", min=0.0)
     ] = 0.0
+    cost_per_call: Annotated[
+        float | None,
+        _learning(help="What a reply of a language model costs in points of F1.", min=0.0, show_default="0.002"),
+    ] = None
+    boundary_tries: Annotated[
+        int, _learning(help="Draws to each training quiz that the boundary model learns from.", min=5, max=1000)
+    ] = 10
+    no_boundary: Annotated[
+        bool, _learning("--no-boundary", help="Train no boundary model; the vote of the samples decides.")
+    ] = False
     no_reference: Annotated[bool, _learning("--no-reference", help="Build no utility reference.")] = False
-    no_tuning: Annotated[bool, _learning("--no-tuning", help="Leave threshold, samples, top-k alone.")] = False
+    no_tuning: Annotated[bool, _learning("--no-tuning", help="Leave gate, samples, top-k and summaries alone.")] = False
     embedder: Annotated[
         str | None,
         _learning(
@@ -79,6 +89,8 @@ class LearningOptions:
             InputError: There is such an option.
         """
         refuse_empty("--reflection-lm", self.reflection_lm)
+        if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
+            raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
         if self.reflection_api_base is not None and self.reflection_lm is None:
             raise InputError("--reflection-api-base needs --reflection-lm")
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "none"):
@@ -91,7 +103,7 @@ class LearningOptions:
         values = asdict(self)
         for name in ("reflection_lm", "reflection_api_base"):
             del values[name]
-        for name in ("reference", "tuning"):
+        for name in ("boundary", "reference", "tuning"):
             values[name] = not values.pop(f"no_{name}")
         return {**values, "budget": int(self.budget) if self.budget.isdecimal() else self.budget}
 
@@ -153,7 +165,7 @@ def compile_command(
     options: KeqaOptions,
     learning: LearningOptions,
 ) -> None:
-    """Tune the program on question-answer pairs: demonstrations or instructions, utility reference, settings.
+    """Tune the program on question-answer pairs: demonstrations or instructions, utility reference, settings, gate.
 
     The methods that KEQA is compared with learn demonstrations or instructions with --method.
 

@@ -41,8 +41,8 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
     if report.settings:
         yield _settings(report)
     if report.curve:
-        cost = f"{report.cost_per_retrieval:g}"
-        yield Text(f"Chosen from {len(report.curve)} settings for score - {cost} · retrievals a question.\n", "dim")
+        costs = f"{report.cost_per_retrieval:g} · retrievals - {report.cost_per_call:g} · LM calls a question"
+        yield Text(f"Chosen from {len(report.curve)} settings for score - {costs}.\n", "dim")
     yield _scores(report)
     if report.failed:
         yield _failed(report)
@@ -53,6 +53,7 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
     )
     if report.settings:
         yield _line("utility reference", _reference(report))
+        yield _line("boundary model", _boundary(report))
     yield _line("language models", _cost(report))
     if report.problems:
         yield Text("What could not be used", "yellow")
@@ -106,6 +107,17 @@ def _reference(report: Report) -> str:
     if not report.reference:
         return "none"
     return ", ".join(f"{count:,} {label}" for label, count in report.reference.items()) + " passages"
+
+
+def _boundary(report: Report) -> str:
+    if report.boundary is None:
+        return "none"
+    found = report.boundary["held_out"]
+    ranked = (found["mastery"]["auroc"], found["vote"]["auroc"])
+    boundary, vote = ("-" if one is None else f"{one:.3f}" for one in ranked)
+    kept = "decides" if report.boundary["kept"] else "left out"
+    reads = {"quiz": "the quiz", "draft": "one draft", "draws": "all draws"}[report.boundary["reads"]]
+    return f"{kept}; reads {reads}; AUROC {boundary} on {found['quizzes']:,} quizzes held out (five votes: {vote})"
 
 
 def _cost(report: Report) -> str:

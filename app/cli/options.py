@@ -216,6 +216,31 @@ class KeqaOptions:
         ),
     ] = False
 
+    listwise: Annotated[
+        bool | None,
+        _setting(
+            "--listwise/--no-listwise",
+            help="Judge the passages of a quiz in one call, and not each by itself.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
+    summarize_single: Annotated[
+        bool | None,
+        _setting(
+            "--summarize-single/--no-summarize-single",
+            help="Summarize a question that is its own only quiz, too.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
+    summarize_known: Annotated[
+        bool | None,
+        _setting(
+            "--summarize-known/--no-summarize-known",
+            help="Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
+
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by the names that a method's constructor and `keqa.load` take.
 
@@ -234,6 +259,7 @@ class KeqaOptions:
         found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
         switched = ("decompose", "examine", "pick", "demonstrations")
         found |= {name: False if getattr(self, f"no_{name}") else None for name in switched}
+        found |= {name: getattr(self, name) for name in ("listwise", "summarize_single", "summarize_known")}
         found["select"] = self.select or None
         return {name: value for name, value in found.items() if value is not None}
 

@@ -163,6 +163,7 @@ def collect(
     in_flight: int = 8,
     dataset: str = "",
     split: str = "",
+    wanted: Callable[[Asked], bool] = lambda asked: True,
     progress: Progress = lambda done, total: None,
 ) -> Collected:
     """Draw answers to the quizzes of questions from memory.
@@ -176,19 +177,20 @@ def collect(
         in_flight: Quizzes in work at once.
         dataset: Name of the data set, for the record.
         split: Part of it, likewise.
+        wanted: Whether a quiz is asked; by default each is.
         progress: Called after each quiz with how many are done and how many there are.
 
     Raises:
         InputError: There is no quiz.
         TooManyFailuresError: Most draws fail for a reason that may pass. What was drawn is kept.
     """
-    asked = quizzes_of(examples)
+    asked = [one for one in quizzes_of(examples) if wanted(one)]
     if not asked:
         raise InputError("there is no question to collect answers to")
     twin: KEQA = program.deepcopy()
     like = twin.examination
     like.tries = tries
-    examination = _Drawing(like, _EveryDraw(), SharedDraws(probabilities=True, store=store))
+    examination = _Drawing(like, EveryDraw(), SharedDraws(probabilities=True, store=store))
 
     def drawn(one: Asked) -> tuple[Asked, Assessment]:
         return one, examination(one.quiz, one.answer_type, list(one.choices))
@@ -304,7 +306,7 @@ def _share(probability: float | None) -> float | None:
     return None if probability is None else min(1.0, max(0.0, probability))
 
 
-class _EveryDraw(AllSamplesGate):
+class EveryDraw(AllSamplesGate):
     """Has all draws made, with their probabilities where there are any; its verdict is of no interest."""
 
     name = "every draw"
@@ -313,6 +315,7 @@ class _EveryDraw(AllSamplesGate):
     asks = IF_ANY
 
     def measure(self, votes: Votes) -> float:
+        """T_c."""
         self.require_all(votes)
         return float(votes.consistency)
 

@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 EMBEDDER = "hashing-256"
 """The embedder that ships, with vectors as short as a few hundred quizzes can bear."""
 
-_FEWEST = 20
-_FOLDS = 5
+FEWEST_QUIZZES = 20
+"""So many quizzes are trained on at least."""
+FEWEST_QUESTIONS = 5
+"""So many questions they are of at least: one for each fold."""
+_FOLDS = FEWEST_QUESTIONS
 _PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIGNALS_PENALTY = 0.1
 _LONGEST = 200
@@ -104,10 +107,10 @@ def _checked(collected: Sequence[Collected]) -> list[CollectedQuiz]:
     found = {(quiz.quiz, tuple(quiz.choices)): quiz for one in collected for quiz in one.quizzes}
     quizzes = list(found.values())
     roots = {quiz.root for quiz in quizzes}
-    if len(quizzes) < _FEWEST or len(roots) < _FOLDS:
+    if len(quizzes) < FEWEST_QUIZZES or len(roots) < _FOLDS:
         raise InputError(
-            f"{len(quizzes)} quizzes of {len(roots)} questions are too few to train on; collect {_FEWEST} of {_FOLDS} "
-            "questions at least, a few hundred to rely on it"
+            f"{len(quizzes)} quizzes of {len(roots)} questions are too few to train on; collect {FEWEST_QUIZZES} of "
+            f"{FEWEST_QUESTIONS} questions at least, a few hundred to rely on it"
         )
     if len({draw.right for quiz in quizzes for draw in quiz.draws}) < 2:
         raise InputError(

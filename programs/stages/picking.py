@@ -11,6 +11,7 @@ from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.session import Session
+from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeUtility
@@ -47,26 +48,32 @@ def with_kept(verdicts: Sequence[PassageVerdict], position: int, why: str) -> li
 
 
 class Picking(Stage):
-    """Judges each passage by itself, all side by side, with demonstrations from the utility reference.
+    """Judges passages with demonstrations from the utility reference: each by itself, side by side, or all in one call.
 
     Attributes:
         reference: Finds the demonstrations for a quiz and a passage, per call (Algorithm 2, line 11). They replace
             those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
             DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
             given first what it will be asked, so that it can embed all in one batch.
+        together: Judges all passages in one call; those that its reply says nothing of are judged by themselves. None
+            where each is.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
 
-    def __init__(self, reference: Reference | None = None, bound: CallLimiter | None = None) -> None:
+    def __init__(
+        self, reference: Reference | None = None, bound: CallLimiter | None = None, listwise: bool = False
+    ) -> None:
         """Set up.
 
         Args:
             reference: See above.
             bound: How many calls may be in flight.
+            listwise: Whether all are judged in one call.
         """
         super().__init__(bound)
         self.judge = Predictor(JudgeUtility)
+        self.together: Listwise | None = Listwise(bound) if listwise else None
         self.reference = reference
 
     async def run(
@@ -85,7 +92,7 @@ class Picking(Stage):
             best of the latter is kept; where all were judged not helpful, none is.
         """
         await self._prepare(session, quiz, hits, number)
-        found = await session.gather([self._judge(session, quiz, hit, number) for hit in hits])
+        found = await self._judged(session, quiz, hits, number)
         judged = zip(hits, found, strict=True)
         verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
         if "helpful" not in found and "failed" in found:
@@ -94,6 +101,34 @@ class Picking(Stage):
             session.note("judge_utility", "NoVerdict", message, "kept the best of those not judged", number)
             return with_kept(verdicts, best, "could not be judged; the best of these, as none was judged helpful")
         return verdicts
+
+    @property
+    def listwise(self) -> bool:
+        """Whether all passages are judged in one call."""
+        return self.together is not None
+
+    def listwise_judge(self) -> Listwise:
+        """What judges all in one call: its own, or a new one with the language model of the single judge."""
+        if self.together is not None:
+            return self.together
+        made = Listwise(self.bound)
+        made.judge.lm = self.judge.lm
+        return made
+
+    async def _judged(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> list[Verdict]:
+        """A verdict for each passage, in one call where that is wanted and there are several."""
+        found: list[Verdict | None] = [None] * len(hits)
+        if self.together is not None and len(hits) > 1:
+            texts = [hit.passage.rendered for hit in hits]
+            reference = self.reference
+            demos = None
+            if reference is not None:
+                demos = lambda: [demo for text in texts for demo in reference(quiz, text) or ()]  # noqa: E731
+            found = await self.together.acall(quiz, texts, number, demos=demos, session=session)
+        places = [place for place, verdict in enumerate(found) if verdict is None]
+        singly = await session.gather([self._judge(session, quiz, hits[place], number) for place in places])
+        by_place = dict(zip(places, singly, strict=True))
+        return [by_place[place] if verdict is None else verdict for place, verdict in enumerate(found)]
 
     async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
         """Let the reference look at all passages together before it is asked about each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections import Counter
@@ -100,6 +101,10 @@ class Town:
 
     def JudgeUtility(self, inputs, config, shown):
         return {"helpful": "married" in inputs["passage"]}
+
+    def JudgeUtilities(self, inputs, config, shown):
+        passages = json.loads(inputs["passages"])
+        return {"helpful": json.dumps({number: "married" in passage for number, passage in passages.items()})}
 
     def AnswerWithKnowledge(self, inputs, config, shown):
         if "Spouse" not in inputs["passages"]:

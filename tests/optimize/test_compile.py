@@ -12,15 +12,18 @@ from dspy.lm15 import InvalidRequestError, ServerError
 import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.optimize.boundary.learn import learn
 from keqa.optimize.compile import compile_program
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.search_space import Grid
-from keqa.programs import KEQA
+from keqa.programs import KEQA, CertaintyGate
+from keqa.programs.boundary.light import root_digest
+from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.learned import NOTHING, demonstration_digest
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityReference
 
-SMALL = Grid(thresholds=("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=())
+SMALL = Grid(("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=(), switches=(), nothing_helpful=())
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def test_it_is_exported():
 
 def test_compiling_learns_demonstrations_reference_and_settings(setting, compiled):
     world = setting()
-    found = compiled(world, cost_per_retrieval=0.1)
+    found = compiled(world, cost_per_retrieval=0.1, cost_per_call=0.0)
     report, calls = found.report, len(world.engine.calls)
     assert found.program(question=world.val[0].question).answer == "Ann Spouse6"
     assert [(trial.name, round(trial.score, 2)) for trial in report.trials] == [
@@ -144,8 +147,16 @@ def test_nothing_usable_is_refused_before_any_call(setting, trainset):
 
 def test_options_that_cannot_work_are_refused_before_any_call(setting):
     world = setting()
-    wrong = [{"optimizer": "magic"}, {"demo": 3}, {"in_flight": 0}, {"cost_per_retrieval": -1.0}]
+    wrong = [
+        {"optimizer": "magic"},
+        {"demo": 3},
+        {"in_flight": 0},
+        {"cost_per_call": -1.0},
+        {"boundary_tries": 4},
+        {"cost_per_retrieval": -1.0},
+    ]
     # What would be passed over in silence.
+    wrong += [{"tuning": False, "cost_per_call": 0.1}]
     wrong += [{"tuning": False, "cost_per_retrieval": 0.3}, {"reference": False, "embedder": "hashing"}]
     wrong += [{"budget": "heavy"}, {"grid": {"tries": [3]}}]
     for options in wrong:
@@ -391,3 +402,93 @@ def test_the_program_keeps_what_it_learned_from(setting, compiled, tmp_path):
     again = compile_program(found.program, world.val, world.train[:2], optimizer="none", reference=False, tuning=False)
     assert [name for name, _ in again.program.learned.train] == [one.id for one in (*world.train, *world.val)]
     assert found.program.learned == kept
+
+
+# The boundary model.
+
+
+def bounded(setting, **options):
+    """A world with enough questions to train a boundary model on."""
+    world = setting(train=16, **options)
+    world.engine.probability = 0.5
+    return world
+
+
+def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tmp_path):
+    world = bounded(setting)
+    found = compiled(world, reference=False, boundary_tries=5)
+    report = found.report
+    assert [trial.name for trial in report.trials][-2:] == ["tuned settings", "the boundary model"]
+    assert report.chosen[-1] == "the boundary model"
+    told = report.about()["boundary"]
+    assert (told["kept"], told["reads"], told["tries"]) == (True, "draft", 5)
+    assert told["held_out"]["mastery"]["auroc"] == 1.0
+    assert report.settings["gate"].after == "boundary model"
+    best = max(report.curve, key=lambda point: point.objective)
+    own = max((point for point in report.curve if not point.settings.boundary), key=lambda point: point.objective)
+    assert (best.score, best.retrievals) == (own.score, own.retrievals)
+    assert best.calls < own.calls
+    # Nothing of a validation question is in it.
+    model = found.program.examination.gate.model
+    assert set(model.roots) <= {root_digest(one.id) for one in world.train}
+    found.save(tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", world.program.given_retriever)
+    loaded.set_lm(world.lm)
+    assert loaded.examination.gate == found.program.examination.gate
+    assert program_fingerprint(loaded) == program_fingerprint(found.program)
+    question = world.val[0].question
+    assert loaded(question).answer == found.program(question).answer == "Ann Spouse16"
+
+
+def test_collecting_resumes(setting, compiled):
+    world = bounded(setting)
+    first = compiled(world, reference=False, boundary_tries=5)
+    calls = len(world.engine.calls)
+    again = compiled(world, reference=False, boundary_tries=5)
+    assert len(world.engine.calls) == calls
+    assert again.program.examination.gate == first.program.examination.gate
+    assert again.report.curve == first.report.curve
+
+
+def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(setting):
+    world = bounded(setting)
+    world.program.examination.quiz.demos = [dspy.Example(quiz="Who governs Town3?", answer="Bo Mayor3")]
+    shared = replace(world.train[5], id="v", question="Another?")
+    found = learn(
+        world.program, world.train, [shared], tries=5, store=Kept(), in_flight=1, progress=lambda done, total: None
+    )
+    asked = {inputs["quiz"] for name, inputs, _ in world.engine.calls if name == "AnswerQuiz"}
+    assert not asked & {"Who governs Town3?", "Who governs Town5?", "To whom is Bo Mayor5 married?"}
+    assert found.held_out.quizzes == len(asked) == 16 * 2 - 3
+
+
+class Kept(dict):
+    """Keeps draws in memory."""
+
+    put = dict.__setitem__
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({"boundary": False}, {}),
+        ({"tuning": False}, {}),
+        ({}, {"gate": CertaintyGate()}),
+        ({}, {"examine": False}),
+    ],
+)
+def test_where_no_boundary_model_is_wanted_none_is_trained(setting, compiled, options, settings):
+    world = bounded(setting, **settings)
+    report = compiled(world, optimizer="none", reference=False, **options).report
+    assert report.boundary is None
+    assert not any("boundary" in problem for problem in report.problems)
+    assert not any(point.settings.boundary for point in report.curve)
+
+
+def test_too_few_questions_are_said_before_any_draw(setting, compiled):
+    world = setting()
+    report = compiled(world, optimizer="none", reference=False).report
+    assert report.problems == ["no boundary model: 12 quizzes are too few to train a boundary model on"]
+    few = setting(train=7, val=0)
+    report = compile_program(few.program, few.train, optimizer="none", reference=False, grid=SMALL).report
+    assert "no boundary model: the training questions choose as well" in report.problems[-1]

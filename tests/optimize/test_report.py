@@ -68,6 +68,8 @@ def test_a_report_as_json():
         "reference_entries": {"helpful": 3, "harmful": 2},
         "settings_changed": {"tries": {"before": 5, "after": 3}},
         "cost_per_retrieval": 0.2,
+        "cost_per_call": 0.0,
+        "boundary": None,
         "tuning_curve": [
             {
                 "threshold": "4/5",
@@ -75,8 +77,14 @@ def test_a_report_as_json():
                 "top_k": 5,
                 "temperature": 1.0,
                 "top_p": None,
+                "summarize_single": False,
+                "summarize_known": False,
+                "on_nothing_helpful": "largest_cluster",
+                "boundary": False,
+                "listwise": False,
                 "score": 0.5,
                 "retrievals": 1.5,
+                "calls": 0.0,
                 "objective": 0.2,
             }
         ],
@@ -106,11 +114,16 @@ def test_what_changed(setting):
     assert changes["answering.answer"] == PredictorChange("answering.answer", 0, 1, instruction, "Be brief.")
     assert list(changes) == [name for name, _ in before.named_predictors()]
     assert changed_settings(before, after) == {
+        "gate": Change("votes", "votes"),
         "tries": Change(3, 5),
         "threshold": Change("2/3", "2/3"),
         "top_k": Change(2, 4),
         "temperature": Change(1.0, 0.7),
         "top_p": Change(None, 0.9),
+        "listwise": Change(False, False),
+        "summarize_single": Change(False, False),
+        "summarize_known": Change(False, False),
+        "on_nothing_helpful": Change("largest_cluster", "largest_cluster"),
     }
     assert changed_settings(before, AlwaysRetrieve(None)) == changed_settings(AlwaysRetrieve(None), after) == {}
 

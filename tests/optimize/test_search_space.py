@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,9 @@ from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 
-GRID = Grid(("0.5", "4/5", "1"), (2, 3), (1, 2), (0.5, 1.0), (None, 0.9))
+# No switch, and what answers where nothing helps as it is.
+LAST: tuple[list[Any], ...] = ([], ["largest_cluster"], [])
+GRID = Grid(("0.5", "4/5", "1"), (2, 3), (1, 2), (0.5, 1.0), (None, 0.9), (), (), ())
 
 
 @pytest.fixture
@@ -34,16 +37,16 @@ def test_the_grid_as_it_is():
 def test_the_programs_own_values_come_first_and_none_twice(program):
     own = Settings("2/3", 3, 2, 1.0, None)
     found = Knobs.of(program(), GRID)
-    assert found == Knobs(own, ["2/3", "1/2", "4/5", "1/1"], [3, 2], [2, 1], [1.0, 0.5], [None, 0.9])
+    assert found == Knobs(own, ["2/3", "1/2", "4/5", "1/1"], [3, 2], [2, 1], [1.0, 0.5], [None, 0.9], *LAST)
 
 
 def test_knobs_that_are_not_used_keep_their_value(program):
-    alone = Knobs(Settings("2/3", 3, 2, 1.0, None), ["2/3"], [3], [2, 1], [1.0], [None])
+    alone = Knobs(Settings("2/3", 3, 2, 1.0, None), ["2/3"], [3], [2, 1], [1.0], [None], *LAST)
     assert Knobs.of(program(examine=False), GRID) == alone
     searchless = Knobs.of(program(searching=False), GRID)
     assert (searchless.top_ks, searchless.tries) == ([2], [3, 2])
     always = Knobs.of(program(gate=AlwaysRetrieveGate()), GRID)
-    assert always == Knobs(Settings(None, 3, 2, 1.0, None), [None], [3], [2, 1], [1.0], [None])
+    assert always == Knobs(Settings(None, 3, 2, 1.0, None), [None], [3], [2, 1], [1.0], [None], *LAST)
 
 
 def test_a_gate_that_cannot_be_made_again_keeps_its_threshold(program, plain_gate):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import dspy
 import pytest
@@ -22,13 +23,16 @@ from keqa.optimize.search_space import Grid, Settings
 from keqa.optimize.shared_session import SharedSession
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
+from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.storage.journal import Journal
 
-NOTHING = Grid(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
+# The knobs that the first compilations had.
+plain = partial(Grid, switches=(), nothing_helpful=())
+NOTHING = plain(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def tuned(journal):
 
 def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
     world = setting(val=2)
-    grid = Grid(thresholds=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_ks=(), temperatures=(), top_ps=())
+    grid = plain(thresholds=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_ks=(), temperatures=(), top_ps=())
     found = tuned(world, grid=grid)
     # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
     assert len(found.curve) == 15
@@ -60,7 +64,7 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
 
 def test_other_draws_are_made_for_another_temperature(setting, tuned):
     world = setting(val=1)
-    tuned(world, grid=Grid(thresholds=("1",), tries=(3,), top_ks=(), temperatures=(0.5,), top_ps=(0.9,)))
+    tuned(world, grid=plain(thresholds=("1",), tries=(3,), top_ks=(), temperatures=(0.5,), top_ps=(0.9,)))
     assert world.engine.count["AnswerQuiz"] == 3 * 2 * 3
     drawn = {(config.temperature, config.top_p) for name, _, config in world.engine.calls if name == "AnswerQuiz"}
     assert drawn == {(1.0, None), (0.5, None), (1.0, 0.9)}
@@ -68,7 +72,7 @@ def test_other_draws_are_made_for_another_temperature(setting, tuned):
 
 def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=Grid(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
     for point in found.curve:
         settings = point.settings
         again = setting(
@@ -80,7 +84,7 @@ def test_each_point_is_what_the_program_itself_does_with_these_settings(setting,
 
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
-        grid = Grid(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
+        grid = plain(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
         return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
 
     # The spouse is not known: from memory a guess that is wrong, from passages the surname.
@@ -91,7 +95,7 @@ def test_lambda_decides_whether_to_retrieve(setting, tuned):
 
 def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     world = setting()
-    found = tuned(world, grid=Grid(thresholds=("0.6",), tries=(3,), top_ks=(3,), temperatures=(0.5,), top_ps=()))
+    found = tuned(world, grid=plain(thresholds=("0.6",), tries=(3,), top_ks=(3,), temperatures=(0.5,), top_ps=()))
     assert found.best.settings == Settings("2/3", 3, 2, 1.0, None)
     assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
     assert type(found.program.examination) is type(world.program.examination)
@@ -124,7 +128,7 @@ def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
 
 def test_a_certainty_gate_is_tuned_too(setting, tuned):
     world = setting(gate=CertaintyGate())
-    found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
     assert [point.settings.threshold for point in found.curve] == ["4/5", "1/2"]
     assert isinstance(found.program.examination.gate, CertaintyGate)
 
@@ -140,7 +144,7 @@ class Strict(VoteGate):
 
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
-    found = tuned(world, grid=Grid(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
     assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
 
@@ -148,12 +152,12 @@ def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting
 def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
     world = setting(gate=Strict())
     with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
-        tuned(world, grid=Grid(thresholds=("0.5",)))
+        tuned(world, grid=plain(thresholds=("0.5",)))
     assert world.engine.calls == []
     assert tuned(world, grid=NOTHING).best.settings.threshold == "4/5"
 
 
-ALPHAS = Grid(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+ALPHAS = plain(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
 
 
 def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
@@ -188,7 +192,7 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
 
 
 def test_a_share_of_nothing_is_a_setting_too(setting, tuned):
-    found = tuned(setting(gate=RandomGate(Fraction(0))), grid=Grid(("1",), (), (), (), ()))
+    found = tuned(setting(gate=RandomGate(Fraction(0))), grid=plain(("1",), (), (), (), ()))
     assert [(point.settings.threshold, point.retrievals) for point in found.curve] == [("0/1", 0.0), ("1/1", 2.0)]
 
 
@@ -196,10 +200,10 @@ def test_a_share_of_nothing_is_a_setting_too(setting, tuned):
     "options",
     [
         {"cost_per_retrieval": -1.0},
-        {"grid": Grid(thresholds=("2",))},
-        {"grid": Grid(tries=(0,))},
-        {"grid": Grid(temperatures=(0.0,))},
-        {"grid": Grid(top_ps=(1.5,))},
+        {"grid": plain(thresholds=("2",))},
+        {"grid": plain(tries=(0,))},
+        {"grid": plain(temperatures=(0.0,))},
+        {"grid": plain(top_ps=(1.5,))},
     ],
 )
 def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
@@ -289,7 +293,7 @@ def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
 
     world.engine.reply = doubting
     asking = Asking(journal, f1, in_flight=1, progress=lambda *step: told.append(step))
-    grid = Grid(thresholds=("1", "1/3"), tries=(2,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
+    grid = plain(thresholds=("1", "1/3"), tries=(2,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
     found = tune(world.program, world.val, asking, cost_per_retrieval=0.1, grid=grid)
     first = found.curve[0]
     assert first.settings == Settings("2/3", 3, 2, 1.0, None)
@@ -310,7 +314,7 @@ def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
 
 def test_what_is_chosen_is_set(setting, tuned):
     # With λ a search costs more than it brings: from memory, with fewer searches, in whatever way it was reached.
-    grid = Grid(thresholds=("1/5",), tries=(4,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
+    grid = plain(thresholds=("1/5",), tries=(4,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
     world = setting(tries=5, threshold="4/5")
     found = tuned(world, grid=grid, cost_per_retrieval=0.9)
     best, examination = found.best.settings, found.program.examination
@@ -318,3 +322,131 @@ def test_what_is_chosen_is_set(setting, tuned):
     assert (examination.tries, examination.temperature, examination.top_p) == (5, 1.0, None)
     assert examination.gate == VoteGate(Fraction(1, 5))
     assert world.program.examination.gate == VoteGate(Fraction(4, 5))
+
+
+# Costs, switches and the boundary model.
+
+
+def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
+    world = setting(val=3)
+    found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    for point in found.curve:
+        chosen = point.settings
+        again = setting(val=3, tries=chosen.tries, threshold=chosen.threshold, top_k=chosen.top_k)
+        records = [outcome.record for outcome in again.program.answer_many([one.question for one in world.val])]
+        assert point.calls == sum(record.cost.samples for record in records) / 3
+
+    def tries(cost):
+        grid = plain(thresholds=(), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+        return tuned(setting(tries=3, threshold="4/5"), grid=grid, cost_per_call=cost)
+
+    dear = tries(0.01)
+    assert dear.best.objective == pytest.approx(dear.best.score - 0.01 * dear.best.calls)
+    assert dear.best.calls == min(point.calls for point in dear.curve)
+
+
+def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
+    grid = Grid((), (), (), (), ())
+    found = tuned(setting(val=1), grid=grid)
+    tried = [(s.listwise, s.summarize_single, s.summarize_known) for s in (one.settings for one in found.curve)]
+    assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
+    assert [one.settings.on_nothing_helpful for one in found.curve[4:]] == ["closed_book"]
+    # Among equals the program's own settings stay.
+    assert found.best is found.curve[0]
+    whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
+    assert len(whole.curve) == 1
+
+
+def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
+    world = setting(val=3)
+    reply = world.engine.reply
+
+    def whole(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        if name == "Summarize":
+            number = "".join(char for char in inputs["question"] if char.isdigit())
+            return {"explanation": "", "answer": f"Ann Spouse{number}"}
+        return reply(name, inputs, config)
+
+    world.engine.reply = whole
+    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=()))
+    assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
+    assert found.program.summarize_single
+    assert not world.program.summarize_single
+
+
+def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
+    world = setting(val=2)
+    grid = Grid((), (), (), (), (), switches=("listwise",), nothing_helpful=())
+    found = tuned(world, grid=grid, cost_per_call=0.01)
+    own, listed = found.curve
+    assert (listed.score, listed.retrievals, own.calls - listed.calls) == (own.score, own.retrievals, 1.0)
+    assert found.best is listed
+    assert found.program.picking.together.judge.lm is world.lm
+    calls = len(world.engine.calls)
+    assert tuned(world, grid=grid, cost_per_call=0.01).curve == found.curve
+    assert len(world.engine.calls) == calls
+    again = found.program.answer_many([one.question for one in world.val])
+    assert listed.calls == sum(outcome.record.cost.samples for outcome in again) / 2
+
+
+class Mayors:
+    """A boundary model that knows what the world's language model knows."""
+
+    reads, uses_probabilities = "draft", True
+
+    def judge(self, quiz, signals, reference=None):
+        assert len(signals.answers) == 1
+        return Judgement(0.75 if "governs" in quiz else 0.1, 1.0)
+
+    def written(self):
+        return {"kind": "mayors"}
+
+    spec = written
+
+
+@pytest.mark.parametrize("probability", [None, 0.6])
+def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probability):
+    world = setting(val=3)
+    world.engine.probability = probability
+    grid = plain((), (), (), (), (), boundary_thresholds=("0.7", "0.8"))
+    found = tuned(world, grid=grid, cost_per_call=0.01, boundary=Mayors())
+    own, known, unknown = found.curve
+    assert [(one.settings.boundary, one.settings.threshold) for one in found.curve] == [
+        (False, "2/3"),
+        (True, "7/10"),
+        (True, "4/5"),
+    ]
+    # A draft a quiz instead of two draws for the mayor, and for the spouse as many until they cannot agree.
+    assert (own.retrievals, known.retrievals, unknown.retrievals) == (1.0, 1.0, 2.0)
+    assert known.score == own.score
+    assert known.calls < own.calls
+    assert found.best is known
+    gate = found.program.examination.gate
+    assert (gate.name, gate.threshold) == ("boundary model", Fraction(7, 10))
+    again = found.program.answer_many([one.question for one in world.val])
+    assert known.calls == sum(outcome.record.cost.samples for outcome in again) / 3
+
+
+def test_a_boundary_model_that_does_not_pay_is_left_out(setting, tuned):
+    world = setting(val=2)
+    grid = plain((), (), (), (), (), boundary_thresholds=("0.8",))
+    found = tuned(world, grid=grid, cost_per_retrieval=0.5, boundary=Mayors())
+    assert found.best is found.curve[0]
+    assert found.program.examination.gate == VoteGate(Fraction(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"cost_per_call": float("nan")}, "cost_per_call must be a number from 0"),
+        ({"grid": Grid(switches=("pick",))}, "switches are listwise, summarize_single, summarize_known"),
+        ({"grid": Grid(boundary_thresholds=("2",))}, "boundary_thresholds must be a number from 0 to 1"),
+    ],
+)
+def test_costs_and_switches_are_checked_before_any_call(setting, tuned, options, told):
+    world = setting()
+    with pytest.raises(ConfigurationError, match=told):
+        tuned(world, **options)
+    assert world.engine.calls == []

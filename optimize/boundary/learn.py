@@ -1,0 +1,94 @@
+"""The boundary model of a compilation: collected from its training questions, and trained, where there are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keqa.data.example import Example
+from keqa.data.quiz_references import plain
+from keqa.errors import InputError
+from keqa.optimize.boundary.check import Figures
+from keqa.optimize.boundary.collect import Asked, Progress, collect, quizzes_of
+from keqa.optimize.boundary.train import FEWEST_QUESTIONS, FEWEST_QUIZZES, train_light
+from keqa.programs.boundary.light import LightModel
+from keqa.programs.gates import VoteGate
+from keqa.programs.keqa import KEQA
+from keqa.programs.runtime.shared_samples import DrawStore
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A boundary model, and what it was made from.
+
+    Attributes:
+        model: The model.
+        tries: Draws of a quiz.
+        held_out: How models like it fare on training questions that they were not trained on.
+    """
+
+    model: LightModel
+    tries: int
+    held_out: Figures
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values, without the model."""
+        return {"reads": self.model.reads, "tries": self.tries, "held_out": self.held_out.as_json()}
+
+
+def may_learn(program: Any) -> bool:
+    """Whether a boundary model could decide for a program: one with KEQA's own gate, and not one that was chosen."""
+    return isinstance(program, KEQA) and program.examine and type(program.examination.gate) is VoteGate
+
+
+def learn(
+    program: KEQA,
+    train: Sequence[Example],
+    val: Sequence[Example],
+    *,
+    tries: int,
+    store: DrawStore,
+    in_flight: int,
+    progress: Progress,
+) -> Learned:
+    """Collect draws to the quizzes of training questions, and train a light model on them.
+
+    It reads one draft where the language model gives the probabilities of its tokens, and else the draws.
+
+    Args:
+        program: Whose quiz prompt is asked.
+        train: Questions to learn from. Quizzes that the prompt shows, or that a validation question has as well, are
+            left out.
+        val: The questions to choose by.
+        tries: Draws of a quiz.
+        store: Where draws are kept.
+        in_flight: Quizzes in work at once.
+        progress: See `collect`.
+
+    Raises:
+        InputError: There is too little to learn from, before any call where that can be told; or all answers are right,
+            or all wrong.
+        TooManyFailuresError: Most draws fail for a reason that may pass. What was drawn is kept.
+    """
+    if {one.id for one in train} & {one.id for one in val}:
+        raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
+    left_out = {_asked(one) for one in quizzes_of(val)}
+    left_out |= {(plain(str(demo.get("quiz", ""))), ()) for demo in program.examination.quiz.demos}
+
+    def wanted(one: Asked) -> bool:
+        return _asked(one) not in left_out
+
+    usable = [one for one in quizzes_of(train) if wanted(one)]
+    if len(usable) < FEWEST_QUIZZES or len({one.root for one in usable}) < FEWEST_QUESTIONS:
+        raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
+    collected = collect(
+        program, train, tries=tries, store=store, in_flight=in_flight, split="train", wanted=wanted, progress=progress
+    )
+    likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
+    trained = train_light([collected], reads="draft" if likely else "draws")
+    return Learned(trained.model, tries, trained.held_out)
+
+
+def _asked(asked: Asked) -> tuple[str, tuple[str, ...]]:
+    return plain(asked.quiz), asked.choices
