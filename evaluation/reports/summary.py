@@ -20,6 +20,7 @@ from keqa.data.question import AnswerType
 from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
+from keqa.metrics.answers import is_abstention
 from keqa.programs.records import CallCost, Cost, QuizRecord
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class QuestionSummary:
         numbers: In the order of `NUMBERS`; see `number`.
         seconds: Wall time, whether a cache answered or not.
         failed: Whether it has no answer.
+        answered: Whether it has one that does not say that it is not known.
         impaired: Whether it has one although a failure decided something on the way; see `RunLine.impairments`.
         unreadable: Outputs that did not parse.
         searched: Quizzes that were searched for.
@@ -92,6 +94,7 @@ class QuestionSummary:
     numbers: array[float]
     seconds: float
     failed: bool
+    answered: bool
     impaired: bool
     unreadable: int
     searched: int
@@ -166,6 +169,7 @@ def brief_of(line: RunLine) -> QuestionSummary:
         numbers=_numbers(line),
         seconds=line.seconds,
         failed=line.failed,
+        answered=line.answer is not None and not is_abstention(line.answer, line.choices),
         impaired=bool(line.impairments),
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),

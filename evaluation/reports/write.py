@@ -16,6 +16,7 @@ from keqa.evaluation.reports.rendering.terminal import Rendered
 from keqa.evaluation.reports.rows import Entry, entries_of, notes_on_overlap
 from keqa.evaluation.reports.summary import RunSummary
 from keqa.evaluation.reports.sweeps import main_rows
+from keqa.evaluation.reports.tables.abstention import abstention
 from keqa.evaluation.reports.tables.discriminator import discriminator
 from keqa.evaluation.reports.tables.gates import gates
 from keqa.evaluation.reports.tables.overall import overall
@@ -59,6 +60,7 @@ def tables(runs: Runs) -> list[Grid]:
         costs_by_role(rows),
         costs_by_step(rows),
         gates(entries),
+        abstention(rows),
         retrieval_effect(entries),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]
