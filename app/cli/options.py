@@ -148,7 +148,7 @@ class LanguageModels(LanguageModel):
 
     consistency_lm: Annotated[
         str | None,
-        _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's proxy); --lm by default."),
+        _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's and KBM's proxy); --lm by default."),
         Places("/"),
     ] = None
     consistency_api_base: Annotated[str | None, _model(help="Address of the server of --consistency-lm."), Server] = (
