@@ -21,7 +21,7 @@ from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
 from keqa.metrics.answers import is_abstention
-from keqa.programs.records import CallCost, Cost, QuizRecord
+from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,6 +82,7 @@ class QuestionSummary:
         asked: Quizzes that were asked.
         oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
         packed: The examined quizzes with their gold answers.
+        decisions: The resolved text of each quiz that was asked, and whether it was searched for.
     """
 
     id: str
@@ -101,6 +102,7 @@ class QuestionSummary:
     asked: int
     oracle: tuple[int, int] | None
     packed: bytes | None
+    decisions: tuple[tuple[str, bool], ...] = ()
 
     def number(self, name: str) -> float | None:
         """One of `NUMBERS`; None where the question has none, such as the accuracy of an open one."""
@@ -176,6 +178,7 @@ def brief_of(line: RunLine) -> QuestionSummary:
         asked=len(found),
         oracle=_oracle_counts(line.golds, quizzes),
         packed=_packed(quizzes, line.quiz_golds or {}) if quizzes else None,
+        decisions=() if record is None else _decisions(record),
     )
 
 
@@ -225,6 +228,12 @@ def _oracle_counts(golds: Mapping[str, list[str]] | None, quizzes: Sequence[Quiz
         return None
     decided = [str(quiz.resolved) in golds for quiz in quizzes if quiz.known is not None]
     return sum(decided), len(decided)
+
+
+def _decisions(record: QuestionRecord) -> tuple[tuple[str, bool], ...]:
+    """Each quiz that was asked, with whether it was searched for; the texts are those of all methods' runs."""
+    asked = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
+    return tuple((sys.intern(quiz.resolved), quiz.retrieved) for quiz in asked if quiz.resolved)
 
 
 def _packed(quizzes: list[QuizRecord], golds: dict[str, list[str]]) -> bytes:
