@@ -25,6 +25,7 @@ from keqa.errors import (
 
 if TYPE_CHECKING:
     from keqa.evaluation.evaluate import evaluate
+    from keqa.evaluation.risk import hold_risk
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.optimize.compile import compile_program as compile
     from keqa.optimize.dspy_bridge.trace_metric import optimizer_metric
@@ -76,6 +77,7 @@ __all__ = [
     "build_roles",
     "compile",
     "evaluate",
+    "hold_risk",
     "load",
     "open_encyclopedia",
     "open_index",
@@ -110,6 +112,7 @@ _HOMES = {
     "build_roles": "keqa.lms",
     "compile": "keqa.optimize.compile",
     "evaluate": "keqa.evaluation.evaluate",
+    "hold_risk": "keqa.evaluation.risk",
     "load": "keqa.programs.saving.folder",
     "open_encyclopedia": "keqa.testbed.index",
     "open_index": "keqa.retrievers",

@@ -17,6 +17,7 @@ _ALSO: dict[str, tuple[str, ...]] = {
     "dev": ("validation", "val"),
     "validation": ("dev", "val"),
     "val": ("validation", "dev"),
+    "train": ("auxiliary_train",),
 }
 
 

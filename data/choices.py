@@ -1,4 +1,9 @@
-"""Options: OpenBookQA (Mihaylov et al., 2018), MMLU (Hendrycks et al., 2021) and CMMLU (Li et al., 2023)."""
+"""Options: OpenBookQA, MMLU, CMMLU, C-Eval, XieZhi and MLEC-QA.
+
+OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), C-Eval of Huang et
+al. (2023), XieZhi of Gu et al. (2024), MLEC-QA of Li et al. (2021). The layouts of the last three are as their authors
+document them; no file of theirs was at hand when this was written.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,14 @@ from typing import Any
 from keqa.data.benchmark import Benchmark, HubSource
 from keqa.data.evidence import SupportingFact, one_text
 from keqa.data.example import Example
-from keqa.data.records import field, items, make
-from keqa.data.rows import Row, table
+from keqa.data.records import Converted, LeftOut, field, items, make
+from keqa.data.rows import Row, json_list, table
 from keqa.errors import InputError
 
 _LETTERS = "ABCD"
+_MORE_LETTERS = "EFGHIJ"
+_FEWEST = 2
+_MMLU_TRAIN = "auxiliary_train"
 _SPLIT = re.compile(r"_(test|dev|val)$")
 
 
@@ -44,16 +52,44 @@ def _openbookqa(record: Mapping[str, Any]) -> Example:
 
 def _mmlu(record: Mapping[str, Any]) -> Example:
     """A row of the authors or the hub. MMLU has no ids; they are made from subject and question."""
-    choices = field(record, "choices", (list, tuple)) if record.get("choices") else map(record.get, _LETTERS)
+    choices = field(record, "choices", (list, tuple)) if record.get("choices") else _lettered(record)
     example = _choice(record.get("question"), list(choices), record.get("answer"))
-    return replace(example, id=f"{field(record, 'subject', str)}/{example.id}")
+    # The hub's copy of the train part has no subjects.
+    return replace(example, id=f"{field(record, 'subject', str) or _MMLU_TRAIN}/{example.id}")
 
 
 def _cmmlu(record: Mapping[str, Any]) -> Example:
     """A row of CMMLU; its id is subject and index."""
-    example = _choice(record.get("Question"), list(map(record.get, _LETTERS)), record.get("Answer"))
+    example = _choice(record.get("Question"), _lettered(record), record.get("Answer"))
     index = field({"index": record.get("") or None}, "index", str)
     return replace(example, id=f"{field(record, 'subject', str)}/{index}")
+
+
+def _ceval(record: Mapping[str, Any]) -> Converted:
+    """A row of C-Eval; its id is subject and number. The answers of its test set are not published."""
+    if record.get("answer") in (None, ""):
+        return LeftOut("without a published answer")
+    example = _choice(record.get("question"), _lettered(record), record["answer"])
+    return replace(example, id=f"{field(record, 'subject', str)}/{field(record, 'id', str)}")
+
+
+def _xiezhi(record: Mapping[str, Any]) -> Example:
+    """A line of XieZhi: its options are one text with a line for each, and its answer is the text of one of them."""
+    # Some of the published lines have a quotation mark too many at their end.
+    text = field(record, "options", str).removesuffix('"\n').strip("\n")
+    answer = field(record, "answer", str)
+    fields = {"question": record.get("question"), "choices": text.split("\n"), "answers": (answer,)}
+    return make({**fields, "answer_type": "choice"})
+
+
+def _mlec(record: Mapping[str, Any]) -> Converted:
+    """A question of MLEC-QA, with up to five options; one that needs its image or table is left out."""
+    if record.get("qimage"):
+        return LeftOut("with an image or table")
+    options = field(record, "options", dict)
+    example = _choice(record.get("qtext"), _lettered(options), record.get("answer"))
+    name = field({"qid": None if record.get("qid") is None else str(record["qid"])}, "qid", str)
+    return replace(example, id="/".join(filter(None, (record.get("subject", ""), name))))
 
 
 def _mmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
@@ -64,26 +100,61 @@ def _cmmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
     return _subjects(path, split, lambda file: table(file, look_for=("", "Question", *_LETTERS, "Answer")))
 
 
-def _subjects(path: Path, split: str | None, read: Callable[[Path], Iterator[Row]]) -> Iterator[Row]:
+def _ceval_rows(path: Path, split: str | None) -> Iterator[Row]:
+    return _subjects(path, split, lambda file: table(file, look_for=("id", "question", *_LETTERS)), usual="val")
+
+
+def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
+    """The questions of a file, or of those of the five subsets in a folder, with the subset as their subject."""
+    part = split or "test"
+    parts = dict.fromkeys((part, {"val": "dev", "validation": "dev"}.get(part, part)))
+    files = [path] if path.is_file() else sorted(file for one in parts for file in path.glob(f"*_{one}.json"))
+    if path.is_file() and split is not None:
+        raise InputError(f"{path} is one file, which is one split: leave the split {split!r} out")
+    if not files:
+        raise InputError(f"{path} holds no file such as Clinic_{part}.json")
+    for file in files:
+        for row in json_list(file):
+            yield _with_subject(row, _SPLIT.sub("", file.stem))
+
+
+def _subjects(
+    path: Path, split: str | None, read: Callable[[Path], Iterator[Row]], usual: str = "test"
+) -> Iterator[Row]:
     """The rows of a subject's table, or of all tables in a folder, or in its folder for the split."""
     folder = path if split is None else path / split
-    if split is None and (path / "test").is_dir():
-        folder = path / "test"
+    if split is None and (path / usual).is_dir():
+        folder = path / usual
+    if split == "train" and not folder.is_dir() and (path / _MMLU_TRAIN).is_dir():
+        folder = path / _MMLU_TRAIN
     files = sorted(folder.glob("*.csv")) if folder.is_dir() else [path] if split is None else []
     if not files:
         raise InputError(f"{folder} is no folder of .csv files; one for each subject is expected")
     for file in files:
         subject = _SPLIT.sub("", file.stem)
         for row in read(file):
-            value = {**row.value, "subject": subject} if isinstance(row.value, Mapping) else row.value
-            yield Row(row.path, row.number, value, row.unit)
+            yield _with_subject(row, subject)
+
+
+def _with_subject(row: Row, subject: str) -> Row:
+    value = {**row.value, "subject": subject} if isinstance(row.value, Mapping) else row.value
+    return Row(row.path, row.number, value, row.unit)
+
+
+def _lettered(record: Mapping[str, Any]) -> list[Any]:
+    """The options under their letters: four, of which the last ones may be blank, and more where there are more."""
+    options = [record.get(letter) for letter in _LETTERS + _MORE_LETTERS]
+    while len(options) > _FEWEST and (options[-1] is None or not str(options[-1]).strip()):
+        options.pop()
+    return options
 
 
 def _choice(question: Any, choices: list[Any], answer: Any) -> Example:
     """A question with its options, where the answer is a letter or a position."""
-    place = _LETTERS.find(answer.strip().upper()) if isinstance(answer, str) and len(answer.strip()) == 1 else answer
+    letters = (_LETTERS + _MORE_LETTERS)[: max(len(choices), 1)]
+    place = letters.find(answer.strip().upper()) if isinstance(answer, str) and len(answer.strip()) == 1 else answer
     if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(choices):
-        raise InputError(f"the answer must be a letter from A to D, not {answer!r}")
+        raise InputError(f"the answer must be a letter from A to {letters[-1]}, not {answer!r}")
     return make({"question": question, "choices": choices, "answers": (choices[place],), "answer_type": "choice"})
 
 
@@ -101,7 +172,7 @@ BENCHMARKS = (
     Benchmark(
         "mmlu",
         "MMLU",
-        hub=HubSource("cais/mmlu", "all", ("test", "validation", "dev")),
+        hub=HubSource("cais/mmlu", "all", ("test", "validation", "dev", "auxiliary_train")),
         has=("choices",),
         licence="MIT",
         expected="a CSV table without a header: question, four choices, letter; or a folder of one for each subject",
@@ -119,5 +190,42 @@ BENCHMARKS = (
         rows=_cmmlu_rows,
         splits_itself=True,
         convert=_cmmlu,
+    ),
+    Benchmark(
+        "ceval",
+        "C-Eval",
+        has=("choices",),
+        language="zh",
+        licence="CC BY-NC-SA 4.0 (no commercial use)",
+        expected="a CSV table with id, question, A, B, C, D and answer; or a folder of one for each subject",
+        rows=_ceval_rows,
+        splits_itself=True,
+        convert=_ceval,
+    ),
+    Benchmark(
+        "xiezhi",
+        "XieZhi",
+        files={
+            "test": "xiezhi_spec_chn/xiezhi.v1.json",
+            "inter": "xiezhi_inter_chn/xiezhi.v1.json",
+            "train": "xiezhi_train_chn/xiezhi.v1.json",
+        },
+        has=("choices",),
+        language="zh",
+        licence="CC BY-NC-SA 4.0 (no commercial use)",
+        expected="lines of JSON objects with question, options (one text, a line for each) and answer",
+        convert=_xiezhi,
+    ),
+    Benchmark(
+        "mlec",
+        "MLEC-QA",
+        has=("choices",),
+        language="zh",
+        licence="see the LICENSE of the authors' repository; the questions are those of a state examination",
+        expected="a JSON list of objects with qid, qtext, options (A to E) and answer; or a folder of such as "
+        "Clinic_test.json",
+        rows=_mlec_rows,
+        splits_itself=True,
+        convert=_mlec,
     ),
 )

@@ -94,7 +94,7 @@ BENCHMARKS = (
     Benchmark(
         "triviaqa",
         "TriviaQA",
-        files={"dev": "verified-wikipedia-dev.json", "test": "test.jsonl"},
+        files={"dev": "verified-wikipedia-dev.json", "test": "test.jsonl", "train": "wikipedia-train.json"},
         hub=HubSource("mandarjoshi/trivia_qa", "unfiltered.nocontext"),
         has=("aliases",),
         licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",

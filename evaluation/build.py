@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class Parts:
         matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
+        prepare: Called with each program that is made, before it is asked.
     """
 
     retriever: Retriever | None
@@ -52,6 +53,7 @@ class Parts:
     matched: Gate | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     embedder: str | None = None
+    prepare: Callable[[Program], object] | None = None
 
 
 def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
@@ -70,13 +72,20 @@ def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, A
 
 
 def make(spec: Spec, parts: Parts) -> Program:
-    """Make a method ready to be asked.
+    """Make a method ready to be asked; see `Parts.prepare`.
 
     Raises:
         InputError: It has no argument of a name that its specification gives, or not with such a value, or the compiled
             program is another method's.
         ConfigurationError: It lacks a part, or its settings cannot work.
     """
+    program = _made(spec, parts)
+    if parts.prepare is not None:
+        parts.prepare(program)
+    return program
+
+
+def _made(spec: Spec, parts: Parts) -> Program:
     method = spec.method
     check_arguments(spec)
     if method.target != TARGET:

@@ -7,7 +7,7 @@ whichever question it came up in, and has none of a quiz in other words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -107,6 +107,26 @@ def _golds_of_testbed() -> _Golds:
 
     world = Testbed()
     return golds_of([*world.train, *world.dev, *world.test])
+
+
+@cache
+def known_on_testbed() -> Mapping[str, bool]:
+    """Whether the language model that ships knows the fact that a quiz of the testbed asks for, by its plain text.
+
+    It knows what it was trained on often, and neither what it never saw nor what it saw out of date. What it saw
+    sometimes is left out.
+    """
+    from keqa.testbed.testbed import Testbed
+
+    world = Testbed()
+    found: dict[str, bool] = {}
+    for question in (*world.train, *world.dev, *world.test):
+        answers = {number: answer for number, answer in enumerate(question.quiz_answers, start=1)}
+        for quiz, tier in zip(parse(question.quizzes), question.tiers, strict=True):
+            text = resolve(quiz, answers)
+            if text is not None and tier != "sometimes":
+                found[plain(text)] = tier == "often"
+    return found
 
 
 class _Golds:

@@ -155,6 +155,8 @@ def program_spec(program: Program) -> dict[str, Any]:
     if program.learned.demonstrations or program.learned.train:
         # A question that was learned from is asked without its own demonstrations and labels.
         described["learned"] = digest([sorted(program.learned.train), dict(program.learned.demonstrations)])
+    if program.abstention is not None:
+        described["abstention"] = dict(program.abstention.spec())
     if not _name(type(program)).startswith(_OURS):
         described["code"] = digest(_code_of_class(type(program), inherited=False))
     return described

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import dspy
 
@@ -28,6 +28,9 @@ from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.streaming import as_status, astreamed, streamed
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
+
+if TYPE_CHECKING:
+    from keqa.programs.abstention import Abstention
 
 
 class UnansweredError(StageError):
@@ -81,11 +84,15 @@ class Program(Stage):
             utility labels that come from it are shown.
         demonstrations: Whether predictors without demonstrations of their own show the fixed ones, see
             `keqa.programs.demonstrations`; `bind_lms` passes it on to them.
+        abstention: Withholds answers that are too probably wrong, where the program is to hold a risk; see
+            `keqa.evaluation.risk.hold_risk`. It is neither saved nor loaded: it holds for the language models and the
+            retriever that it was calibrated with.
     """
 
     method: ClassVar[str]
     learned: LearnedQuestions = NOTHING
     demonstrations: bool = True
+    abstention: Abstention | None = None
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(CallLimiter(workers))
@@ -210,7 +217,7 @@ class Program(Stage):
         if failure is not None:
             failure.record = record
             raise failure
-        return prediction_of(record)
+        return prediction_of(record if self.abstention is None else self.abstention.applied(record))
 
     def _record(
         self, session: Session, asked: Question, story: RecordBuilder, failure: UnansweredError | None

@@ -14,7 +14,9 @@ from keqa.data.question import AnswerType
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
-AnswerSource = Literal["memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "failed"]
+AnswerSource = Literal[
+    "memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "withheld", "failed"
+]
 
 _NO_FAILURES = frozenset(
     {
@@ -330,6 +332,9 @@ class QuestionRecord(Record):
         answer_source: Where the answer came from.
         failure: Why there is no answer.
         cost: What it took.
+        confidence: How probably the answer is right, where the program was to hold a risk; see
+            `keqa.programs.abstention`.
+        withheld: The answer that was too probably wrong for that risk, and is not given.
     """
 
     question: str
@@ -345,6 +350,8 @@ class QuestionRecord(Record):
     answer_source: AnswerSource = "failed"
     failure: Failure | None = None
     cost: Cost = Cost()
+    confidence: float | None = None
+    withheld: str | None = None
 
     @property
     def touched(self) -> bool:

@@ -120,6 +120,7 @@ _ALL = (
     _baseline("searchain", "SearChain", "searchain:SearChain"),
     _baseline("rowen", "Rowen", "rowen:Rowen", reduced=("one language", {"language": None, "cross_model": False})),
     _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
+    _baseline("kbm", "KBM", "kbm:KBM", reduced=("prompted", {"model": None})),
     _baseline("ks-llm", "KS-LLM", "ks_llm:KSLLM"),
     _baseline("ks-q", "KS-Q", "ks_llm:KSLLM", form="KS-Q"),
     _baseline("ks-t", "KS-T", "ks_llm:KSLLM", form="KS-T"),

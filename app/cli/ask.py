@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import AsJson, AskedProgram, Embedder, Index, KeqaOptions, LanguageModels, NoCache, with_groups
+from keqa.cli.options import (
+    AsJson,
+    AskedProgram,
+    Embedder,
+    Index,
+    KeqaOptions,
+    LanguageModels,
+    NoCache,
+    RiskOptions,
+    with_groups,
+)
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
@@ -34,19 +44,21 @@ def ask(
     *,
     models: LanguageModels,
     method: KeqaOptions,
+    risk: RiskOptions,
 ) -> None:
     """Ask a question and see how it was answered.
 
     Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
     """
-    from keqa.cli.console import UNANSWERED, complain, status
+    from keqa.cli.console import UNANSWERED, complain, status, warn
 
     kind = _answer_type(answer_type, choice or [])
     settings = method.settings()
     if embedder is not None and program is None:
         raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
     models.check()
+    risk.check()
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
         from keqa.cli.opening import check_roles, open_program, open_retriever
@@ -55,7 +67,10 @@ def ask(
         retriever = open_retriever(index, models.lm)
         roles = models.roles(cache=not no_cache)
         asked = open_program(program, retriever, roles, settings, embedder)
+        promise = risk.hold(asked)
         check_roles(roles)
+        if promise:
+            warn(promise)
         record, error = _answer(asked, text, kind, choice or [])
     from keqa.programs.record_redaction import record_without_keys
 

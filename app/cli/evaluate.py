@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options import AsJson, LanguageModels, MethodOptions, Places, QuestionOptions, RunOptions, with_groups
+from keqa.cli.options import (
+    AsJson,
+    LanguageModels,
+    MethodOptions,
+    Places,
+    QuestionOptions,
+    RiskOptions,
+    RunOptions,
+    with_groups,
+)
 
 
 @with_groups
@@ -28,11 +37,15 @@ def evaluate(
     run: RunOptions,
     options: MethodOptions,
     models: LanguageModels,
+    risk: RiskOptions,
 ) -> None:
     """Ask a method questions with known answers, and keep a line for each in OUT/METHOD.jsonl.
 
     The line is there when its question ends: the same command resumes after a kill and asks nothing twice. A question
     that fails is kept apart from a wrong answer. Several methods, side by side: keqa compare.
+
+    With --risk the method says "I do not know" where its answer is too probably wrong. It says first how often that
+    will be, and does not begin where no threshold holds the risk.
 
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
     server that is away.
@@ -46,7 +59,13 @@ def evaluate(
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
     check_programs([spec], options.program)
-    rows = rows_of([spec], questions_of(questions, options), models, options, run)
+    risk.check()
+    asked = questions_of(questions, options)
+    if risk.calibrated_on is not None and not run.allow_overlap:
+        from keqa.evaluation.risk import refuse_calibrated
+
+        refuse_calibrated(risk.calibrated_on, asked.dataset, asked.split, (one.id for one in asked.examples))
+    rows = rows_of([spec], asked, models, options, run, prepare=risk.hold)
     if as_json:
         show_figures(figures(rows)[0])
     else:

@@ -28,6 +28,7 @@ _ANSWER_SOURCES = {
     "largest_cluster": "the most frequent of its own answers",
     "summary": "summed up from the quizzes",
     "fallback": "from the question itself, with retrieval: the quizzes did not settle it",
+    "withheld": "withheld: its own answer is too probably wrong for the risk",
     "failed": "failed",
 }
 _LONGEST = 2000
@@ -178,6 +179,10 @@ def _add_answer(tree: Tree, record: QuestionRecord) -> None:
     elif record.answer is not None:
         line = _labelled("Answer", record.answer, "bold green")
         tree.add(line.append(f" ({_ANSWER_SOURCES[record.answer_source]})", "dim"))
+    if record.withheld is not None:
+        tree.add(_labelled("Withheld", record.withheld, "dim"))
+    if record.confidence is not None:
+        tree.add(_labelled("Confidence", f"{record.confidence:.2f}"))
 
 
 def _degradation(alike: list[Degradation]) -> Text:

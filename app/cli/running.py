@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from keqa.evaluation.compare import Row
     from keqa.evaluation.questions import Questions
     from keqa.evaluation.tally import Tally
+    from keqa.programs.program import Program
     from keqa.programs.registry import Spec
     from keqa.retrievers import Index, Retriever
 
@@ -74,6 +75,7 @@ def rows_of(
     *,
     settings: Mapping[str, Any] | None = None,
     leave_out: bool = False,
+    prepare: Callable[[Program], str] | None = None,
 ) -> list[Row]:
     """Ask every question of every method, with a bar for each; the rows are in the order of the methods.
 
@@ -86,6 +88,7 @@ def rows_of(
         settings: Arguments of the methods; those of the options where None.
         leave_out: Whether a method that cannot be asked while others can is reported and left out; see
             `keqa.evaluation.compare.compare`.
+        prepare: Called with each program before it is asked; what it returns is said above the bars.
 
     Raises:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
@@ -99,6 +102,11 @@ def rows_of(
     settings = options.settings() if settings is None else settings
     refuse_foreign(settings, specs)
     with Bars() as bars:
+
+        def prepared(program: Program) -> None:
+            if prepare is not None and (said := prepare(program)):
+                bars.say(said)
+
         from keqa.evaluation.build import Parts, own_of
         from keqa.evaluation.call_cache import CallCache
         from keqa.evaluation.compare import compare
@@ -116,7 +124,7 @@ def rows_of(
             ended = compare(
                 specs,
                 questions,
-                Parts(searched, roles, settings, options.program, own=own, embedder=options.embedder),
+                Parts(searched, roles, settings, options.program, own=own, embedder=options.embedder, prepare=prepared),
                 folder=run.out,
                 cache=cache,
                 command=invocation(),

@@ -20,7 +20,8 @@ from keqa.data.question import AnswerType
 from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
-from keqa.programs.records import CallCost, Cost, QuizRecord
+from keqa.metrics.answers import is_abstention
+from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,12 +75,14 @@ class QuestionSummary:
         numbers: In the order of `NUMBERS`; see `number`.
         seconds: Wall time, whether a cache answered or not.
         failed: Whether it has no answer.
+        answered: Whether it has one that does not say that it is not known.
         impaired: Whether it has one although a failure decided something on the way; see `RunLine.impairments`.
         unreadable: Outputs that did not parse.
         searched: Quizzes that were searched for.
         asked: Quizzes that were asked.
         oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
         packed: The examined quizzes with their gold answers.
+        decisions: The resolved text of each quiz that was asked, and whether it was searched for.
     """
 
     id: str
@@ -92,12 +95,14 @@ class QuestionSummary:
     numbers: array[float]
     seconds: float
     failed: bool
+    answered: bool
     impaired: bool
     unreadable: int
     searched: int
     asked: int
     oracle: tuple[int, int] | None
     packed: bytes | None
+    decisions: tuple[tuple[str, bool], ...] = ()
 
     def number(self, name: str) -> float | None:
         """One of `NUMBERS`; None where the question has none, such as the accuracy of an open one."""
@@ -166,12 +171,14 @@ def brief_of(line: RunLine) -> QuestionSummary:
         numbers=_numbers(line),
         seconds=line.seconds,
         failed=line.failed,
+        answered=line.answer is not None and not is_abstention(line.answer, line.choices),
         impaired=bool(line.impairments),
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),
         asked=len(found),
         oracle=_oracle_counts(line.golds, quizzes),
         packed=_packed(quizzes, line.quiz_golds or {}) if quizzes else None,
+        decisions=() if record is None else _decisions(record),
     )
 
 
@@ -221,6 +228,12 @@ def _oracle_counts(golds: Mapping[str, list[str]] | None, quizzes: Sequence[Quiz
         return None
     decided = [str(quiz.resolved) in golds for quiz in quizzes if quiz.known is not None]
     return sum(decided), len(decided)
+
+
+def _decisions(record: QuestionRecord) -> tuple[tuple[str, bool], ...]:
+    """Each quiz that was asked, with whether it was searched for; the texts are those of all methods' runs."""
+    asked = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
+    return tuple((sys.intern(quiz.resolved), quiz.retrieved) for quiz in asked if quiz.resolved)
 
 
 def _packed(quizzes: list[QuizRecord], golds: dict[str, list[str]]) -> bytes:

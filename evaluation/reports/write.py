@@ -16,8 +16,10 @@ from keqa.evaluation.reports.rendering.terminal import Rendered
 from keqa.evaluation.reports.rows import Entry, entries_of, notes_on_overlap
 from keqa.evaluation.reports.summary import RunSummary
 from keqa.evaluation.reports.sweeps import main_rows
+from keqa.evaluation.reports.tables.abstention import abstention
 from keqa.evaluation.reports.tables.discriminator import discriminator
 from keqa.evaluation.reports.tables.gates import gates
+from keqa.evaluation.reports.tables.kbm import kbm_tables
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.retrieval_effect import retrieval_effect
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
@@ -59,7 +61,9 @@ def tables(runs: Runs) -> list[Grid]:
         costs_by_role(rows),
         costs_by_step(rows),
         gates(entries),
+        abstention(rows),
         retrieval_effect(entries),
+        *kbm_tables(entries),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]
 

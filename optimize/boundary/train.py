@@ -15,6 +15,7 @@ from keqa.errors import InputError
 from keqa.optimize.boundary.check import Figures, figures_of
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
 from keqa.optimize.boundary.labels import Reading, readings
+from keqa.optimize.logistic import log_loss, logistic, platt, rounded, sigmoid
 from keqa.programs.boundary.features import masked, signal_values
 from keqa.programs.boundary.light import Aspect, LightModel, Regression, Signal, Variant
 from keqa.programs.boundary.model import Reads
@@ -37,7 +38,6 @@ _FOLDS = FEWEST_QUESTIONS
 _PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIGNALS_PENALTY = 0.1
 _LONGEST = 200
-_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _fit(
 
     def solved(penalty: float, rows: Any) -> Array:
         penalties = np.r_[np.full(len(names), _SIGNALS_PENALTY), np.full(data.words.shape[1], penalty), 1e-6]
-        return _logistic(features[rows], target[rows], data.weight[rows], penalties)
+        return logistic(features[rows], target[rows], data.weight[rows], penalties)
 
     def held_out(penalty: float) -> Array:
         scores = np.zeros(len(seen))
@@ -166,61 +166,24 @@ def _fit(
         return scores
 
     tried = {penalty: held_out(penalty) for penalty in _PENALTIES}
-    penalty = min(tried, key=lambda one: _loss(tried[one], target, data.weight))
+    penalty = min(tried, key=lambda one: log_loss(tried[one], target, data.weight))
     calibrated = np.zeros(len(seen))
     for fold in range(_FOLDS):
-        slope, offset = _platt(tried[penalty], target, data.weight, data.fold != fold)
+        slope, offset = platt(tried[penalty], target, data.weight, data.fold != fold)
         calibrated[data.fold == fold] = slope * tried[penalty][data.fold == fold] + offset
-    slope, offset = _platt(tried[penalty], target, data.weight, np.full(len(seen), True))
+    slope, offset = platt(tried[penalty], target, data.weight, np.full(len(seen), True))
     found = solved(penalty, np.full(len(seen), True))
     regression = Regression(
-        bias=_rounded(found[-1]),
+        bias=rounded(found[-1]),
         signals={
-            name: Signal(mean=_rounded(mean[one]), scale=_rounded(scale[one]), weight=_rounded(found[one]))
+            name: Signal(mean=rounded(mean[one]), scale=rounded(scale[one]), weight=rounded(found[one]))
             for one, name in enumerate(names)
         },
-        words=[_rounded(one) for one in found[len(names) : -1]],
-        slope=_rounded(slope),
-        offset=_rounded(offset),
+        words=[rounded(one) for one in found[len(names) : -1]],
+        slope=rounded(slope),
+        offset=rounded(offset),
     )
-    return regression, _sigmoid(calibrated)
-
-
-def _platt(scores: Array, target: Array, weight: Array, rows: Any) -> tuple[float, float]:
-    """Slope and offset with which scores say how probable something is (Platt, 1999)."""
-    import numpy as np
-
-    pairs = np.column_stack([scores[rows], np.ones(int(np.count_nonzero(rows)))])
-    # A little of the penalty keeps few and well divided quizzes from a slope without end.
-    found = _logistic(pairs, target[rows], weight[rows], np.array([0.01, 1e-6]))
-    return max(float(found[0]), 0.0), float(found[1])
-
-
-def _logistic(features: Array, target: Array, weight: Array, penalties: Array) -> Array:
-    """Weights of a logistic regression on shares of successes, as a binomial."""
-    import numpy as np
-    from scipy.optimize import minimize
-
-    def loss(weights: Array) -> tuple[float, Array]:
-        scores = features @ weights
-        gradient = features.T @ (weight * (_sigmoid(scores) - target)) + penalties * weights
-        return _loss(scores, target, weight) + float(penalties @ weights**2) / 2, gradient
-
-    found: Array = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x
-    return found
-
-
-def _loss(scores: Array, target: Array, weight: Array) -> float:
-    import numpy as np
-
-    return float(weight @ (np.logaddexp(0, scores) - target * scores))
-
-
-def _sigmoid(scores: Array) -> Array:
-    from scipy.special import expit
-
-    found: Array = expit(scores)
-    return found
+    return regression, sigmoid(calibrated)
 
 
 def _first(seen: Sequence[tuple[int, Reading]], scores: Array) -> list[float]:
@@ -229,7 +192,3 @@ def _first(seen: Sequence[tuple[int, Reading]], scores: Array) -> list[float]:
     for (place, _), score in zip(seen, scores, strict=True):
         found.setdefault(place, float(score))
     return list(found.values())
-
-
-def _rounded(value: Any) -> float:
-    return float(f"{float(value):.{_DIGITS}g}")

@@ -4,6 +4,7 @@ from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
 from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.flare import FLARE
 from keqa.programs.baselines.ircot import IRCoT
+from keqa.programs.baselines.kbm import KBM
 from keqa.programs.baselines.ks_llm import KSLLM
 from keqa.programs.baselines.react import ReAct
 from keqa.programs.baselines.rowen import Rowen
@@ -13,6 +14,7 @@ from keqa.programs.baselines.slimplm import SlimPLM
 
 __all__ = [
     "FLARE",
+    "KBM",
     "KSLLM",
     "AlwaysRetrieve",
     "ClosedBook",

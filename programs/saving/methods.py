@@ -80,6 +80,8 @@ def arguments_from(
             user does not.
     """
     _refuse_long(saved)
+    if isinstance(saved.get("model"), str):
+        raise ConfigurationError(f"a saved {name} holds its model, and opens no file")
     given = _with_similarity(saved, given, embedder)
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(f"unknown method {name!a:.80}: it is one of another version of KEQA")

@@ -13,7 +13,8 @@ def test_the_benchmarks_of_the_papers_are_known():
     assert list(BENCHMARKS) == [
         *("nq", "triviaqa", "webquestions", "squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
         *("freshqa", "hotpotqa", "hotpotqa-fullwiki", "2wikimultihopqa", "musique", "strategyqa"),
-        *("openbookqa", "mmlu", "cmmlu", "webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),
+        *("openbookqa", "mmlu", "cmmlu", "ceval", "xiezhi", "mlec"),
+        *("webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),
     ]
 
 
@@ -27,7 +28,7 @@ def test_each_says_what_it_is(name):
     assert set(benchmark.has) <= HAS
 
 
-@pytest.mark.parametrize("name", ["cmmlu", "rgb-en", "rgb-zh"])
+@pytest.mark.parametrize("name", ["cmmlu", "ceval", "xiezhi", "rgb-en", "rgb-zh"])
 def test_data_that_may_not_be_sold_says_so(name):
     assert "no commercial use" in BENCHMARKS[name].licence
 

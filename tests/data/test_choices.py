@@ -114,3 +114,87 @@ def test_a_row_of_cmmlu_without_a_choice():
     row = {"": "1", "Question": "二？", "A": "一", "B": " ", "C": "三", "D": "四", "Answer": "A", "subject": "anatomy"}
     with pytest.raises(InputError, match=r"the choices\[1\] is empty"):
         cmmlu(row)
+
+
+def test_options_beyond_four():
+    row = {"question": "Six?", "choices": ["1", "2", "3", "4", "5", "6"], "answer": "F", "subject": "algebra"}
+    assert mmlu(row).answers == mmlu({**row, "answer": 5}).answers == ("6",)
+    with pytest.raises(InputError, match="the answer must be a letter from A to F, not 'G'"):
+        mmlu({**row, "answer": "G"})
+
+
+def test_the_train_part_of_mmlu(write_json, folder):
+    write_json("mmlu/auxiliary_train/race.csv", "Five?,five,six,,,A\n")
+    (example,) = BENCHMARKS["mmlu"].load(folder, split="train").examples
+    assert (example.id.partition("/")[0], example.answers, example.choices) == ("race", ("five",), ("five", "six"))
+    # The hub's copy of it has no subject.
+    row = {"question": "Two?", "subject": "", "choices": ["one", "two", "three", "four"], "answer": 1}
+    assert mmlu(row).id.startswith("auxiliary_train/q-")
+
+
+HEADER = "id,question,A,B,C,D,answer"
+
+
+def test_ceval(write_json):
+    folder = write_json("ceval/val/law_val.csv", f"{HEADER}\n0,二？,一,二,三,四,B\n").parents[1]
+    write_json("ceval/dev/law_dev.csv", f"{HEADER},explanation\n0,四？,一,二,三,四,D,因为\n")
+    write_json("ceval/test/law_test.csv", "id,question,A,B,C,D\n0,三？,一,二,三,四\n")
+    ceval = BENCHMARKS["ceval"]
+    expected = Example("law/0", "二？", ("二",), "choice", ("一", "二", "三", "四"))
+    assert ceval.load(folder).examples == ceval.load(folder, split="val").examples == [expected]
+    assert ceval.load(folder, split="dev").examples[0].answers == ("四",)
+    with pytest.raises(InputError, match="without a published answer"):
+        ceval.load(folder, split="test")
+
+
+XIEZHI = {
+    "question": "首都？",
+    "labels": ["历史学", "世界史"],
+    "answer": "奥斯陆",
+    "options": "卑尔根\n奥斯陆\n特隆赫姆\n斯塔万格\n",
+}
+
+
+def test_xiezhi(write_json):
+    spoilt = {**XIEZHI, "question": "哪里？", "options": '奥斯陆\n卑尔根"\n'}
+    path = write_json("xiezhi/xiezhi_spec_chn/xiezhi.v1.json", [XIEZHI, spoilt, {**XIEZHI, "answer": "巴黎"}])
+    loaded = BENCHMARKS["xiezhi"].load(path.parents[1])
+    assert [(one.answers, one.choices) for one in loaded.examples] == [
+        (("奥斯陆",), ("卑尔根", "奥斯陆", "特隆赫姆", "斯塔万格")),
+        (("奥斯陆",), ("奥斯陆", "卑尔根")),
+    ]
+    assert [problem.message for problem in loaded.problems] == ["the answer '巴黎' is none of the choices"]
+
+
+MLEC = {
+    "qid": "Clinic_7",
+    "qtype": "A1型题",
+    "qtext": "哪种疾病？",
+    "qimage": "",
+    "options": {"A": "甲", "B": "乙", "C": "丙", "D": "丁", "E": "戊"},
+    "answer": "E",
+}
+
+
+def test_mlec_has_five_options(write_json):
+    folder = write_json("mlec/Clinic_test.json", [MLEC, {**MLEC, "qid": "Clinic_8", "qimage": "8.png"}]).parent
+    write_json("mlec/TCM_test.json", [{**MLEC, "qid": "TCM_1", "answer": "A"}])
+    write_json("mlec/TCM_dev.json", [{**MLEC, "qid": "TCM_2", "answer": "B"}])
+    mlec = BENCHMARKS["mlec"]
+    loaded = mlec.load(folder)
+    assert [(one.id, one.answers) for one in loaded.examples] == [("Clinic/Clinic_7", ("戊",)), ("TCM/TCM_1", ("甲",))]
+    assert loaded.examples[0].choices == ("甲", "乙", "丙", "丁", "戊")
+    assert loaded.left_out == {"with an image or table": 1}
+    assert mlec.load(folder, split="val").ids == ["TCM/TCM_2"]
+    assert mlec.load(folder / "TCM_dev.json").ids == ["TCM/TCM_2"]
+    with pytest.raises(InputError, match=r"holds no file such as Clinic_train\.json"):
+        mlec.load(folder, split="train")
+    with pytest.raises(InputError, match="is one file, which is one split"):
+        mlec.load(folder / "TCM_dev.json", split="dev")
+
+
+def test_the_options_of_mlec_are_under_their_letters():
+    four = {**MLEC, "options": {"A": "甲", "B": "乙", "C": "丙", "D": "丁", "E": ""}, "answer": "D"}
+    assert BENCHMARKS["mlec"].convert(four).choices == ("甲", "乙", "丙", "丁")
+    with pytest.raises(InputError, match="options must be dict, not list"):
+        BENCHMARKS["mlec"].convert({**MLEC, "options": ["甲", "乙"]})

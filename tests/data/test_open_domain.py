@@ -106,3 +106,8 @@ def test_copies_of_webquestions(record):
 def test_webquestions_without_an_answer():
     with pytest.raises(InputError, match="there is no answer"):
         webquestions({"utterance": "who?", "targetValue": "(list)"})
+
+
+def test_the_train_part_of_triviaqa(write_json):
+    folder = write_json("wikipedia-train.json", {"Data": [ORIGINAL]}).parent
+    assert BENCHMARKS["triviaqa"].load(folder, split="train").ids == ["tc_1"]

@@ -30,5 +30,11 @@ def test_a_real_file(shared_data, expected):
         assert not [problem for problem in check(parse(example.quizzes)) if problem.fatal]
 
 
-def test_every_benchmark_but_squad_itself_has_a_real_file():
-    assert {one["file"].split(":")[0] for one in FILES} == set(BENCHMARKS) - {"squad", "squad2"}
+def test_every_benchmark_but_a_few_has_a_real_file():
+    assert {one["file"].split(":")[0] for one in FILES} == set(BENCHMARKS) - {
+        "squad",
+        "squad2",
+        "ceval",
+        "xiezhi",
+        "mlec",
+    }

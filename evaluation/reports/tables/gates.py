@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from keqa.evaluation.reports import untouched
+from keqa.data.quiz_references import plain
+from keqa.evaluation.reports import searching, untouched
 from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, count, number, share, text
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.quizzes import checked_quizzes
@@ -38,17 +39,24 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
     compared = gate_rows(entries)
     if not compared:
         return None
-    rows = tuple(Row((text(entry.title), *_cells(entry))) for entry in compared)
+    rated = searching.columns(compared)
+    truth = _truth(entries)
+    rows = tuple(
+        Row((text(entry.title), *_cells(entry, truth), *(searching.cells(entry) if rated else ())))
+        for entry in compared
+    )
     notes = (
         *_thresholds(compared),
         *_chances(compared),
         "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
+        *_joined(compared, truth),
         untouched.note(compared),
+        *searching.notes(compared),
         *_known_to_oracles(compared),
     )
-    return Grid("gates", "Gates", _COLUMNS, rows, notes)
+    return Grid("gates", "Gates", (*_COLUMNS, *rated), rows, notes)
 
 
 def ranked(entry: Entry) -> tuple[list[float], list[float]]:
@@ -67,9 +75,42 @@ def ranked(entry: Entry) -> tuple[list[float], list[float]]:
     return scores, quality
 
 
-def _cells(entry: Entry) -> list[Cell]:
+def _truth(entries: Sequence[Entry]) -> dict[str, bool]:
+    """By plain text, whether memory's answer to a quiz is right, from the first row that has all draws of it."""
+    found: dict[str, bool] = {}
+    for entry in entries:
+        for one in checked_quizzes(entry):
+            if one.quiz.complete:
+                found.setdefault(plain(str(one.quiz.resolved)), one.right(one.answer))
+    return found
+
+
+def _joined_of(entry: Entry, truth: Mapping[str, bool]) -> tuple[list[float], list[float]]:
+    """Score and correctness of a gate that made not all draws, or none: the truth is that of another row's draws."""
+    found: dict[str, float] = {}
+    for line in entry.lines.values():
+        for quiz in line.quizzes:
+            name = plain(quiz.resolved or "")
+            if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
+                found.setdefault(name, quiz.certainty)
+    return list(found.values()), [float(truth[name]) for name in found]
+
+
+def _joined(compared: Sequence[Entry], truth: Mapping[str, bool]) -> Iterator[str]:
+    """Which rows were measured by the draws of others."""
+    others = [entry.title for entry in compared if not ranked(entry)[0] and _joined_of(entry, truth)[0]]
+    if others:
+        yield (
+            f"{', '.join(others)}: a gate that draws less than all, or nothing, is measured against the answers from "
+            "memory of the first row with all draws, by the text of the quiz."
+        )
+
+
+def _cells(entry: Entry, truth: Mapping[str, bool]) -> list[Cell]:
     lines = list(entry.lines.values())
     scores, quality = ranked(entry)
+    if not scores:
+        scores, quality = _joined_of(entry, truth)
     known = [score for score, right in zip(scores, quality, strict=True) if right]
     unknown = [score for score, right in zip(scores, quality, strict=True) if not right]
     return [

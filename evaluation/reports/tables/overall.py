@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keqa.evaluation.parsing import NOT_COMPARABLE_ABOVE
-from keqa.evaluation.reports import untouched
+from keqa.evaluation.reports import searching, untouched
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, number, p_value, share, text
 from keqa.evaluation.reports.measures import measure, parsed, quality, right
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method, paired
@@ -87,6 +87,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
     remarks = [text("; ".join(_remarks(entry, every))) for entry in entries]
     remarked = any(remark.text for remark in remarks)
     touched = untouched.any_touched(entries)
+    rated = searching.columns(entries)
     rows = [
         Row(
             (
@@ -95,6 +96,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
                 *(_cell(score, row, entries, ranked, keqa) for score in scores),
                 *(untouched.cells(entry) if touched else ()),
                 *_costs(entry),
+                *(searching.cells(entry) if rated else ()),
                 *_lead(entry, None if keqa is None else entries[keqa]),
             ),
             ruled=row > 0 and (entry.own != entries[row - 1].own or row - 1 == keqa),
@@ -107,11 +109,14 @@ def overall(entries: Sequence[Entry]) -> Grid:
         *(score.column for score in scores),
         *(untouched.COLUMNS if touched else ()),
         *_COSTS,
+        *rated,
         *(Column(name, f"{_name(entries, keqa)}'s lead in F1") for name in _LEAD),
         *(Column(name, "p") for name in _TESTS),
     )
     title = f"Overall results on {len(every)} questions"
-    return Grid("table1", title, columns, tuple(rows), tuple(_notes(scores, entries, ranked, keqa)))
+    return Grid(
+        "table1", title, columns, tuple(rows), (*_notes(scores, entries, ranked, keqa), *searching.notes(entries))
+    )
 
 
 def _cell(score: _Score, row: int, entries: Sequence[Entry], ranked: list[int], keqa: int | None) -> Cell:

@@ -1,0 +1,102 @@
+"""Holding a risk: a program that is calibrated by the run file of its own answers to questions with known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.evaluation.configuration import describe, differences
+from keqa.evaluation.reading import iter_lines, read_header
+from keqa.evaluation.records import RunHeader
+from keqa.evaluation.run_settings import RunSettings
+from keqa.optimize.abstention import Held, Outcome, calibrate
+from keqa.programs.program import Program
+
+# They say how a run was asked for, or what became of its answers, and not what the answers depend on.
+_BESIDE = ("arguments.", "golds", "abstention")
+_NAMED = 3
+
+
+def hold_risk(program: Program, run_file: Path | str, risk: float, *, delta: float = 0.1, seed: int = 0) -> Held:
+    """Let a program answer only so that a given share of its answers is wrong at most, else say "I do not know".
+
+    Args:
+        program: Any method. From now on it withholds answers; ``program.abstention = None`` ends that.
+        run_file: The program's own answers to questions with known ones that it has not learned from, as
+            ``keqa evaluate`` writes them. The bound is for questions like these.
+        risk: The share of its answers that may be wrong, by exact match.
+        delta: The chance that this does not hold.
+        seed: Of which questions are learned and tested on.
+
+    Returns:
+        What is held. Its text says which share of the questions the program expects to abstain from.
+
+    Raises:
+        InputError: The run file is that of another program, or cannot be read, or the risk is out of range.
+        keqa.optimize.abstention.UnheldRiskError: No threshold holds the risk.
+    """
+    header = read_header(run_file)
+    _check_same(program, header, run_file)
+    held = calibrate(outcomes_of(run_file), risk, delta, seed)
+    program.abstention = held.abstention
+    return held
+
+
+def outcomes_of(run_file: Path | str) -> list[Outcome]:
+    """The questions of a run that say what its program can: answered, untouched by failures, not learned from.
+
+    An answer that was withheld counts as it would have been given.
+
+    Args:
+        run_file: Of any method.
+
+    Raises:
+        InputError: It cannot be read, or its program learned from questions that it does not name.
+    """
+    header = read_header(run_file)
+    if header.learned_unknown:
+        raise InputError(f"{run_file}: its program does not say which questions it learned from")
+    if header.configuration.model_extra and "abstention" in header.configuration.model_extra:
+        raise InputError(f"{run_file} was run with --risk; calibrate on a run without it")
+    learned = set(header.learned_from)
+    found = {line.id: line for line in iter_lines(run_file) if line.id not in learned}
+    return [
+        Outcome(line.id, line.record, line.scores.get("em", 0.0) >= 1)
+        for line in found.values()
+        if line.record is not None and not line.touched
+    ]
+
+
+def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Iterable[str]) -> None:
+    """Refuse to evaluate on questions that a threshold was calibrated on.
+
+    Args:
+        run_file: What it was calibrated on.
+        dataset: Of the questions that are to be asked.
+        split: Of them.
+        ids: Of them.
+
+    Raises:
+        InputError: Some of them are in the run file.
+    """
+    header = read_header(run_file)
+    common = set(ids) & set(header.ids) if (header.dataset, header.split) == (dataset, split) else set()
+    if common:
+        raise InputError(
+            f"{len(common)} of the questions are those of {run_file}, which the threshold is calibrated on: figures "
+            "over them would flatter it. Ask others, or give --allow-overlap"
+        )
+
+
+def _check_same(program: Program, header: RunHeader, run_file: Path | str) -> None:
+    """Refuse the answers of another program: the bound would not be of this one."""
+    described: dict[str, Any] = describe(program)
+    now = header.model_copy(update={"configuration": RunSettings.model_validate(described)})
+    changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
+    if changed:
+        raise InputError(
+            f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run of "
+            "this one"
+        )

@@ -1,0 +1,205 @@
+"""From questions with known answers to a threshold that holds a risk: what is learned, and what is then tested.
+
+The questions are divided by their ids. On two fifths of them a `Confidence` is learned and the order is fixed in which
+thresholds are tested; on the others they are tested (`keqa.metrics.risk`), so that the bound is exact whatever was
+learned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.metrics.risk import Controlled, control_risk, risk_bound, risk_p_value
+from keqa.optimize.logistic import log_loss, logistic, platt, rounded, sigmoid
+from keqa.programs.abstention import Abstention, Confidence
+from keqa.programs.abstention.confidence import EMBEDDER, words_of
+from keqa.programs.abstention.signals import abstained, record_signals
+from keqa.programs.boundary.light import Regression, Signal
+from keqa.programs.records import QuestionRecord
+from keqa.programs.reference.embedding import open_built_in
+
+Array = NDArray[np.float64]
+
+_LEARNED = 0.4
+_FOLDS = 5
+_PENALTIES = (0.1, 0.3, 1.0, 3.0)
+_SIGNALS_PENALTY = 10.0
+_STEPS = 20
+_FEWEST = 40
+_TRIED = tuple(step / 100 for step in range(1, 100))
+
+
+class UnheldRiskError(ConfigurationError):
+    """No threshold holds the risk that was asked for.
+
+    Attributes:
+        lowest: The lowest risk, in whole percents, that would be held; None where none would.
+    """
+
+    def __init__(self, message: str, lowest: float | None = None) -> None:
+        super().__init__(message)
+        self.lowest = lowest
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A question that was answered, and whether rightly.
+
+    Attributes:
+        id: The question's; outcomes of one id are one question.
+        record: What became of it.
+        right: Whether its answer is right.
+    """
+
+    id: str
+    record: QuestionRecord
+    right: bool
+
+
+@dataclass(frozen=True)
+class Held:
+    """A risk that is held.
+
+    Attributes:
+        abstention: What holds it.
+        controlled: What was seen on the questions that it was tested on.
+    """
+
+    abstention: Abstention
+    controlled: Controlled
+
+    @property
+    def wrong_bound(self) -> float:
+        """The share of wrong answers at its threshold that is exceeded with a chance of delta at most."""
+        return risk_bound(self.controlled.wrong, self.controlled.answered, self.abstention.delta)
+
+    def __str__(self) -> str:
+        found, held = self.controlled, self.abstention
+        return (
+            f'expects to say "I do not know" to {1 - found.coverage:.0%} of the questions, as to '
+            f"{found.questions - found.answered} of {found.questions} that it was calibrated on; of the "
+            f"{found.answered} others {found.wrong} were wrong. With a chance of {1 - held.delta:.0%} at most "
+            f"{held.risk:.0%} of its answers to such questions are wrong"
+        )
+
+
+def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
+    """Find what a program has to withhold so that no more than a share of its answers is wrong.
+
+    Args:
+        outcomes: Of questions that the program has not learned from, like those that it will be asked.
+        risk: The share of its answers that may be wrong.
+        delta: The chance that this does not hold.
+        seed: Of what is learned on, and what tested on.
+
+    Raises:
+        InputError: The risk or delta is out of range, or there are too few questions.
+        UnheldRiskError: No threshold holds the risk; the message says which risk would be held.
+    """
+    for name, value in (("risk", risk), ("delta", delta)):
+        if not 0 < value < 1:
+            raise InputError(f"{name} must be above 0 and below 1, not {value}")
+    found = {one.id: one for one in outcomes}
+    if len(found) < _FEWEST:
+        raise InputError(
+            f"{len(found)} answered questions are too few to calibrate on: {_FEWEST} at least, some hundred to be "
+            "allowed to answer often"
+        )
+    order = sorted(found.values(), key=lambda one: _digest(f"{seed} {one.id}"))
+    first = round(len(order) * _LEARNED)
+    learned, tested = order[:first], order[first:]
+    confidence, held_out = _learn(learned)
+    confidences = [confidence.of(one.record) for one in tested]
+    right = [one.right for one in tested]
+
+    def controlled(share: float) -> Controlled | None:
+        return control_risk(_order(held_out, learned, share), confidences, right, share, delta)
+
+    best = controlled(risk)
+    if best is None:
+        lowest = next((share for share in _TRIED if share > risk and controlled(share) is not None), None)
+        raise UnheldRiskError(_refusal(tested, risk, delta, lowest), lowest)
+    name = _digest(" ".join([str(seed), *(f"{one.id} {one.right}" for one in order)]))[:20]
+    return Held(Abstention(confidence, best.threshold, risk, delta, name), best)
+
+
+def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[float]:
+    """The thresholds to test: from the one that looked best on what was learned from, on to ever lower ones.
+
+    An answer of confidence 0 says that it does not know; it is never given.
+    """
+    positive = confidences[confidences > 0]
+    if not len(positive):
+        return []
+    levels = np.quantile(positive, np.linspace(1, 0, _STEPS + 1)[1:])
+    thresholds = list(dict.fromkeys(float(one) for one in levels))
+    right = np.array([one.right for one in learned])
+
+    def doubt(threshold: float) -> float:
+        reached = right[confidences >= threshold]
+        return risk_p_value(int(len(reached) - reached.sum()), len(reached), risk)
+
+    first = min(range(len(thresholds)), key=lambda place: doubt(thresholds[place]))
+    return thresholds[first:]
+
+
+def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
+    """The confidence learned from all of them, and for each what one learned from others says."""
+    values = [record_signals(one.record) for one in learned]
+    names = list(values[0])
+    raw = np.array([[value[name] for name in names] for value in values])
+    mean, scale = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-2)
+    words = np.asarray(open_built_in(EMBEDDER).embed([words_of(one.record) for one in learned]), np.float64)
+    features = np.hstack([(raw - mean) / scale, words, np.ones((len(learned), 1))])
+    target = np.array([float(one.right) for one in learned])
+    weight = np.ones(len(learned))
+    fold = np.arange(len(learned)) % _FOLDS
+
+    def solved(penalty: float, rows: NDArray[np.bool_]) -> Array:
+        penalties = np.r_[np.full(len(names), _SIGNALS_PENALTY), np.full(words.shape[1], penalty), 1e-6]
+        return logistic(features[rows], target[rows], weight[rows], penalties)
+
+    def held_out(penalty: float) -> Array:
+        scores = np.zeros(len(learned))
+        for one in range(_FOLDS):
+            scores[fold == one] = features[fold == one] @ solved(penalty, fold != one)
+        return scores
+
+    tried = {penalty: held_out(penalty) for penalty in _PENALTIES}
+    penalty = min(tried, key=lambda one: log_loss(tried[one], target, weight))
+    every = np.full(len(learned), True)
+    slope, offset = platt(tried[penalty], target, weight, every)
+    # A slope of 0 would make all alike: what ranks no better than chance still has an order.
+    slope = max(slope, 0.05)
+    found = solved(penalty, every)
+    regression = Regression(
+        bias=rounded(found[-1]),
+        signals={
+            name: Signal(mean=rounded(mean[one]), scale=rounded(scale[one]), weight=rounded(found[one]))
+            for one, name in enumerate(names)
+        },
+        words=[rounded(one) for one in found[len(names) : -1]],
+        slope=rounded(slope),
+        offset=rounded(offset),
+    )
+    scores = np.array([0.0 if abstained(one.record) else 1.0 for one in learned])
+    return Confidence(regression), scores * sigmoid(slope * tried[penalty] + offset)
+
+
+def _refusal(tested: Sequence[Outcome], risk: float, delta: float, lowest: float | None) -> str:
+    wrong = sum(not one.right for one in tested)
+    instead = "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
+    return (
+        f"no threshold holds a risk of {risk:g} with a chance of {1 - delta:g}: of {len(tested)} calibration questions "
+        f"{wrong} were answered wrong, and {instead}. Calibrate on more questions, or allow a higher --risk"
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,71 @@
+"""Logistic regressions on shares of successes, and Platt's calibration of what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+_DIGITS = 6
+
+
+def logistic(features: Array, target: Array, weight: Array, penalties: Array) -> Array:
+    """Weights of a logistic regression on shares of successes, as a binomial.
+
+    Args:
+        features: A row for each item.
+        target: The share of successes of each.
+        weight: How much each counts.
+        penalties: How small the weight of each feature is kept.
+    """
+    import numpy as np
+    from scipy.optimize import minimize
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        scores = features @ weights
+        gradient = features.T @ (weight * (sigmoid(scores) - target)) + penalties * weights
+        return log_loss(scores, target, weight) + float(penalties @ weights**2) / 2, gradient
+
+    found: Array = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x
+    return found
+
+
+def platt(scores: Array, target: Array, weight: Array, rows: Any) -> tuple[float, float]:
+    """Slope and offset with which scores say how probable something is (Platt, 1999).
+
+    Args:
+        scores: Of all items.
+        target: The share of successes of each.
+        weight: How much each counts.
+        rows: Which items to fit to.
+    """
+    import numpy as np
+
+    pairs = np.column_stack([scores[rows], np.ones(int(np.count_nonzero(rows)))])
+    # A little of the penalty keeps few and well divided items from a slope without end.
+    found = logistic(pairs, target[rows], weight[rows], np.array([0.01, 1e-6]))
+    return max(float(found[0]), 0.0), float(found[1])
+
+
+def log_loss(scores: Array, target: Array, weight: Array) -> float:
+    """The weighted sum of the cross entropies of scores, which are log odds."""
+    import numpy as np
+
+    return float(weight @ (np.logaddexp(0, scores) - target * scores))
+
+
+def sigmoid(scores: Array) -> Array:
+    """The probabilities that log odds stand for."""
+    from scipy.special import expit
+
+    found: Array = expit(scores)
+    return found
+
+
+def rounded(value: Any) -> float:
+    """A weight as it is written: six digits are all that it can be relied on for."""
+    return float(f"{float(value):.{_DIGITS}g}")

@@ -1,0 +1,133 @@
+"""KBM: a model of the knowledge boundary says of the whole question whether to search (Zhang et al., 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal
+
+from keqa.data.question import Question
+from keqa.errors import ConfigurationError
+from keqa.programs.arguments import Share, Temperature, Tries, checked, fraction_text
+from keqa.programs.baselines.base import ExaminingBaseline
+from keqa.programs.baselines.reading import asked_inputs, unanswered, unread, verdicts
+from keqa.programs.boundary.light import LightModel
+from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
+from keqa.programs.gates.boundary import MODEL, BoundaryGate
+from keqa.programs.gates.votes import reaches
+from keqa.programs.predictor_state import Predictor
+from keqa.programs.program import RecordBuilder
+from keqa.programs.records import AnswerSource
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.examination import Examination
+from keqa.retrievers.base import Hit
+from keqa.signatures import JudgeKnowledge
+
+_UNSETTLED = "judged again with them: they do not settle it"
+
+
+@checked
+@dataclass(kw_only=True, eq=False, repr=False)
+class KBM(ExaminingBaseline):
+    """Answers from memory what a boundary model says is known, and searches for the rest (KBM, section 2.4).
+
+    Any `keqa.programs.boundary.BoundaryModel` judges; one that reads draws is given draws of its own, made as KEQA's
+    are. Without one a language model is asked (`JudgeKnowledge`), that of role ``consistency``: another one than the
+    one that answers, where that is set up, as the paper's plug-in is. The question is never decomposed, and every
+    passage found is read.
+
+    Attributes:
+        model: A boundary model, or its file; None asks the language model of role ``consistency``.
+        of: Which of the two judgements counts: ``mastery`` is KBM-Acc, ``certainty`` KBM-Cer.
+        threshold: What that is compared with; the paper's model says True or False, which a half divides.
+        rejudge: Whether a question that is searched for is judged again with the passages as Reference (double
+            judgement): where they do not settle it, it is answered from memory.
+        tries: Draws for a model that reads them all.
+        temperature: Of these.
+    """
+
+    method: ClassVar[str] = "kbm"
+    roles: ClassVar[Mapping[str, str]] = {"judge": "consistency", "recall": "task", "read": "task"}
+
+    model: Annotated[Any, MODEL] | None = None
+    of: Literal["mastery", "certainty"] = "mastery"
+    threshold: Annotated[Fraction, Share] = Fraction(1, 2)
+    rejudge: bool = False
+    tries: Tries = 5
+    temperature: Temperature = 1.0
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`.
+
+        Raises:
+            ConfigurationError: The model is to judge again with passages, and reads none.
+        """
+        super().set_up()
+        self.judge = Predictor(JudgeKnowledge)
+        if self.rejudge and isinstance(self.model, LightModel):
+            raise ConfigurationError(
+                "rejudge judges again with the passages, and a light boundary model reads none: leave it out, or the "
+                "model, and the language model of role consistency is asked"
+            )
+        if self.model is not None:
+            gate = BoundaryGate(self.model, self.of, self.threshold)
+            self.examination = Examination(self.tries, gate, self.temperature, bound=self.bound)
+
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+        """Judge, then answer from memory or from passages; see `Program.solve`."""
+        known, measure, signals = await self._examined(session, asked)
+        hits: list[Hit] = []
+        passages = []
+        if not known:
+            hits = await self.search(session, asked.question, 1)
+            passages = unread(hits)
+            if hits and self.rejudge and not await self._settles(session, asked, signals, hits):
+                passages = [one.model_copy(update={"why": _UNSETTLED}) for one in passages]
+                hits = []
+        reply = await self.answered(session, asked, hits)
+        source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
+        decided = {"certainty": measure, "threshold": float(self.threshold)}
+        decided["threshold_exact"] = fraction_text(self.threshold)
+        found = verdicts(hits, reply.read) if hits else passages
+        self.conclude(story, asked, reply, source, known=known, passages=found, **decided)
+
+    async def _examined(self, session: Session, asked: Question) -> tuple[bool, float | None, Signals]:
+        """Whether the question is known, the judgement that counts, and the draws that the model read."""
+        if self.model is None:
+            signals = Signals(answer_type=asked.answer_type, choices=tuple(asked.choices))
+            measure = await self._measured(session, asked, signals, ())
+            return measure is not None and reaches(measure, self.threshold), measure, signals
+        with unanswered("examine"):
+            place = (asked.question, asked.answer_type, list(asked.choices))
+            found = await self.examination.acall(*place, number=1, session=session)
+        return bool(found.known), found.certainty, Signals.of(found.votes)
+
+    async def _settles(self, session: Session, asked: Question, signals: Signals, hits: Sequence[Hit]) -> bool:
+        """Whether the question is known with passages; they are read where that cannot be judged."""
+        again = await self._measured(session, asked, signals, [hit.passage.rendered for hit in hits])
+        return again is None or reaches(again, self.threshold)
+
+    async def _measured(
+        self, session: Session, asked: Question, signals: Signals, reference: Sequence[str]
+    ) -> float | None:
+        """The judgement that counts; None, with a note, where there is none."""
+        try:
+            judged = await self._judged(session, asked, signals, reference)
+        except (CallError, BoundaryError) as error:
+            cause = error.cause if isinstance(error, CallError) else "BoundaryError"
+            action = "read the passages" if reference else "taken for unknown"
+            session.note("boundary", cause, str(error), action, 1)
+            return None
+        return float(getattr(judged, self.of))
+
+    async def _judged(self, session: Session, asked: Question, signals: Signals, reference: Sequence[str]) -> Judgement:
+        if self.model is not None:
+            found: Judgement = self.model.judge(asked.question, signals, "\n\n".join(reference) or None)
+            return found
+        inputs = asked_inputs(asked)
+        inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}
+        said = await ask(session, self.judge, "consistency", "boundary", 1, **inputs)
+        return Judgement(float(bool(said.mastery)), float(bool(said.certainty)))

@@ -1,0 +1,106 @@
+"""KBM's tables from run files made by hand."""
+
+import pytest
+
+from keqa.evaluation.records import Run
+from keqa.evaluation.reports import tables
+from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.reports.tables.kbm import kbm_tables, random_score
+from keqa.evaluation.reproduction.published_kbm import DATASETS, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5
+
+
+@pytest.fixture
+def made(run, line, quiz):
+    """Four questions: memory knows the first two, passages give the second and third, KBM searches for the last two."""
+
+    def asked(method, right, searched, *, known=None, dataset="nq", **settings):
+        lines = []
+        for number, (em, retrieved) in enumerate(zip(right, searched, strict=True)):
+            text = f"Question {number}?"
+            judged = [quiz(text, ["x"], [[0]], known=not retrieved, retrieved=retrieved)] if known else []
+            judged = [one.model_copy(update={"samples": [], "clusters": []}) for one in judged]
+            lines.append(line(number, float(em), retrievals=int(retrieved), quizzes=judged))
+        made = run(method, lines, dataset=dataset)
+        configuration = made.header.configuration.model_copy(update={"settings": settings})
+        return Run(made.header.model_copy(update={"configuration": configuration}), made.lines)
+
+    return [
+        asked("closed-book", (1, 1, 0, 0), (0, 0, 0, 0)),
+        asked("rag", (0, 1, 1, 0), (1, 1, 1, 1)),
+        asked("kbm", (1, 1, 1, 0), (0, 0, 1, 1), known=True, model={"kind": "light"}, of="certainty"),
+    ]
+
+
+def shown(grid):
+    return [[cell.text for cell in row.cells] for row in grid.rows]
+
+
+def test_random_retrieval_at_the_same_ratio(made):
+    memory, retrieval, judged = entries_of(made)
+    # Half of the questions: half of .5 from passages, and half of .5 from memory.
+    assert random_score(judged, memory, retrieval) == 0.5
+
+
+def test_table_1_with_the_papers_figures_beside(made):
+    grid = kbm_tables(entries_of(made))[0]
+    assert [column.full for column in grid.columns] == [
+        "method",
+        *("A/E", "Rnd", "Rat", "A/E in the paper", "Rnd in the paper", "Rat in the paper"),
+        *("tokens", "seconds"),
+    ]
+    assert [row[1:7] for row in shown(grid)] == [
+        [".500", "", "0.0 %", "35.6 %", "", ""],
+        [".500", "", "100.0 %", "61.6 %", "", ""],
+        [".750", ".500", "50.0 %", "61.3 %", "55.2 %", "97.5 %"],
+    ]
+    assert "Its Table 3 prints a ratio of 100" in grid.notes[1]
+
+
+def test_other_data_have_no_published_figures(made):
+    others = [Run(one.header.model_copy(update={"dataset": "mine"}), one.lines) for one in made]
+    grid = kbm_tables(entries_of(others))[0]
+    assert len(grid.columns) == 6
+    assert len(grid.notes) == 1
+
+
+def test_what_is_called_known_and_unknown(made):
+    grid = kbm_tables(entries_of(made))[1]
+    assert [row[1:] for row in shown(grid)] == [
+        ["known", "2", "1.000", ".500", "1.000"],
+        ["unknown", "2", ".000", ".500", ".500"],
+    ]
+
+
+def test_gains_and_losses_by_how_often_memory_is_right(made, run, line, quiz):
+    draws = [("gold", "gold"), ("gold", "other"), ("other", "other"), ("other", "other")]
+    lines = [
+        line(number, 0.0, quizzes=[quiz(f"Question {number}?", answers, [[0, 1]])])
+        for number, answers in enumerate(draws)
+    ]
+    grid = kbm_tables(entries_of([*made, run("gate-never", lines, dataset="nq")]))[2]
+    assert shown(grid) == [
+        ["[0, 0.2)", "2", ".000", ".500", "1", "0", ".500", "1", "0"],
+        ["[0.4, 0.6)", "1", "1.000", "1.000", "0", "0", "1.000", "0", "0"],
+        ["[0.8, 1]", "1", "1.000", ".000", "0", "1", "1.000", "0", "0"],
+    ]
+
+
+def test_they_are_made_where_their_rows_are_there(made):
+    assert kbm_tables(entries_of(made[1:])) == []
+    assert kbm_tables(entries_of(made[:2])) == []
+    assert [grid.name for grid in tables(made)][-2:] == ["kbm-table1", "kbm-figure4"]
+
+
+def test_the_published_figures():
+    assert TABLE_1["kbm-acc", "webqa", "Rat"] == 56.8
+    assert TABLE_1["self-rag", "chinese-simpleqa", "A/E"] == 18.03
+    means = [sum(TABLE_1[row, name, "A/E"] for name in DATASETS) / len(DATASETS) for row in ("llm", "rag", "kbm-cer")]
+    assert [round(mean, 2) for mean in means] == [53.41, 79.16, 79.22]
+    assert TABLE_2["kbm-acc", "freshqa", "never-changing", "Rat"] == 75.9
+    # As printed it is 100, of a row that never searches.
+    assert TABLE_3["llm", "hotpotqa", "", "Rat"] == 0
+    assert TABLE_3["kbm-cer", "freshqa", "multi-hop", "A/E"] == 48.7
+    # The two versions of the paper differ by seven points.
+    assert ("prompt", "GPT-4o", "webqa", "Rnd") not in TABLE_4
+    assert TABLE_4["prompt", "GPT-4o", "nq", "Rnd"] == 56.6
+    assert TABLE_5["kbm-acc"] == (78.77, 67.5, 421.0, 2231.0)

@@ -1,0 +1,95 @@
+"""A program that holds a risk, calibrated by its own run file."""
+
+from __future__ import annotations
+
+import pytest
+
+from keqa.errors import InputError
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.reading import iter_lines, read_header, read_run
+from keqa.evaluation.reports import tables
+from keqa.evaluation.risk import hold_risk, outcomes_of, refuse_calibrated
+from keqa.optimize.abstention import UnheldRiskError
+
+COUNT = 120
+
+
+def towns(count=COUNT, first=0):
+    """Half of the questions are of bridges, which the language model knows nothing of."""
+    kinds = ("Who governs Town{}?", "Who built Bridge{}?")
+    return [
+        {"id": f"t{n}", "question": kinds[n % 2].format(n), "answer": f"Somebody{n}"}
+        for n in range(first, first + count)
+    ]
+
+
+def knows_towns(name, inputs, config):
+    town = inputs["question"].removeprefix("Who governs Town").rstrip("?")
+    return {"answer": f"Somebody{town}" if town.isdigit() else "Nobody"}
+
+
+@pytest.fixture
+def program(closed_book):
+    return closed_book(knows_towns)[0]
+
+
+@pytest.fixture
+def run_file(program, tmp_path):
+    path = tmp_path / "run.jsonl"
+    evaluate(program, towns(), out=path, dataset="towns", split="dev")
+    return path
+
+
+def test_it_answers_what_it_knows_and_nothing_else(program, run_file, tmp_path):
+    held = hold_risk(program, run_file, 0.2)
+    assert held.controlled.wrong == 0
+    assert "With a chance of 90% at most 20% of its answers to such questions are wrong" in str(held)
+    evaluate(program, towns(20, COUNT), out=tmp_path / "held.jsonl", dataset="towns")
+    answers = {line.question.split()[1]: line.answer for line in iter_lines(tmp_path / "held.jsonl")}
+    assert answers == {"built": "I do not know", "governs": "Somebody138"}
+    described = read_header(tmp_path / "held.jsonl").configuration.model_extra["abstention"]
+    assert (described["risk"], described["delta"]) == (0.2, 0.1)
+    with pytest.raises(InputError, match=r"was run with --risk; calibrate on a run without it"):
+        outcomes_of(tmp_path / "held.jsonl")
+
+
+def test_tables_tell_silence_from_wrong_answers(program, run_file, tmp_path):
+    hold_risk(program, run_file, 0.2)
+    evaluate(program, towns(20, COUNT), out=tmp_path / "held.jsonl", dataset="towns", split="dev", label="held")
+    assert "abstention" not in [grid.name for grid in tables([read_run(run_file)])]
+    runs = [read_run(run_file), read_run(tmp_path / "held.jsonl")]
+    (grid,) = (grid for grid in tables(runs) if grid.name == "abstention")
+    assert [[cell.text for cell in row.cells] for row in grid.rows] == [
+        ["run", "120", "1.000", ".500", ".000", "-1.000", "-4.000"],
+        ["held", "20", ".500", ".000", ".500", ".500", ".500"],
+    ]
+
+
+def test_it_refuses_a_risk_that_it_cannot_hold(program, run_file):
+    with pytest.raises(UnheldRiskError, match=r"no threshold holds a risk of 0\.001"):
+        hold_risk(program, run_file, 0.001)
+    assert program.abstention is None
+
+
+def test_the_answers_of_another_program_calibrate_nothing(closed_book, run_file):
+    other, _ = closed_book(knows_towns)
+    other.answer.demos = [{"question": "Who governs Rome?", "answer": "Nero"}]
+    with pytest.raises(InputError, match=r"holds the answers of another program .*prompts was"):
+        hold_risk(other, run_file, 0.2)
+
+
+def test_what_failed_says_nothing_of_what_is_known(program, run_file):
+    assert len(outcomes_of(run_file)) == COUNT
+    lines = run_file.read_text().splitlines(keepends=True)
+    failed = lines[1].replace('"error": null', '"error": {"stage": "answer", "cause": "X", "message": "away"}')
+    answered = '"answer": "Somebody0", "scores"'
+    assert answered in failed
+    run_file.write_text("".join([lines[0], failed.replace(answered, '"answer": null, "scores"'), *lines[2:]]))
+    assert len(outcomes_of(run_file)) == COUNT - 1
+
+
+def test_calibration_questions_are_not_asked_for_figures(run_file):
+    with pytest.raises(InputError, match=r"2 of the questions are those of .*--allow-overlap"):
+        refuse_calibrated(run_file, "towns", "dev", ["t0", "t1", "other"])
+    refuse_calibrated(run_file, "towns", "dev", ["other"])
+    refuse_calibrated(run_file, "towns", "test", ["t0"])
