@@ -4,7 +4,7 @@ from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
 from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.flare import FLARE
 from keqa.programs.baselines.ircot import IRCoT
-from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
 from keqa.programs.baselines.react import ReAct
 from keqa.programs.baselines.rowen import Rowen
 from keqa.programs.baselines.searchain import SearChain
@@ -16,6 +16,7 @@ __all__ = [
     "KSLLM",
     "AlwaysRetrieve",
     "ClosedBook",
+    "DocumentReader",
     "IRCoT",
     "ReAct",
     "Rowen",

@@ -8,9 +8,10 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.stages.selection import Similarity, closest, lexical_similarity, sentences
+from keqa.programs.stages.selection import Similarity, closest, lexical_similarity
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.caching import Kept
+from keqa.retrievers.splitting import sentences
 
 _LONGEST_TITLE = 100
 
@@ -86,7 +87,7 @@ class KeyDemonstrations:
 
 def _cut(query: str, passage: Passage, keep: int, similarity: Similarity) -> Passage:
     """A passage with the sentences closest to a query alone; one that has no more is the same."""
-    parts = sentences(passage.text)
+    parts = [sentence.strip() for sentence in sentences(passage.text)]
     if len(parts) <= keep:
         return passage
     return replace(passage, text=" ".join(closest([query], parts, keep, similarity)))
