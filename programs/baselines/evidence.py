@@ -92,13 +92,20 @@ class DistanceMeter:
         # Methods and questions that are compared select from the same sentences.
         self._embedder = Remembering(model if raw is None else _Raw(embedder, raw, pooling))
 
-    def measure(self, wanted: Sequence[str], candidates: Sequence[str]) -> Distances:
-        """The distance of every sentence from every text that is looked for."""
+    def measure(self, wanted: Sequence[str], candidates: Sequence[str], distance: Distance | None = None) -> Distances:
+        """The distance of every sentence from every text that is looked for.
+
+        Args:
+            wanted: Triples, or a question.
+            candidates: Sentences.
+            distance: Another one than that of the meter; the embeddings that both need are made once.
+        """
+        distance = distance or self.distance
         if self._embedder is None:
             cosines = np.array([lexical_similarity([one], candidates) for one in wanted], np.float64)
-            return 1 - cosines if self.distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
+            return 1 - cosines if distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
         rows = self._embedder.embed([*wanted, *candidates]).astype(np.float64)
-        return distances(rows[: len(wanted)], rows[len(wanted) :], self.distance)
+        return distances(rows[: len(wanted)], rows[len(wanted) :], distance)
 
 
 class _Raw:
