@@ -57,7 +57,7 @@ def documents(
         def progress(made: Made) -> None:
             shown.update(f"making documents… {made.there + made.written:,}")
 
-        found, origin = _source(source, index, top_k, model, testbed=questions.testbed)
+        found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
         made = make_documents(asked.examples, found, out, origin=origin, in_flight=in_flight, progress=progress)
     for identity, why in list(made.without.items())[:_NAMED]:
         warn(f"no document for {identity}: {why}")
@@ -75,7 +75,7 @@ def documents(
         raise typer.Exit(1)
 
 
-def _source(
+def source_of(
     kind: Literal["lm", "contexts", "index"], index: str | None, top_k: int, model: LanguageModel, *, testbed: bool
 ) -> tuple[Source, str]:
     """Where documents come from, and what their lines say of it."""
