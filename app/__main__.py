@@ -28,12 +28,13 @@ _KEPT = {
     "compare": "questions that ended are kept; the same command resumes and asks the others",
     "reproduce": "with --out, questions that ended are kept, and the same command resumes and asks the others",
     "compile": "finished work is kept; the same command resumes",
+    "documents": "documents that were made are kept; the same command resumes",
     "index": "an index that was there before is untouched; the same command builds the new one, and resumes a dense "
     "one or one of Elasticsearch",
     "serve": "questions in work got the time of --grace to end",
 }
 _NOTHING_KEPT = "nothing was kept"
-_WAITING = ("evaluate", "compare", "reproduce", "compile")
+_WAITING = ("evaluate", "compare", "reproduce", "compile", "documents")
 
 
 def main() -> None:

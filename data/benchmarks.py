@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import re
 
-from keqa.data import choices, freshqa, hotpotqa, musique, open_domain, rgb, simpleqa, squad, strategyqa, webqa
+from keqa.data import (
+    choices,
+    freshqa,
+    hotpotqa,
+    musique,
+    open_domain,
+    rgb,
+    simpleqa,
+    squad,
+    strategyqa,
+    triviaqa,
+    webqa,
+)
 from keqa.data.benchmark import Benchmark
 from keqa.errors import ConfigurationError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_MODULES = (open_domain, squad, freshqa, hotpotqa, musique, strategyqa, choices, webqa, simpleqa, rgb)
+_MODULES = (open_domain, triviaqa, squad, freshqa, hotpotqa, musique, strategyqa, choices, webqa, simpleqa, rgb)
 
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in _MODULES for benchmark in module.BENCHMARKS}
 """Every benchmark by its name."""

@@ -28,6 +28,7 @@ from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.streaming import as_status, astreamed, streamed
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
+from keqa.retrievers.documents import question_asked
 
 if TYPE_CHECKING:
     from keqa.programs.abstention import Abstention
@@ -208,7 +209,8 @@ class Program(Stage):
         if own:
             session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
         adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
-        with leaving_out(*own), asking_for(asked.question, asked.choices), adapting:
+        of_question = question_asked(asked.question)
+        with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, adapting:
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:

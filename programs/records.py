@@ -100,6 +100,22 @@ class PassageVerdict(Record):
     why: str
 
 
+class EvidenceSentence(Record):
+    """A sentence that was selected from an evidence document (KS-LLM, equation 3).
+
+    Attributes:
+        text: The sentence.
+        passage_id: The passage, or document, that it stands in.
+        nearest_to: The triple, or the question, that selected it.
+        distance: From that.
+    """
+
+    text: str
+    passage_id: str
+    nearest_to: str
+    distance: float
+
+
 class QuizRecord(Record):
     """One quiz from its text to its answer (Algorithm 2, lines 3 to 18).
 
@@ -123,6 +139,7 @@ class QuizRecord(Record):
         retrieved: Whether passages were searched for.
         passages: All that were found, best first.
         evidence: Selected sentences (KS-LLM), where selection is on.
+        selected: Of evidence that KS-LLM selected by distance: each sentence with the triple that it is nearest to.
         triples: Constructed triples (KS-LLM), where selection is on.
         answer: None where there is none.
         abstained: Whether the answer says that it does not know; such a quiz cannot be referred to.
@@ -147,6 +164,7 @@ class QuizRecord(Record):
     retrieved: bool = False
     passages: list[PassageVerdict] = Field(default_factory=list)
     evidence: list[str] = Field(default_factory=list)
+    selected: list[EvidenceSentence] = Field(default_factory=list)
     triples: list[str] = Field(default_factory=list)
     answer: str | None = None
     abstained: bool = False

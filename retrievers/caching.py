@@ -14,6 +14,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
+from keqa.retrievers.documents import scope_of
 from keqa.storage.sqlite_store import SqliteStore
 
 _FORMAT = "keqa-retrievals-1"
@@ -75,7 +76,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
             StorageError: The file cannot be read or written.
         """
         wanted = checked_k(k)
-        before = self._manifest_digest()
+        before = self._manifest_digest() + scope_of(self.retriever)
         found: dict[str, list[Hit]] = {}
         for query in dict.fromkeys(queries):
             kept = self._file.get(_key(before, query, wanted))
@@ -88,7 +89,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
             seconds = (time.perf_counter() - started) / len(missing)
             found |= made
             # An engine may turn to a new state of its index while it searches: which one was searched is unknown then.
-            if self._manifest_digest() == before:
+            if self._manifest_digest() + scope_of(self.retriever) == before:
                 for query, hits in made.items():
                     rows = [[hit.passage.id, hit.passage.title, hit.passage.text, hit.score] for hit in hits]
                     self._file.put(_key(before, query, wanted), {"hits": rows, "seconds": seconds})

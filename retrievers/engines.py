@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError, InputError
+from keqa.retrievers.documents import DOCUMENTS
 from keqa.retrievers.manifest import DENSE, EMBEDDED
 
 SERVER = "elasticsearch"
@@ -57,6 +58,10 @@ def _in_folder_out(given: Mapping[str, Any]) -> str:
 
 def _build_nothing(passages: Any, address: str, **options: Any) -> Any:
     raise InputError("this engine builds no index: it opens those that are there")
+
+
+def _build_no_documents(*given: Any, **options: Any) -> Any:
+    raise InputError("a file of documents, one a question, is made by keqa documents")
 
 
 @dataclass(frozen=True)
@@ -199,6 +204,16 @@ _ALL = (
             BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
         ),
         locate=_on_server,
+    ),
+    Engine(
+        DOCUMENTS,
+        "documents",
+        "DocumentsRetriever",
+        open=lambda address, model: _module("documents").DocumentsRetriever.open(address),
+        facts=lambda address: dataclasses.asdict(_module("documents").DocumentsRetriever.open(address).manifest),
+        about="one document a question, which keqa documents makes",
+        build=_build_no_documents,
+        locate=_build_no_documents,
     ),
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.documents import DOCUMENTS
 from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
 from keqa.retrievers.hybrid import HybridRetriever
 from keqa.retrievers.layout import no_index
@@ -14,10 +15,11 @@ from keqa.retrievers.manifest import MANIFEST, parse, read_text
 
 if TYPE_CHECKING:
     from keqa.retrievers.dense import DenseRetriever
+    from keqa.retrievers.documents import DocumentsRetriever
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever
     from keqa.retrievers.tantivy_index import TantivyRetriever
 
-Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever"
+Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever | DocumentsRetriever"
 
 JOINT = ","
 """Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""
@@ -34,7 +36,8 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
         address: The folder of an embedded or dense index; ``elasticsearch://host:9200/name``, or an address of another
             engine of `keqa.retrievers.engines`; or two or more of these joined by commas, whose passages are then
             ranked together (reciprocal rank fusion). A dense index of any model but the one that comes as a package is
-            named with it: ``folder@model``.
+            named with it: ``folder@model``. ``documents:FILE`` is a file of documents, one a question, and stands
+            alone.
         model: The model that encodes the questions to a dense index, by name or folder, where the address has none. It
             is never taken from the index, which may come from anyone.
 
@@ -72,7 +75,7 @@ def parts_of(address: Path | str) -> list[str]:
         InputError: One is empty, or is there twice.
     """
     whole = str(address)
-    if isinstance(address, Path) or (whole and Path(whole).is_dir()):
+    if isinstance(address, Path) or is_documents(whole) or (whole and Path(whole).is_dir()):
         return [whole]
     parts: list[str] = []
     for piece in whole.split(JOINT):
@@ -86,9 +89,16 @@ def parts_of(address: Path | str) -> list[str]:
         raise InputError(
             "an index is named by its folder, elasticsearch://host:9200/name, or several of these with commas"
         )
+    if any(map(is_documents, parts)):
+        raise InputError("a file of documents is the whole index of a run: join it with no other")
     if len(set(parts)) < len(parts):
         raise InputError("an index is named twice: a hybrid is of different ones")
     return parts
+
+
+def is_documents(address: str) -> bool:
+    """Whether an address is of a file of documents, one a question."""
+    return address.startswith(f"{DOCUMENTS}:")
 
 
 def is_remote(address: str) -> bool:
@@ -125,6 +135,8 @@ def _engine_and_address(address: str, model: str | None = None) -> tuple[Engine,
     Raises:
         RetrievalError: There is no finished index, or this version does not know its engine.
     """
+    if is_documents(address):
+        return ENGINES[DOCUMENTS], address, model
     if is_remote(address):
         return engine_of_scheme(address), address, model
     folder, named = folder_and_model(address)

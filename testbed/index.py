@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.documents import DocumentsManifest
 
 if TYPE_CHECKING:
     from keqa.retrievers import DenseManifest, DenseRetriever, HybridManifest, Manifest, Passage, TantivyRetriever
+
+DOCUMENTS_ORIGIN = "testbed"
+"""Begins the origin of documents for the testbed's questions, which the language model that ships can read."""
 
 _NAME = "encyclopedia"
 
@@ -96,12 +100,14 @@ def _opened(
         return open_at(parent / name)
 
 
-def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | None) -> bool:
-    """Whether an index holds the passages of the default testbed and nothing else.
+def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | DocumentsManifest | None) -> bool:
+    """Whether an index holds the passages of the default testbed, or documents for its questions, and nothing else.
 
     Args:
         manifest: What the index says about itself.
     """
+    if isinstance(manifest, DocumentsManifest):
+        return all(origin.startswith(DOCUMENTS_ORIGIN) for origin in manifest.origins)
     return manifest is not None and manifest.source_hash == _fingerprint(_passages())
 
 

@@ -9,6 +9,7 @@ from keqa.cli.boundary import boundary
 from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
 from keqa.cli.demo import demo
+from keqa.cli.documents import documents
 from keqa.cli.evaluate import evaluate
 from keqa.cli.index import index
 from keqa.cli.reproduce import reproduce
@@ -46,6 +47,7 @@ def _options(
 app.command()(demo)
 app.command()(ask)
 app.add_typer(index)
+app.command()(documents)
 app.command()(search)
 app.command()(serve)
 app.command("compile")(compile_command)

@@ -22,6 +22,7 @@ from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
     from keqa.data.question import AnswerType
+    from keqa.evaluation.build import Parts
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
 
@@ -35,6 +36,12 @@ def ask(
     index: Index = None,
     program: AskedProgram = None,
     embedder: Embedder = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Any method of keqa compare, such as ks-llm or rag:top_k=5, with the settings below that it has."
+        ),
+    ] = "keqa",
     answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
     choice: Annotated[
         list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
@@ -43,7 +50,7 @@ def ask(
     no_cache: NoCache = False,
     *,
     models: LanguageModels,
-    method: KeqaOptions,
+    options: KeqaOptions,
     risk: RiskOptions,
 ) -> None:
     """Ask a question and see how it was answered.
@@ -54,7 +61,7 @@ def ask(
     from keqa.cli.console import UNANSWERED, complain, status, warn
 
     kind = _answer_type(answer_type, choice or [])
-    settings = method.settings()
+    settings = options.settings()
     if embedder is not None and program is None:
         raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
     models.check()
@@ -62,11 +69,16 @@ def ask(
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
         from keqa.cli.opening import check_roles, open_program, open_retriever
+        from keqa.evaluation.build import Parts, own_of
 
         models.check_listening()
         retriever = open_retriever(index, models.lm)
         roles = models.roles(cache=not no_cache)
-        asked = open_program(program, retriever, roles, settings, embedder)
+        asked = (
+            open_program(program, retriever, roles, settings, embedder)
+            if method == "keqa"
+            else _method(method, Parts(retriever, roles, settings, program, own=own_of(models.lm), embedder=embedder))
+        )
         promise = risk.hold(asked)
         check_roles(roles)
         if promise:
@@ -78,6 +90,21 @@ def ask(
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)
+
+
+def _method(name: str, parts: Parts) -> Program:
+    """Another method than KEQA.
+
+    Raises:
+        InputError: There is none of the name, or a setting was given that it does not have.
+    """
+    from keqa.cli.running import refuse_foreign
+    from keqa.evaluation.build import make
+    from keqa.programs.registry import parse_spec
+
+    spec = parse_spec(name)
+    refuse_foreign(parts.settings, [spec])
+    return make(spec, parts)
 
 
 def _checked(question: str) -> str:

@@ -57,7 +57,8 @@ Index = Annotated[
         "--index",
         "-i",
         help="An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are "
-        "ranked together. The testbed's encyclopedia by default.",
+        "ranked together. documents:FILE gives each question the document that keqa documents made for it. The "
+        "testbed's encyclopedia by default.",
     ),
     Places(",@"),
 ]
@@ -515,5 +516,7 @@ def _shareable(value: Any, place: Places | None) -> str:
 
 def _last(text: str) -> str:
     """An absolute path by its last component alone; whatever else as it is."""
+    if text.startswith("documents:"):
+        return "documents:" + _last(text.removeprefix("documents:"))
     path = PureWindowsPath(text)
     return path.name if path.root or text.startswith("~") else text

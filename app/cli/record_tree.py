@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -33,6 +34,9 @@ _ANSWER_SOURCES = {
 }
 _LONGEST = 2000
 """A question or answer of more characters is cut in the tree; the JSON has all of it."""
+
+_EVIDENCE = "bold cyan"
+"""The style of an evidence sentence, by itself and in its passage."""
 
 _LONGEST_MESSAGE = 160
 """An error's message is cut in the tree: many quote the whole reply of an LM."""
@@ -106,20 +110,30 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str) -> None:
     if quiz.known is not None:
         branch.add(_verdict(quiz))
     if quiz.passages:
-        _add_passages(branch, quiz.passages)
+        _add_passages(branch, quiz.passages, quiz.evidence)
     elif quiz.retrieved:
         branch.add(Text("searched: nothing found"))
-    for title, sentences in (("triples", quiz.triples), ("evidence", quiz.evidence)):
-        if sentences:
+    for title, lines in (("triples", [_text(one, "dim") for one in quiz.triples]), ("evidence", _evidence(quiz))):
+        if lines:
             part = branch.add(Text(title))
-            for sentence in sentences:
-                part.add(_text(sentence, "dim"))
+            for line in lines:
+                part.add(line)
     source = _QUIZ_SOURCES[quiz.source]
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))
     else:
         line = _labelled("answer", quiz.answer, "green")
         branch.add(line.append(f" ({source})", "dim"))
+
+
+def _evidence(quiz: QuizRecord) -> list[Text]:
+    """Each sentence, with what selected it where that is known."""
+    if not quiz.selected:
+        return [_text(sentence, _EVIDENCE) for sentence in quiz.evidence]
+    return [
+        _text(one.text, _EVIDENCE).append_text(_text(f" (distance {one.distance:.2f} from {one.nearest_to})", "dim"))
+        for one in quiz.selected
+    ]
 
 
 def _samples(quiz: QuizRecord) -> Text:
@@ -159,7 +173,8 @@ def _consistency(quiz: QuizRecord) -> str:
     return f"consistency {quiz.consistency_exact} so far, {quiz.threshold_exact} out of reach"
 
 
-def _add_passages(tree: Tree, passages: list[PassageVerdict]) -> None:
+def _add_passages(tree: Tree, passages: list[PassageVerdict], evidence: Sequence[str] = ()) -> None:
+    """Each passage with what became of it, the evidence sentences in it highlighted."""
     kept = sum(passage.kept for passage in passages)
     branch = tree.add(Text(f"retrieved {_count(len(passages), 'passage')}, kept {kept}"))
     for passage in passages:
@@ -168,6 +183,7 @@ def _add_passages(tree: Tree, passages: list[PassageVerdict]) -> None:
         if passage.why:
             head.append_text(_text(f" ({passage.why})", "yellow" if passage.verdict == "failed" else style))
         text = _text(passage.text, "dim")
+        text.highlight_words([visible_line(sentence) for sentence in evidence], _EVIDENCE)
         text.no_wrap, text.overflow = True, "ellipsis"
         branch.add(head).add(text)
 

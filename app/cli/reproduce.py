@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.ks_llm import KSOptions
 from keqa.cli.options import (
     AllowOverlap,
     AsJson,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 PAPER = "paper"
 """The name of the preset."""
+
+KS_LLM = "ks-llm"
+"""The name of the other one."""
 
 _PAPER = "The preset paper"
 _option = partial(typer.Option, rich_help_panel=_PAPER)
@@ -129,7 +133,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="What to reproduce: names of --list, YAML files of your own, or paper; everything by default.",
+            help="What to reproduce: names of --list, YAML files of your own, paper or ks-llm; everything by default.",
             show_default=False,
         ),
     ] = None,
@@ -144,6 +148,7 @@ def reproduce(
     *,
     models: Annotated[LanguageModels, Panel(_PAPER)],
     paper: PaperOptions,
+    ks_llm: KSOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -152,15 +157,11 @@ def reproduce(
 
     keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, from building
     the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
-    --dry-run.
+    --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
     """
     chosen = names or []
-    if PAPER in chosen:
-        if len(chosen) > 1 or listed:
-            raise InputError("the preset paper stands alone: keqa reproduce paper")
-        from keqa.cli.paper import reproduce_paper
-
-        reproduce_paper(out or Path("runs") / "paper", models, paper, as_json=as_json)
+    if PAPER in chosen or KS_LLM in chosen:
+        _reproduce_preset(chosen, out, models, paper, ks_llm, listed=listed, as_json=as_json)
         return
     from keqa.evaluation.reproduction.case_commands import GIVEN, options_of
     from keqa.evaluation.reproduction.expectations import case_names, load_case
@@ -173,6 +174,8 @@ def reproduce(
     }
     cases = [load_case(name, values) for name in dict.fromkeys(chosen or case_names())]
     used = {option for case in cases for command in (*case.first, case.command) for option in options_of(command)}
+    if foreign := given(ks_llm):
+        raise InputError(f"{', '.join(foreign)} is for the preset ks-llm, keqa reproduce ks-llm: leave it out")
     if any(flag not in values or flag not in used for flag in flags):
         named = ", ".join(flags)
         raise InputError(
@@ -182,6 +185,7 @@ def reproduce(
         for case in cases:
             typer.echo(f"{case.name}: {case.what}")
         typer.echo(f"{PAPER}: the KEQA paper's own experiments, with --lm and --index")
+        typer.echo(f"{KS_LLM}: the KS-LLM paper's own experiments, on the testbed or with --lm")
         return
     from keqa.cli.console import show_figures
 
@@ -190,6 +194,37 @@ def reproduce(
         show_figures([_figure(one) for one in checked])
     if not all(one.reproduced for one in checked):
         raise typer.Exit(1)
+
+
+def _reproduce_preset(
+    chosen: list[str],
+    out: Path | None,
+    models: LanguageModels,
+    paper: PaperOptions,
+    ks_llm: KSOptions,
+    *,
+    listed: bool,
+    as_json: bool,
+) -> None:
+    """Run a paper's own experiments.
+
+    Raises:
+        InputError: Something else was named beside it, or an option is for the other preset.
+    """
+    preset = chosen[0]
+    if len(chosen) > 1 or listed:
+        preset = PAPER if PAPER in chosen else KS_LLM
+        raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
+    if preset == KS_LLM:
+        from keqa.cli.ks_llm import reproduce_ks_llm
+
+        reproduce_ks_llm(out or Path("runs") / KS_LLM, models, paper, ks_llm, as_json=as_json)
+        return
+    if foreign := given(ks_llm):
+        raise InputError(f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out")
+    from keqa.cli.paper import reproduce_paper
+
+    reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
 
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:

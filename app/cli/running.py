@@ -44,7 +44,9 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
         )
         _report(found.problems, found.left_out)
         return found
-    own = {"index": method.index, "data": options.data, "sample": options.sample, "seed": options.seed or None}
+    # The testbed's questions may have documents of their own.
+    index = None if method.index is None or method.index.startswith("documents:") else method.index
+    own = {"index": index, "data": options.data, "sample": options.sample, "seed": options.seed or None}
     for flag, value in own.items():
         if value is not None:
             raise InputError(f"--testbed has its own index and order of questions: leave out --{flag}")

@@ -5,7 +5,7 @@ from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.flare import FLARE
 from keqa.programs.baselines.ircot import IRCoT
 from keqa.programs.baselines.kbm import KBM
-from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
 from keqa.programs.baselines.react import ReAct
 from keqa.programs.baselines.rowen import Rowen
 from keqa.programs.baselines.searchain import SearChain
@@ -18,6 +18,7 @@ __all__ = [
     "KSLLM",
     "AlwaysRetrieve",
     "ClosedBook",
+    "DocumentReader",
     "IRCoT",
     "ReAct",
     "Rowen",

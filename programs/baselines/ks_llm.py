@@ -1,97 +1,249 @@
-"""KS-LLM: triples select sentences of the passages, and both are answered from (Zheng et al., 2024)."""
+"""KS-LLM and what its paper compares it with: an evidence document, read or selected from (Zheng et al., 2024)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Count, Word, checked
+from keqa.lms.tokens import cut_to_tokens
+from keqa.programs.arguments import Count, Word, checked, whole
 from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.reading import examined, unanswered, verdicts
+from keqa.programs.baselines.closed_book import ClosedBook
+from keqa.programs.baselines.evidence import (
+    Distance,
+    DistanceMeter,
+    Sentence,
+    as_text,
+    nearest,
+    sentences_of,
+    subject_of,
+)
+from keqa.programs.baselines.reading import (
+    Reply,
+    asked_inputs,
+    conclude,
+    examined,
+    from_passages,
+    unanswered,
+    verdicts,
+)
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
+from keqa.programs.records import EvidenceSentence, PassageVerdict
+from keqa.programs.runtime.attempts import ANSWER, attempted, has_answer
+from keqa.programs.runtime.concurrency import NoCopy
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.answering import Answering
-from keqa.programs.stages.selection import Selection
 from keqa.retrievers.base import Hit
+from keqa.retrievers.dense.models import Pooling
+from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
 
 Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
 """The method and the baselines that take a part of it away (section 4.1)."""
+
+_DIGITS = 6
+"""Of a distance in a record: beyond them machines differ."""
+
+DocumentTokens = Annotated[int, whole(1, 100_000)]
+"""The length of a document."""
+
+
+@checked
+@dataclass(kw_only=True, eq=False, repr=False)
+class Standard(ClosedBook):
+    """Answers from memory: the baseline without a document, which is `ClosedBook` under the paper's name."""
+
+    method: ClassVar[str] = "standard"
+
+
+@checked
+@dataclass(kw_only=True, eq=False, repr=False)
+class DocumentReader(SearchingBaseline):
+    """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
+
+    The document is what is found for the question: one document where the index is one of documents, or else the
+    passages found, one after another.
+
+    Attributes:
+        document_tokens: So many tokens of the document are read, as the language model counts them; 300 in the paper.
+        reason: Whether to reason step by step first (CoT+doc).
+    """
+
+    method: ClassVar[str] = "standard-doc"
+    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+
+    document_tokens: DocumentTokens = 300
+    reason: bool = False
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.answer = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
+
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+        """Search once, cut and answer; see `Program.solve`."""
+        hits = await self.search(session, asked.question, 0)
+        lm = self.answer.lm or dspy.settings.lm
+        read = await session.bound.in_thread(lambda: beginning(hits, lm, self.document_tokens))
+        with unanswered("answer"):
+            reply = await from_passages(session, self.answer, asked, read)
+        why = f"beyond the first {self.document_tokens:,} tokens of the document"
+        unread = [one.model_copy(update={"kept": False, "why": why}) for one in verdicts(hits[len(read) :])]
+        story.passages = [*self._read(hits, read, reply.read), *unread]
+        conclude(story, reply, "passages" if hits else "closed_book")
+
+    def _read(self, hits: Sequence[Hit], read: Sequence[Hit], count: int) -> list[PassageVerdict]:
+        """Every passage that was read, with what was read of it."""
+        found = verdicts(read, count)
+        if read and read[-1].passage.text != hits[len(read) - 1].passage.text:
+            why = f"{found[-1].why}: the first {self.document_tokens:,} tokens of the document end in it"
+            found[-1] = found[-1].model_copy(update={"why": why})
+        return found
+
+
+def beginning(hits: Sequence[Hit], lm: object, tokens: int) -> list[Hit]:
+    """The passages of a document up to so many tokens of its text; the last one is cut."""
+    kept: list[Hit] = []
+    for hit in hits:
+        if tokens < 1:
+            break
+        text, used = cut_to_tokens(lm, hit.passage.text, tokens)
+        tokens -= used
+        kept.append(hit if text == hit.passage.text else replace(hit, passage=replace(hit.passage, text=text)))
+    return kept
 
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)
 class KSLLM(SearchingBaseline):
-    """Constructs triples, selects the sentences closest to them, and answers from triples and sentences.
+    """Writes triples from memory, selects the sentences nearest to them, and answers from triples and sentences.
 
-    "KS-LLM: Knowledge Selection of Large Language Models with Evidence Document for Question Answering", section 3. The
-    evidence document is what is found for the question. The paper's three parts are KEQA's own stages: its prompts, of
-    which the first asks for the triples of the question rather than of its subject entity. Where no sentence can be
-    selected, the whole passages are answered from. The defaults are the paper's.
+    "KS-LLM: Knowledge Selection of Large Language Models with Evidence Document for Question Answering", section 3: the
+    triples are those of the question's subject entity, filled from the language model's memory (equation 1), sentences
+    are selected from the whole evidence document, by the distance of embeddings (equations 2 and 3), and triples and
+    sentences are answered from (equation 4). The document is what is found for the question, as of `DocumentReader`.
+    The defaults are the paper's, but for the embeddings, which need a model.
+
+    Where the language model gives no triple, which is a degradation, the question selects.
 
     Attributes:
-        retriever: The first argument: where the passages come from; with None nothing is found.
-        evidence_sentences: How many sentences to select from all of them, the paper's k.
-        similarity: Name of the embedder by whose vectors they are compared, as in the paper's equations 2 and 3, such
-            as ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`); by words where None.
-        form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and constructs no triples; ``KS-S`` answers from
-            the sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
+        retriever: The first argument: where the document comes from; with None there is none.
+        evidence_sentences: How many sentences to select, the paper's k.
+        similarity: Name of the embedding model by whose vectors they are compared, such as ``local/minilm``, or the
+            folder of one, a plain BERT included; by words where None.
+        distance: ``euclidean``, as in the paper, or ``cosine``, of embeddings that are not scaled to length 1.
+        pooling: ``cls`` or ``mean`` of the model's tokens; as the model itself says where None.
+        form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and writes no triples; ``KS-S`` answers from the
+            sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
     """
 
     method: ClassVar[str] = "ks-llm"
+    roles: ClassVar[Mapping[str, str]] = {"expand": "task", "answer": "task"}
 
     evidence_sentences: Count = 2
     similarity: Word | None = None
+    distance: Distance = "euclidean"
+    pooling: Pooling | None = None
     form: Form = "KS-LLM"
 
     def set_up(self) -> None:
         """See `Baseline.set_up`.
 
         Raises:
-            ConfigurationError: There is no such embedder.
-            MissingExtraError: A package is missing that the embedder needs.
+            ConfigurationError: There is no such embedding model, or nothing of it to pool.
+            MissingExtraError: A package is missing that it needs.
         """
-        self.selection = Selection(self.evidence_sentences, self.similarity, self.bound)
-        self.answering = Answering(self.bound)
+        self.expand = Predictor(ExpandSubject)
+        self.answer = Predictor(AnswerWithEvidence)
+        self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
-        """Search, select and answer; see `Program.solve`."""
-        hits = await self._found(session, asked.question)
-        passages = [hit.passage.rendered for hit in hits]
-        triples, evidence = await self._selected(session, asked.question, passages)
+        """Expand, select and answer; see `Program.solve`."""
+        hits = [] if self.form == "KS-T" or self._retriever.value is None else await self._found(session, asked)
+        triples = [] if self.form == "KS-Q" else await self._expanded(session, asked.question, bool(hits))
+        wanted = triples or [asked.question]
+        selected = await session.bound.in_thread(lambda: self._selected(wanted, hits))
+        evidence = [one.text for one in selected]
+        shown = [] if self.form == "KS-S" else triples
+
+        async def answered(attempt: int) -> dspy.Prediction:
+            knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
+            return await session.predict(self.answer, "task", attempt=attempt, usable=has_answer, **knowledge)
+
         with unanswered("answer"):
-            answer = await self.answering.acall(
-                asked.question,
-                [] if evidence else passages,
-                asked.answer_type,
-                asked.choices,
-                evidence=evidence,
-                triples=[] if self.form == "KS-S" else triples,
-                session=session,
-            )
-        story.answer, story.answer_source = str(answer), "passages" if hits else "closed_book"
+            reply = Reply.of(await predict_with_retry(session, answered))
+        conclude(story, reply, "passages" if selected else "closed_book")
+        read = {one.passage_id for one in selected}
         story.quizzes = [
             examined(
                 asked,
                 retrieved=self.form != "KS-T" and self._retriever.value is not None,
-                passages=verdicts(hits),
+                passages=[_of_document(one, kept=one.passage_id in read) for one in verdicts(hits)],
                 evidence=evidence,
+                selected=selected,
                 triples=triples,
                 answer=story.answer,
                 source=story.answer_source,
             )
         ]
 
-    async def _found(self, session: Session, question: str) -> list[Hit]:
-        if self._retriever.value is None or self.form == "KS-T":
-            return []
-        return await self.search(session, question, 1)
+    async def _found(self, session: Session, asked: Question) -> list[Hit]:
+        return await self.search(session, asked.question, 1)
 
-    async def _selected(self, session: Session, question: str, passages: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Triples and sentences."""
-        if self.form == "KS-Q":
-            return [], await self.selection.evidence(session, [question], passages)
-        with unanswered("select"):
-            triples, evidence = await self.selection.acall(question, passages, session=session)
-        return triples, evidence
+    async def _expanded(self, session: Session, question: str, found: bool) -> list[str]:
+        """The triples (equation 1); none where the language model gives none and the question can select instead.
+
+        They are asked for as often as an answer is, so that no row of a comparison is better mended than another.
+
+        Raises:
+            UnansweredError: There is none, and no document to select from.
+        """
+
+        async def expanded(attempt: int) -> dspy.Prediction:
+            return await session.predict(self.expand, "task", attempt=attempt, usable=_has_triples, question=question)
+
+        try:
+            prediction = await attempted(session, expanded, "expand", 1, draws=ANSWER)
+        except CallError as error:
+            if not found:
+                with unanswered("expand"):
+                    raise
+            session.note("expand", error.cause, error.message, "selected by the question, without triples", 1)
+            return []
+        return _triples(prediction)
+
+    def _selected(self, wanted: Sequence[str], hits: Sequence[Hit]) -> list[EvidenceSentence]:
+        """The evidence sentences, in the order of the document (equations 2 and 3)."""
+        candidates: list[Sentence] = sentences_of([hit.passage for hit in hits])
+        if not candidates:
+            return []
+        measured = self._meter.value.measure([as_text(one) for one in wanted], [one.text for one in candidates])
+        return [
+            EvidenceSentence(
+                text=candidates[one.position].text,
+                passage_id=candidates[one.position].passage_id,
+                nearest_to=wanted[one.wanted],
+                distance=round(one.distance, _DIGITS),
+            )
+            for one in nearest(measured, self.evidence_sentences, [subject_of(one) for one in wanted])
+        ]
+
+
+def _triples(prediction: dspy.Prediction) -> list[str]:
+    """The triples that say something, each once."""
+    found = (str(triple).strip() for triple in prediction.triples or ())
+    return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
+
+
+def _has_triples(prediction: dspy.Prediction) -> None:
+    if not _triples(prediction):
+        raise CallError("EmptyTriplesError", "the reply holds no triple", unusable=True)
+
+
+def _of_document(verdict: PassageVerdict, *, kept: bool) -> PassageVerdict:
+    why = "evidence sentences are of it" if kept else "no sentence of it was selected"
+    return verdict.model_copy(update={"kept": kept, "why": why})

@@ -20,6 +20,7 @@ a search                1                      the quiz fails; a method without 
 utility judge                                  marked: the passage is left out; where none is helpful, the best of those
                                                not judged is kept
 triples                                        marked: whole passages; without any, the question fails
+triples from memory     as an answer           marked: the question selects; without a document, the question fails
 answer from passages                           the quiz fails: KEQA answers the question itself with retrieval, marked;
                                                the other methods, and that answer itself, fail the question
 summary                                        an outage fails the question; an unusable reply is as a failed quiz

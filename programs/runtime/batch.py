@@ -18,6 +18,7 @@ from keqa.data.question import Question
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.records import QuestionRecord
+from keqa.retrievers.documents import id_asked
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,15 +80,16 @@ def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
             would meet it too, so that it must not be counted as an answer that failed; a note on it names the question.
     """
     started = time.perf_counter()
+    identity = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)
     try:
-        record, error = program(**Question.arguments(item)).record, None
+        with id_asked(identity if isinstance(identity, str) else None):
+            record, error = program(**Question.arguments(item)).record, None
     except (ConfigurationError, MissingExtraError):
         raise
     except KeqaError as raised:
         record, error = getattr(raised, "record", None), raised
     except Exception as fault:
-        name = getattr(item, "id", None)
-        named = f"{position + 1} of the batch" if name is None else repr(name)
+        named = f"{position + 1} of the batch" if identity is None else repr(identity)
         fault.add_note(f"This was raised while question {named} was asked.")
         raise
     return Outcome(position, item, record, error, time.perf_counter() - started)

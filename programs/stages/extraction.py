@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from keqa.programs.records import PassageVerdict
-from keqa.programs.stages.selection import Similarity, closest, sentences
+from keqa.programs.stages.selection import Similarity, closest
 from keqa.retrievers.base import Hit
+from keqa.retrievers.splitting import sentences
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class KeySentences:
         )
 
     def _shortened(self, quiz: str, hit: Hit) -> Hit:
-        parts = sentences(hit.passage.text)
+        parts = [sentence.strip() for sentence in sentences(hit.passage.text)]
         if len(parts) <= self.keep:
             return hit
         short = " ".join(closest([quiz], parts, self.keep, self.similarity))

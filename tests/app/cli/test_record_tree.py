@@ -8,6 +8,7 @@ from keqa.programs.records import (
     ClusterRecord,
     Cost,
     Degradation,
+    EvidenceSentence,
     Failure,
     PassageVerdict,
     QuestionRecord,
@@ -169,3 +170,27 @@ def test_failures_met_alike_take_one_line_and_long_messages_are_cut():
     assert "judge utility, quiz 1, 10 times: 0 0 0" in line
     assert line.endswith("… (AdapterParseError) → left out")
     assert len(line) < 260
+
+
+def test_evidence_is_highlighted_in_its_passage_and_says_what_selected_it():
+    triple = "Carmouth | mayor | Ann Berg"
+    quiz = QuizRecord(
+        index=1,
+        text="Who governs Carmouth?",
+        resolved="Who governs Carmouth?",
+        retrieved=True,
+        passages=[passage("p1", "Carmouth", "It is old. Its mayor is Ann Berg.", "helpful", "evidence")],
+        evidence=["Its mayor is Ann Berg."],
+        selected=[EvidenceSentence(text="Its mayor is Ann Berg.", passage_id="p1", nearest_to=triple, distance=0.825)],
+        triples=[triple],
+        answer="Ann Berg",
+        source="passages",
+    )
+    record = QuestionRecord(question=quiz.text, method="ks-llm", quizzes=[quiz], answer="Ann Berg")
+    console = Console(file=StringIO(), width=120, highlight=False, force_terminal=True, color_system="standard")
+    console.print(record_tree(record))
+    lines = console.file.getvalue().splitlines()
+    (in_passage,) = [line for line in lines if "It is old." in line]
+    assert "\x1b[1;2;36mIts mayor is Ann Berg.\x1b[0m" in in_passage
+    assert "Its mayor is Ann Berg. (distance 0.82 from Carmouth | mayor | Ann Berg)" in shown(record)
+    assert triple in shown(record).splitlines()[-6]

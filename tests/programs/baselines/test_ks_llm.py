@@ -1,4 +1,4 @@
-"""KS-LLM: what is selected by what, what the answer is read from, and what a failure leads to."""
+"""KS-LLM and its baselines: what is selected by what, what the answer is read from, and what a failure leads to."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import Any
 import pytest
 
 from keqa.programs import UnansweredError
-from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
+from keqa.programs.registry import METHODS, load_class
 
 QUESTION = "Who governs Carmouth?"
 PASSAGES = (
-    "Carmouth: Carmouth is a harbour. Its mayor is Ann Berg. Fish is sold there.",
-    "Berg: Ann Berg is a painter. Who knows Carmouth? Ann Berg was elected mayor.",
+    "Carmouth is a harbour. Its mayor is Ann Berg. Fish is sold there.",
+    "Ann Berg is a painter. Who knows Carmouth? Ann Berg was elected mayor.",
 )
 SENTENCES = ["Its mayor is Ann Berg.", "Ann Berg was elected mayor."]
-TRIPLES = ["Ann Berg | mayor | ?"]
-ASKED = ["Carmouth: Carmouth is a harbour.", "Who knows Carmouth?"]
+TRIPLES = ["Ann Berg | mayor | Carmouth", "Ann Berg | office | mayor"]
+ASKED = ["Carmouth is a harbour.", "Who knows Carmouth?"]
 """What the question itself is closest to."""
+ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
-    return {"ConstructTriples": {"triples": json.dumps(TRIPLES)}, "AnswerWithKnowledge": {"answer": "Ann Berg"}}[name]
+    if name == "ExpandSubject":
+        return {"subject": "Ann Berg", "triples": json.dumps(TRIPLES)}
+    return {"reasoning": "So it is.", "answer": "Ann Berg"} if name.startswith("Reason") else {"answer": "Ann Berg"}
 
 
 def asked(scripted, program, replies=reply):
@@ -32,9 +36,14 @@ def asked(scripted, program, replies=reply):
 
 
 def shown(engine) -> tuple[Any, ...]:
-    """Passages, evidence and triples that the answer is read from; those that are empty may be left out."""
-    (inputs,) = engine.asked("AnswerWithKnowledge")
-    return tuple(json.loads(inputs.get(name) or "[]") for name in ("passages", "evidence", "triples"))
+    """Triples and evidence that the answer is read from; those that are empty may be left out."""
+    (inputs,) = engine.asked("AnswerWithEvidence")
+    return tuple(json.loads(inputs.get(name) or "[]") for name in ("triples", "evidence"))
+
+
+def row(name: str, retriever: Any) -> Any:
+    cls = load_class(METHODS[name].target)
+    return cls(**METHODS[name].fixed) if name == "standard" else cls(retriever, **METHODS[name].fixed)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +58,7 @@ def shown(engine) -> tuple[Any, ...]:
 def test_what_each_form_answers_from(scripted, retriever, form, evidence, triples, calls):
     found = retriever(*PASSAGES)
     record, engine = asked(scripted, KSLLM(found, form=form))
-    assert shown(engine) == ([], evidence, triples)
+    assert shown(engine) == (triples, evidence)
     assert (record.answer, record.method, record.degradations) == ("Ann Berg", "ks-llm", [])
     assert len(engine.calls) == calls
     searched = form != "KS-T"
@@ -60,9 +69,23 @@ def test_what_each_form_answers_from(scripted, retriever, form, evidence, triple
     assert record.answer_source == quiz.source == ("passages" if searched else "closed_book")
 
 
+def test_the_record_holds_what_selected_each_sentence(scripted, retriever):
+    record, _ = asked(scripted, KSLLM(retriever(*PASSAGES)))
+    (quiz,) = record.quizzes
+    assert [(one.text, one.passage_id, one.nearest_to) for one in quiz.selected] == [
+        (SENTENCES[0], "p0", TRIPLES[1]),
+        (SENTENCES[1], "p1", TRIPLES[1]),
+    ]
+    assert all(0 < one.distance < 2**0.5 for one in quiz.selected)
+    record, _ = asked(scripted, KSLLM(retriever(*PASSAGES), form="KS-Q", evidence_sentences=1))
+    assert [one.nearest_to for one in record.quizzes[0].selected] == [QUESTION]
+    kept = {one.passage_id: (one.kept, one.why) for one in record.quizzes[0].passages}
+    assert sorted(kept.values()) == [(False, "no sentence of it was selected"), (True, "evidence sentences are of it")]
+
+
 def test_k_sentences_of_all_passages_together(scripted, retriever):
     _, engine = asked(scripted, KSLLM(retriever(*PASSAGES), evidence_sentences=3))
-    assert shown(engine)[1] == ["Its mayor is Ann Berg.", "Berg: Ann Berg is a painter.", "Ann Berg was elected mayor."]
+    assert shown(engine)[1] == ["Its mayor is Ann Berg.", "Ann Berg is a painter.", "Ann Berg was elected mayor."]
     _, engine = asked(scripted, KSLLM(retriever(*PASSAGES), evidence_sentences=3, top_k=1))
     assert len(shown(engine)[1]) == 3
     assert all(sentence in PASSAGES[0] for sentence in shown(engine)[1])
@@ -72,36 +95,55 @@ def test_sentences_by_embeddings(scripted, retriever):
     program = KSLLM(retriever(*PASSAGES), similarity="hashing", evidence_sentences=1)
     _, engine = asked(scripted, program)
     assert shown(engine)[1] == ["Its mayor is Ann Berg."]
-    assert (program.similarity, program.selection.similarity.name) == ("hashing", "hashing")
 
 
 @pytest.mark.parametrize("form", ["KS-LLM", "KS-S"])
-def test_where_no_triple_can_be_constructed(scripted, retriever, form):
+@pytest.mark.parametrize("said", ["garbage", {"subject": "Ann Berg", "triples": "[]"}])
+def test_without_triples_the_question_selects_and_that_is_reported(scripted, retriever, form, said):
     def broken(name, inputs, config):
-        return "garbage" if name == "ConstructTriples" else reply(name, inputs, config)
+        return said if name == "ExpandSubject" else reply(name, inputs, config)
 
     record, engine = asked(scripted, KSLLM(retriever(*PASSAGES), form=form), broken)
-    assert shown(engine) == (list(PASSAGES), [], [])
-    assert [(one.stage, one.action) for one in record.degradations] == [
-        ("select", "asked again"),
-        ("select", "answered from whole passages"),
+    assert shown(engine) == ([], ASKED)
+    cause = "AdapterParseError" if said == "garbage" else "EmptyTriplesError"
+    assert [(one.stage, one.cause, one.action) for one in record.degradations] == [
+        *[("expand", cause, "asked again")] * 4,
+        ("expand", cause, "selected by the question, without triples"),
     ]
     assert (record.answer, record.touched) == ("Ann Berg", True)
 
 
-def test_without_triples_and_passages_there_is_nothing_to_answer_from(scripted, retriever):
+def test_without_triples_and_a_document_there_is_nothing_to_answer_from(scripted, retriever):
     lm, engine = scripted(lambda name, inputs, config: "garbage")
     program = KSLLM(retriever(*PASSAGES), form="KS-T")
     program.set_lm(lm)
-    with pytest.raises(UnansweredError, match="select failed"):
+    with pytest.raises(UnansweredError, match="expand failed"):
         program("Who?")
-    assert engine.count == {"ConstructTriples": 2}
+    assert engine.count == {"ExpandSubject": 5}
+
+
+@pytest.mark.parametrize("spoilt", ["the answer", "everything"])
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_has_as_many_attempts(scripted, retriever, name, spoilt):
+    lm, engine = scripted(
+        lambda asked, inputs, config: (
+            "garbage" if spoilt == "everything" or asked != "ExpandSubject" else reply(asked, inputs, config)
+        )
+    )
+    program = row(name, retriever(*PASSAGES))
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError):
+        program(QUESTION)
+    tried = {
+        asked: count for asked, count in engine.count.items() if asked != "ExpandSubject" or spoilt != "the answer"
+    }
+    assert set(tried.values()) == {5}
 
 
 def test_where_nothing_is_found_the_triples_are_answered_from(scripted, retriever):
     for found in (retriever(), None):
         record, engine = asked(scripted, KSLLM(found))
-        assert shown(engine) == ([], [], TRIPLES)
+        assert shown(engine) == (TRIPLES, [])
         assert (record.answer_source, record.quizzes[0].retrieved) == ("closed_book", found is not None)
 
 
@@ -114,17 +156,31 @@ def test_a_search_that_fails_fails_the_question(scripted, retriever):
     assert (note.action, note.touches, found.queries) == ("searched again", False, ["Who governs Carmouth?"] * 2)
 
 
-def test_without_an_answer_the_question_fails_with_its_story(scripted, retriever):
-    program = KSLLM(retriever(*PASSAGES))
-    program.set_lm(scripted(lambda name, inputs, config: {**reply(name, inputs, config), "answer": " "})[0])
-    with pytest.raises(UnansweredError) as raised:
-        program(QUESTION)
-    assert (raised.value.stage, raised.value.record.cost.retrievals) == ("answer", 1)
-
-
 def test_choices_reach_the_answer(scripted, retriever):
     lm, engine = scripted(reply)
     program = KSLLM(retriever(*PASSAGES))
     program.set_lm(lm)
     program(QUESTION, answer_type="choice", choices=["Ann Berg", "Bo Lind"])
-    assert "Bo Lind" in engine.asked("AnswerWithKnowledge")[0]["choices"]
+    assert "Bo Lind" in engine.asked("AnswerWithEvidence")[0]["choices"]
+
+
+@pytest.mark.parametrize(("reason", "prompt"), [(False, "AnswerWithKnowledge"), (True, "ReasonWithKnowledge")])
+def test_the_document_is_read_up_to_so_many_tokens(scripted, retriever, reason, prompt):
+    # LiteLLM's count of the scripted model: each of these words and its full stop is one token.
+    found = retriever("one two three four.", "five six seven eight.", "nine ten.")
+    record, engine = asked(scripted, DocumentReader(found, document_tokens=7, reason=reason))
+    (inputs,) = engine.asked(prompt)
+    assert json.loads(inputs["passages"]) == ["one two three four.", "five six"]
+    assert [(one.text, one.kept) for one in record.passages] == [
+        ("one two three four.", True),
+        ("five six", True),
+        ("nine ten.", False),
+    ]
+    assert [one.why for one in record.passages] == [
+        "every passage found is kept",
+        "every passage found is kept: the first 7 tokens of the document end in it",
+        "beyond the first 7 tokens of the document",
+    ]
+    assert (record.answer, record.answer_source) == ("Ann Berg", "passages")
+    record, engine = asked(scripted, DocumentReader(found))
+    assert len(json.loads(engine.asked("AnswerWithKnowledge")[0]["passages"])) == 3

@@ -1,0 +1,106 @@
+"""``keqa documents``: one evidence document a question, for every method to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from keqa.cli.options import AsJson, Index, InFlight, LanguageModel, MethodOptions, QuestionOptions, with_groups
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from keqa.evaluation.documents import Made, Source
+
+_NAMED = 5
+
+
+@with_groups
+def documents(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file, .jsonl.", show_default=False)],
+    source: Annotated[
+        Literal["lm", "contexts", "index"],
+        typer.Option(
+            "--from",
+            help="lm: written by the language model from memory (GenRead). contexts: the passages that come with the "
+            "benchmark's questions. index: what --index finds for the question.",
+        ),
+    ] = "lm",
+    index: Index = None,
+    top_k: Annotated[
+        int, typer.Option("--top-k", min=1, max=1000, help="Passages of a document that comes from an index.")
+    ] = 10,
+    in_flight: InFlight = 8,
+    as_json: AsJson = False,
+    *,
+    questions: QuestionOptions,
+    model: LanguageModel,
+) -> None:
+    """Make a file of documents, one a question. Every method then reads the same: --index documents:FILE.
+
+    The same command resumes: what is in the file stays, and questions that got no document are tried again. Exit code:
+    0 where every question has a document, 1 otherwise, 2 something to put right first.
+    """
+    from keqa.cli.console import results, show_figures, status, warn
+    from keqa.cli.running import questions_of
+    from keqa.evaluation.documents import make_documents
+
+    model.check()
+    if source != "index" and index is not None:
+        raise InputError(f"--index is for --from index, not for --from {source}")
+    if source != "lm" and model.lm is not None:
+        raise InputError(f"--lm is for --from lm, not for --from {source}")
+    asked = questions_of(questions, MethodOptions())
+    with status().status("making documents…") as shown:
+
+        def progress(made: Made) -> None:
+            shown.update(f"making documents… {made.there + made.written:,}")
+
+        found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
+        made = make_documents(asked.examples, found, out, origin=origin, in_flight=in_flight, progress=progress)
+    for identity, why in list(made.without.items())[:_NAMED]:
+        warn(f"no document for {identity}: {why}")
+    if len(made.without) > _NAMED:
+        warn(f"no document for {len(made.without) - _NAMED} more")
+    if as_json:
+        show_figures({"written": made.written, "there": made.there, "without": len(made.without), "origin": origin})
+    else:
+        results().print(
+            f"{made.written:,} documents written to {out}, {made.there:,} were there. "
+            f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …",
+            soft_wrap=True,
+        )
+    if made.without:
+        raise typer.Exit(1)
+
+
+def source_of(
+    kind: Literal["lm", "contexts", "index"], index: str | None, top_k: int, model: LanguageModel, *, testbed: bool
+) -> tuple[Source, str]:
+    """Where documents come from, and what their lines say of it."""
+    from keqa.evaluation.documents import from_contexts, from_index, from_memory
+    from keqa.testbed.index import DOCUMENTS_ORIGIN
+
+    before = f"{DOCUMENTS_ORIGIN}, " if testbed else ""
+    if kind == "contexts":
+        return from_contexts, f"{before}the passages of the questions"
+    if kind == "index":
+        from keqa.cli.opening import open_retriever
+        from keqa.programs.fingerprint import digest, retriever_spec
+
+        if index is None and not testbed:
+            raise InputError("--from index needs --index: what is searched for each question")
+        retriever = open_retriever(index, "any")
+        described = digest([retriever_spec(retriever), top_k])
+        return from_index(retriever, top_k), f"{before}found in an index, top {top_k} ({described})"
+    from keqa.cli.opening import check_roles
+    from keqa.programs.fingerprint import digest, lm_spec
+    from keqa.programs.stages.generation import Generation
+
+    roles = model.roles()
+    check_roles(roles)
+    stage = Generation()
+    stage.bind_lms(roles)
+    spec = lm_spec(roles.task)
+    return from_memory(stage), f"{before}written by {spec['model']} ({digest(spec)})"

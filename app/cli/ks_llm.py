@@ -1,0 +1,225 @@
+"""``keqa reproduce ks-llm``: the KS-LLM paper's experiments, with a language model of the user's or on the testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keqa.cli.options import LanguageModels, MethodOptions, RunOptions
+from keqa.errors import ConfigurationError, InputError
+
+if TYPE_CHECKING:
+    from keqa.cli.reproduce import PaperOptions
+    from keqa.evaluation.questions import Questions
+    from keqa.evaluation.reports.grid import Grid
+    from keqa.evaluation.reproduction.ks_llm_tables import KSRun
+    from keqa.programs.registry import Spec
+
+TESTBED = "testbed"
+"""Takes the place of a data set's name."""
+
+SAMPLE = 500
+"""Questions of each data set, unless another number is given."""
+
+_TIMED = ("standard", "standard-doc", "ks-llm")
+_K = "evidence_sentences"
+_PANEL = "The preset ks-llm"
+
+
+@dataclass(frozen=True)
+class KSOptions:
+    """The options of the preset ks-llm, beside those that it shares with the preset paper."""
+
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By "
+            "default they are made: of the questions' own contexts, of what --index finds, or written by --lm.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    similarity: Annotated[
+        str | None,
+        typer.Option(
+            help="The embedding model of the distance, by name or folder; words compares words.",
+            show_default="local/minilm, where it is installed",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+
+def reproduce_ks_llm(
+    out: Path, models: LanguageModels, options: PaperOptions, own: KSOptions, *, as_json: bool
+) -> None:
+    """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3.
+
+    Raises:
+        InputError: An option is for another preset, or there are no such questions or documents.
+        ConfigurationError: A key, model or setting is wrong.
+    """
+    from keqa.cli.console import results, show_figures
+    from keqa.evaluation.reports.rendering.terminal import Rendered
+    from keqa.evaluation.reproduction.ks_llm_tables import ks_llm_tables
+    from keqa.evaluation.reproduction.published_ks_llm import DATASETS
+
+    for flag in ("dense_index", "program", "dry_run"):
+        if getattr(options, flag):
+            raise InputError(f"--{flag.replace('_', '-')} is for keqa reproduce paper, not for ks-llm: leave it out")
+    models.check()
+    named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
+    settings = _distance(own.similarity)
+    lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
+    runs: list[KSRun] = []
+    for place, name in enumerate(named):
+        questions = _questions(name, options.sample)
+        file = _documents(questions, out, models, options, own)
+        for number, one in enumerate(lms):
+            specs = _specs(first_lm=number == 0, place=place)
+            folder = out / questions.dataset / (f"lm{number + 1}" if number else "")
+            runs += _run(specs, questions, one, file, folder, options, settings)
+    grids = ks_llm_tables(runs)
+    _write(grids, out)
+    if as_json:
+        show_figures({grid.name: _rows(grid) for grid in grids})
+        return
+    for grid in grids:
+        results().print(Rendered(grid))
+
+
+def _specs(*, first_lm: bool, place: int) -> list[str]:
+    """The rows, and the sweeps: of the document's length on the first set, of k on the first two."""
+    from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K
+    from keqa.evaluation.reproduction.published_ks_llm import ROWS
+
+    specs = list(ROWS)
+    if first_lm and place == 0:
+        specs += [f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS if tokens != 300]
+    if first_lm and place < 2:
+        specs += [f"ks-llm:evidence_sentences={k}" for k in K if k != 2]
+    return specs
+
+
+def _questions(name: str, sample: int | None) -> Questions:
+    from keqa.evaluation.questions import of_name, of_testbed
+
+    if name == TESTBED:
+        return of_testbed(limit=sample)
+    return of_name(name, sample=sample or SAMPLE)
+
+
+def _documents(questions: Questions, out: Path, models: LanguageModels, options: PaperOptions, own: KSOptions) -> Path:
+    """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given.
+
+    Raises:
+        InputError: The folder that was given lacks it, or it is of another origin than what is made.
+    """
+    name = f"{questions.dataset}.jsonl"
+    if own.documents is not None:
+        if not (own.documents / name).is_file():
+            raise InputError(f"{own.documents / name} is not there: make it with keqa documents --out {name}")
+        return own.documents / name
+    from keqa.cli.console import status, warn
+    from keqa.cli.documents import source_of
+    from keqa.evaluation.documents import make_documents
+
+    testbed = questions.dataset == TESTBED
+    if options.index is not None or testbed:
+        kind, index = "index", options.index
+    else:
+        kind, index = ("contexts" if all(one.context for one in questions.examples) else "lm"), None
+    file = out / "documents" / name
+    with status().status(f"making documents for {questions.dataset}…"):
+        source, origin = source_of(kind, index, 10, models, testbed=testbed)
+        made = make_documents(questions.examples, source, file, origin=origin, in_flight=options.in_flight)
+    if made.without:
+        warn(f"{questions.dataset}: {len(made.without)} questions have no document, and fail in rows that read one")
+    return file
+
+
+def _run(
+    specs: list[str],
+    questions: Questions,
+    models: LanguageModels,
+    documents: Path,
+    folder: Path,
+    options: PaperOptions,
+    settings: dict[str, Any],
+) -> Iterator[KSRun]:
+    from keqa.cli.run_table import warn_of_failures
+    from keqa.cli.running import rows_of
+    from keqa.evaluation.reading import read_run
+    from keqa.evaluation.reproduction.ks_llm_tables import KSRun
+    from keqa.programs.registry import parse_spec
+    from keqa.storage.redaction import without_folders
+
+    made_from = MethodOptions(index=f"documents:{documents}")
+    run = RunOptions(
+        out=folder,
+        in_flight=options.in_flight,
+        retry_failed=options.retry_failed,
+        allow_overlap=options.allow_overlap,
+    )
+    # Table 2 tells how long each of its rows takes, so that none is spared a call by another.
+    timed = [spec for spec in specs if spec.partition(":")[0] in _TIMED and _K not in spec]
+    for chosen, no_cache in ((timed, True), ([spec for spec in specs if spec not in timed], False)):
+        parsed = [parse_spec(spec) for spec in chosen]
+        how = replace(run, no_cache=no_cache)
+        rows = rows_of(parsed, questions, models, made_from, how, settings=_known(settings, parsed))
+        warn_of_failures(rows, f"{questions.dataset}, ")
+        for row in rows:
+            name = without_folders(models.name)
+            yield KSRun(questions.dataset, name, row.spec.method.name, row.spec.arguments, read_run(row.path))
+
+
+def _known(settings: dict[str, Any], specs: list[Spec]) -> dict[str, Any]:
+    """The settings that one of the methods has."""
+    from keqa.programs.registry import takes
+
+    known = set().union(*(takes(spec.method) for spec in specs))
+    return {name: value for name, value in settings.items() if name in known}
+
+
+def _distance(similarity: str | None) -> dict[str, Any]:
+    """The setting that names the embedding model.
+
+    Raises:
+        ConfigurationError: There is no such model.
+    """
+    from keqa.cli.console import warn
+    from keqa.errors import MissingExtraError
+    from keqa.programs.baselines.evidence import DistanceMeter
+    from keqa.retrievers.dense.models import LOCAL
+
+    if similarity == "words":
+        return {}
+    try:
+        DistanceMeter(similarity or LOCAL)
+    except (MissingExtraError, ConfigurationError) as error:
+        if similarity is not None:
+            raise
+        warn(f"sentences are compared by words, for {LOCAL} is not at hand ({error})")
+        return {}
+    return {"similarity": similarity or LOCAL}
+
+
+def _write(grids: list[Grid], out: Path) -> None:
+    """The tables as Markdown and JSON, beside the run files."""
+    import json
+
+    from keqa.evaluation.reports.rendering.formats import to_markdown
+
+    folder = out / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    for grid in grids:
+        (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
+        content = json.dumps(_rows(grid), ensure_ascii=False, indent=2)
+        (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
+
+
+def _rows(grid: Grid) -> list[dict[str, Any]]:
+    names = [column.full for column in grid.columns]
+    return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in grid.rows]

@@ -1,0 +1,243 @@
+"""KS-LLM: its rows on the testbed with the LM that ships, and its selection alone on real contexts, without an LM.
+
+    python benchmarks/ks_llm.py selection [--data DATA] [--work FOLDER] [--limit 30]
+    python benchmarks/ks_llm.py testbed [--lm MODEL] [--limit 100] [--work FOLDER]
+
+``selection`` takes the distractor contexts of HotpotQA and 2WikiMultihopQA (10 passages, about 42 sentences) and
+selects k of their sentences by the question (KS-Q) and, where the benchmark has them, by its own evidence triples,
+compared apart and joined as one text. It reports the recall of the supporting sentences and of the answer.
+
+``testbed`` asks the seven rows of the paper, then k in 1, 2, 3, 5 and 10 and documents of 100 to 1,000 tokens, all over
+one file of documents. Both resume in their work folder.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+from common import DATA, Lines
+from rich.console import Console
+from rich.table import Table
+
+from keqa.metrics.selection import holds_answer, share_selected
+from keqa.programs.baselines.evidence import DistanceMeter, nearest
+
+SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}
+KEPT = (1, 2, 3, 5, 10)
+ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
+LENGTHS = (100, 200, 500, 1000)
+METERS: tuple[tuple[str, str | None, Literal["euclidean", "cosine"]], ...] = (
+    ("words", None, "cosine"),
+    ("MiniLM, Euclid", "local/minilm", "euclidean"),
+    ("MiniLM, cosine", "local/minilm", "cosine"),
+)
+
+app = typer.Typer(add_completion=False)
+_Work = Annotated[Path, typer.Option(help="Where finished work is kept.")]
+
+
+@dataclass(frozen=True)
+class Context:
+    """A question with the sentences of its passages.
+
+    Attributes:
+        id: Of the question.
+        question: Its text.
+        answer: The gold answer.
+        sentences: Of all passages, in their order.
+        needed: Places of the supporting sentences.
+        triples: The benchmark's own evidence, where it has some.
+    """
+
+    id: str
+    question: str
+    answer: str
+    sentences: tuple[str, ...]
+    needed: frozenset[int]
+    triples: tuple[tuple[str, str, str], ...]
+
+
+def contexts(path: Path) -> Iterator[Context]:
+    """The records of a file in HotpotQA's layout, whose sentences are already split."""
+    for record in json.loads(path.read_text(encoding="utf-8")):
+        places: dict[tuple[str, int], int] = {}
+        sentences: list[str] = []
+        for title, page in record["context"]:
+            for number, sentence in enumerate(page):
+                if sentence.strip():
+                    places[title, number] = len(sentences)
+                    sentences.append(sentence.strip())
+        facts = {(title, number) for title, number in record["supporting_facts"]}
+        yield Context(
+            record["_id"],
+            record["question"],
+            record["answer"],
+            tuple(sentences),
+            frozenset(places[fact] for fact in facts if fact in places),
+            tuple(tuple(triple) for triple in record.get("evidences") or ()),
+        )
+
+
+def selections(context: Context, measure: Callable[..., np.ndarray]) -> Iterator[tuple[str, Sequence[Sequence[int]]]]:
+    """By what selects, the places of the sentences selected for each k."""
+    texts = list(context.sentences)
+    yield "question", _for_each_k(measure([context.question], texts))
+    if context.triples:
+        wanted = [" ".join(triple) for triple in context.triples]
+        measured = measure([*wanted, ", ".join(wanted)], texts)
+        subjects = [triple[0].casefold() for triple in context.triples]
+        yield "gold triples", _for_each_k(measured[:-1], subjects)
+        yield "gold triples, joined", _for_each_k(measured[-1:])
+
+
+def _for_each_k(measured: np.ndarray, subjects: Sequence[str] | None = None) -> list[list[int]]:
+    return [[one.position for one in nearest(measured, k, subjects)] for k in KEPT]
+
+
+@app.command()
+def selection(
+    data: Annotated[Path, typer.Option(help="Folder of the benchmarks' files.")] = DATA,
+    work: _Work = Path("build/ks_llm"),
+    limit: Annotated[int | None, typer.Option(help="Questions of each set.")] = None,
+) -> None:
+    """Select from the benchmarks' own contexts, and report recall."""
+    done = Lines(work / "selection.jsonl")
+    there = {(line["set"], line["meter"], line["id"]) for line in done.done}
+    meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
+    for name, file in SETS.items():
+        for context in list(contexts(data / file))[:limit]:
+            for meter, embedder, distance in METERS:
+                if (name, meter, context.id) not in there:
+                    found = _measured(context, partial(meters[embedder].measure, distance=distance))
+                    done.add({"set": name, "meter": meter, "id": context.id, **found})
+    for name in SETS:
+        Console().print(_selection_table(name, [line for line in done.done if line["set"] == name]))
+
+
+def _measured(context: Context, measure: Callable[..., np.ndarray]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for by, selected in selections(context, measure):
+        shares = [share_selected(places, context.needed) for places in selected]
+        held = [holds_answer([context.sentences[one] for one in places], [context.answer]) for places in selected]
+        found[by] = {
+            "supporting": [None if share is None else float(share) for share in shares],
+            "answer": held,
+            "selected": selected,
+        }
+    found["sentences"] = len(context.sentences)
+    found["answerable"] = holds_answer(context.sentences, [context.answer])
+    return found
+
+
+def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
+    questions = {line["id"] for line in lines}
+    sizes = [line["sentences"] for line in lines]
+    table = Table(
+        "selected by",
+        "distance",
+        *(f"supporting, k={k}" for k in KEPT),
+        *(f"answer, k={k}" for k in KEPT),
+        title=f"{name}: {len(questions)} questions, {fmean(sizes):.1f} sentences each",
+    )
+    for by in ("question", "gold triples", "gold triples, joined"):
+        for meter, _, _ in METERS:
+            rows = [line[by] for line in lines if line["meter"] == meter and by in line]
+            if rows:
+                cells = [
+                    _mean(row[what][place] for row in rows) for what in ("supporting", "answer") for place in range(5)
+                ]
+                table.add_row(by, meter, *cells)
+    apart = _differing(lines)
+    table.caption = (
+        f"The answer stands in a sentence of {_mean(line['answerable'] for line in lines)} of the questions that are "
+        f"not of yes or no. By MiniLM and the question, Euclid and cosine select other sentences at k=2 for {apart}."
+    )
+    return table
+
+
+def _differing(lines: Sequence[dict[str, Any]]) -> str:
+    """For how many questions the two distances select other sentences."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for line in lines:
+        if line["meter"] != "words":
+            found[line["id"]].append(line["question"]["selected"][KEPT.index(2)])
+    pairs = [both for both in found.values() if len(both) == 2]
+    return f"{sum(one != other for one, other in pairs)} of {len(pairs)}"
+
+
+def _mean(values: Iterator[float | None]) -> str:
+    known = [float(value) for value in values if value is not None]
+    return f"{fmean(known):.3f}" if known else "-"
+
+
+@app.command("testbed")
+def ask_testbed(
+    lm: Annotated[str, typer.Option(help="The language model.")] = "keqa/tiny",
+    limit: Annotated[int, typer.Option(help="Questions.")] = 100,
+    work: _Work = Path("build/ks_llm"),
+    similarity: Annotated[str | None, typer.Option(help="Embedding model of the distance; words by default.")] = None,
+) -> None:
+    """Ask the seven rows, then the sweeps of k and of the document's length."""
+    from keqa.evaluation.build import Parts
+    from keqa.evaluation.call_cache import CallCache
+    from keqa.evaluation.compare import compare
+    from keqa.evaluation.documents import from_index, make_documents
+    from keqa.evaluation.questions import of_testbed
+    from keqa.lms import build_roles
+    from keqa.programs.registry import parse_spec
+    from keqa.retrievers import open_index
+    from keqa.testbed.index import DOCUMENTS_ORIGIN, open_encyclopedia
+
+    questions, roles = of_testbed("test", limit), build_roles(lm)
+    file = work / "documents.jsonl"
+    make_documents(questions.examples, from_index(open_encyclopedia(), 10), file, origin=f"{DOCUMENTS_ORIGIN}, top 10")
+    specs = [
+        *ROWS,
+        *(f"ks-llm:evidence_sentences={k}" for k in KEPT if k != 2),
+        *(f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS),
+    ]
+    settings = {} if similarity is None else {"similarity": similarity}
+    with CallCache(work / "calls.sqlite") as cache:
+        rows = compare(
+            [parse_spec(spec) for spec in specs],
+            questions,
+            Parts(open_index(f"documents:{file}"), roles, settings),
+            folder=work,
+            cache=cache,
+            in_flight=8,
+        )
+        started = time.perf_counter()
+        Console().print(_testbed_table([row.path for row in rows], limit))
+        Console().print(f"{time.perf_counter() - started:.1f} s to read the runs", style="dim")
+
+
+def _testbed_table(paths: Sequence[Path], limit: int) -> Table:
+    from keqa.evaluation.reading import read_run
+    from keqa.evaluation.reproduction.ks_llm_tables import selection_recall
+
+    table = Table("row", "EM", "F1", "selection recall", "seconds", "failed", title=f"{limit} questions of the testbed")
+    for path in paths:
+        run = read_run(path)
+        lines = run.lines
+        table.add_row(
+            run.header.label,
+            *(f"{fmean(line.scores[name] for line in lines):.3f}" for name in ("em", "f1")),
+            _mean(selection_recall(line) for line in lines),
+            f"{fmean(line.seconds for line in lines):.2f}",
+            str(sum(line.error is not None for line in lines)),
+        )
+    return table
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,239 @@
+"""The KS-LLM paper's Tables 1 to 3 and Figure 3 from run files, with its figures and the recall of the selection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from keqa.evaluation.records import Run, RunLine
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
+from keqa.evaluation.reproduction.published_ks_llm import (
+    CASE,
+    DATASETS,
+    FIGURE_3,
+    LMS,
+    REMARKS,
+    ROWS,
+    TABLE_1,
+    TABLE_2,
+)
+from keqa.metrics.selection import holds_answer
+from keqa.programs.registry import METHODS
+
+K = (1, 2, 3, 5, 10)
+"""The k of Figure 3."""
+
+LENGTHS = (300, 500, 1000, 2000)
+"""The tokens of a document in Table 2."""
+
+_K, _TOKENS = "evidence_sentences", "document_tokens"
+_DEFAULTS = {_K: 2, _TOKENS: 300}
+_RECALL = (
+    "EM in per cent. Recall: the share of questions whose answer stands in what the row read, its evidence sentences "
+    "or the beginning of the document; yes, no and choices are left out."
+)
+_LONGEST = 600
+
+
+@dataclass(frozen=True)
+class KSRun:
+    """A row on a data set with an LM.
+
+    Attributes:
+        dataset: The data set.
+        lm: The LM's name in tables.
+        method: The method.
+        arguments: Those that its specification gave.
+        run: Its run file.
+    """
+
+    dataset: str
+    lm: str
+    method: str
+    arguments: Mapping[str, int]
+    run: Run
+
+    @property
+    def usual(self) -> bool:
+        """Whether it is a row of Table 1."""
+        return all(_DEFAULTS[name] == value for name, value in self.arguments.items())
+
+    def setting(self, name: str) -> int:
+        """The value of k or of the document's tokens."""
+        return self.arguments.get(name, _DEFAULTS[name])
+
+    @property
+    def em(self) -> float:
+        """Exact match, in per cent."""
+        return 100 * fmean(line.scores["em"] for line in self.run.lines)
+
+    @property
+    def seconds(self) -> float:
+        """What the LM took, over all questions."""
+        records = [line.record for line in self.run.lines if line.record is not None]
+        return sum(role.seconds for record in records for role in record.cost.by_role.values())
+
+    @property
+    def recall(self) -> float | None:
+        """The recall of the selection, in per cent; None where nothing is read."""
+        found = [held for line in self.run.lines if (held := selection_recall(line)) is not None]
+        return 100 * fmean(found) if found else None
+
+
+def selection_recall(line: RunLine) -> bool | None:
+    """Whether the answer stands in what a question was answered from: evidence sentences, or the document as read.
+
+    Args:
+        line: Of any row of the paper.
+
+    Returns:
+        None where it read no document, failed, or is answered with yes, no or a choice.
+    """
+    record = line.record
+    if record is None or record.failure is not None:
+        return None
+    read = [sentence for quiz in record.quizzes for sentence in quiz.evidence]
+    if not any(quiz.retrieved for quiz in record.quizzes):
+        if not record.passages:
+            return None
+        read = [passage.text for passage in record.passages if passage.kept]
+    return holds_answer(read, line.answers, line.answer_type)
+
+
+def ks_llm_tables(runs: Sequence[KSRun]) -> list[Grid]:
+    """Every table that the runs hold something for.
+
+    Args:
+        runs: Of one or more data sets and LMs; the first of each stand for the paper's Vicuna-13B and its sets.
+    """
+    found = (_overall(runs), _lengths(runs), _sentences(runs), _case(runs))
+    return [grid for grid in found if grid is not None]
+
+
+def _overall(runs: Sequence[KSRun]) -> Grid | None:
+    """Table 1: every row on every set, with every LM, and the paper's three LMs beside."""
+    there = {(one.method, one.dataset, one.lm): one for one in runs if one.usual}
+    if not there:
+        return None
+    sets, lms = _unique(one.dataset for one in runs), _unique(one.lm for one in runs)
+    columns = [Column("method", right=False)]
+    for dataset in sets:
+        columns += [Column(f"{lm} {what}", dataset) for lm in lms for what in ("EM", "recall")]
+        columns += [Column(f"paper, {lm}", dataset) for lm in LMS if dataset in DATASETS]
+    rows = []
+    for method in ROWS:
+        cells = [text(METHODS[method].title)]
+        for dataset in sets:
+            for lm in lms:
+                one = there.get((method, dataset, lm))
+                cells += [_percent(one and one.em), _percent(one and one.recall)]
+            cells += [_percent(TABLE_1[method, dataset, lm]) for lm in LMS if dataset in DATASETS]
+        rows.append(Row(tuple(cells)))
+    notes = (_RECALL, *(_failed(runs)), *REMARKS)
+    return Grid("ks-llm-table1", "KS-LLM, Table 1, here and in the paper", tuple(columns), tuple(rows), notes)
+
+
+def _lengths(runs: Sequence[KSRun]) -> Grid | None:
+    """Table 2: the document's length, on the first set with the first LM."""
+    first = _first(runs)
+    cut = {one.setting(_TOKENS): one for one in first if one.method == "standard-doc"}
+    if len(cut) < 2:
+        return None
+    usual = {one.method: one for one in first if one.usual}
+    shown = [("standard", 0, usual.get("standard"))]
+    shown += [("standard-doc", tokens, cut[tokens]) for tokens in sorted(cut)]
+    shown += [("ks-llm", 0, usual.get("ks-llm"))]
+    rows = []
+    for method, tokens, one in shown:
+        published, minutes = TABLE_2.get((method, tokens), (None, ""))
+        cells = [text(METHODS[method].title), Cell(tokens, f"{tokens:,}") if tokens else EMPTY]
+        cells += [_percent(one and one.em), _percent(one and one.recall)]
+        cells += [EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}")]
+        rows.append(Row((*cells, _percent(published), text(minutes))))
+    columns = (
+        Column("method", right=False),
+        *(Column(name) for name in ("tokens", "EM", "recall", "seconds", "paper, EM", "paper, minutes")),
+    )
+    note = f"On {first[0].dataset} with {first[0].lm}; the paper: TriviaQA-verified with Vicuna-13B on an A100."
+    seconds = "Seconds: those of the LM's calls, over all questions, none of which a cache answered."
+    return Grid("ks-llm-table2", "KS-LLM, Table 2, length of the document", columns, tuple(rows), (note, seconds))
+
+
+def _sentences(runs: Sequence[KSRun]) -> Grid | None:
+    """Figure 3: k, on the first two sets with the first LM."""
+    first = [one for one in runs if one.lm == runs[0].lm]
+    by_k = {(one.dataset, one.setting(_K)): one for one in first if one.method == "ks-llm"}
+    ks = sorted({k for _, k in by_k})
+    if len(ks) < 2:
+        return None
+    sets = [dataset for dataset in _unique(one.dataset for one in first) if (dataset, ks[0]) in by_k]
+    columns = [Column("k")]
+    for dataset in sets:
+        columns += [Column(what, dataset) for what in ("EM", "recall", *(["paper, EM"] * (dataset in DATASETS)))]
+    rows = []
+    for k in ks:
+        cells = [Cell(k, str(k))]
+        for dataset in sets:
+            one = by_k.get((dataset, k))
+            cells += [_percent(one and one.em), _percent(one and one.recall)]
+            cells += [_percent(FIGURE_3.get((dataset, k)))] * (dataset in DATASETS)
+        rows.append(Row(tuple(cells)))
+    for method in ("standard", "standard-doc"):
+        cells = [text(METHODS[method].title)]
+        for dataset in sets:
+            one = next((one for one in first if one.usual and (one.method, one.dataset) == (method, dataset)), None)
+            cells += [_percent(one and one.em), _percent(one and one.recall)]
+            cells += [_percent(TABLE_1.get((method, dataset, LMS[0])))] * (dataset in DATASETS)
+        rows.append(Row(tuple(cells), ruled=method == "standard"))
+    note = f"With {runs[0].lm}; the paper: Vicuna-13B, of whose figure the text names the points of k = 2."
+    return Grid("ks-llm-figure3", "KS-LLM, Figure 3, sentences selected", tuple(columns), tuple(rows), (note, _RECALL))
+
+
+def _case(runs: Sequence[KSRun]) -> Grid | None:
+    """Table 3: a question that KS-LLM gets right, and where there is one, that reading the document gets wrong."""
+    usual = {one.method: {line.id: line for line in one.run.lines} for one in _first(runs) if one.usual}
+    right = [line for line in usual.get("ks-llm", {}).values() if line.scores["em"] == 1 and line.record is not None]
+    if not right:
+        return None
+    others = [name for name in ("standard", "standard-doc", "cot-doc") if name in usual]
+
+    def telling(line: RunLine) -> int:
+        wrong = sum(line.id in usual[name] and usual[name][line.id].scores["em"] < 1 for name in others)
+        return wrong + bool(selection_recall(line))
+
+    best = max(right, key=telling)
+    quiz = best.record.quizzes[0] if best.record is not None else None
+    here = {"question": best.question, "gold answer": best.answers[0]}
+    here |= {name: usual[name][best.id].answer or "no answer" for name in others if best.id in usual[name]}
+    if quiz is not None:
+        here |= {"triples": "; ".join(quiz.triples)}
+        here |= {"evidence": " ".join(f"{one.text} ({one.distance:.2f})" for one in quiz.selected)}
+    here |= {"ks-llm": best.answer or ""}
+    rows = tuple(
+        Row((text(METHODS[name].title if name in METHODS else name), text(here.get(name, "")[:_LONGEST]), text(paper)))
+        for name, paper in CASE
+    )
+    columns = (Column("", right=False), Column("here", right=False), Column("paper, Vicuna-13B", right=False))
+    note = "Behind each sentence its distance from the nearest triple."
+    return Grid("ks-llm-table3", "KS-LLM, Table 3, a case", columns, rows, (note,))
+
+
+def _failed(runs: Sequence[KSRun]) -> Iterator[str]:
+    counts = [(one, sum(line.error is not None for line in one.run.lines)) for one in runs if one.usual]
+    named = ", ".join(f"{METHODS[one.method].title} on {one.dataset} {failed}" for one, failed in counts if failed)
+    if named:
+        yield f"Questions that failed, which count as wrong: {named}."
+
+
+def _first(runs: Sequence[KSRun]) -> list[KSRun]:
+    """The runs on the first set with the first LM."""
+    return [one for one in runs if (one.dataset, one.lm) == (runs[0].dataset, runs[0].lm)]
+
+
+def _unique(names: Iterator[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _percent(value: float | None) -> Cell:
+    return EMPTY if value is None else Cell(value, f"{value:.2f}")

@@ -1,0 +1,260 @@
+"""Evidence documents, one a question, as a retriever: what is searched for is the document of the question asked.
+
+A file of documents holds a JSON object on each line::
+
+    {"id": "q1", "question": "Who governs Carmouth?", "passages": [{"title": "Carmouth", "text": "…"}], "origin": "…"}
+
+In the place of ``passages`` a line may have a ``title`` and a ``text`` of its own. A question may have several
+documents under ids of their own, as TriviaQA's questions have, which are asked once with each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import RetrievalError
+from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json
+
+DOCUMENTS = "documents"
+"""The engine, and what stands before the file in an address, with a colon."""
+
+_question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
+_id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
+
+
+@contextmanager
+def question_asked(question: str) -> Iterator[None]:
+    """Within this context the documents of a question are searched, whatever the query: every program does so.
+
+    Args:
+        question: As it was asked.
+    """
+    token = _question.set(question)
+    try:
+        yield
+    finally:
+        _question.reset(token)
+
+
+@contextmanager
+def id_asked(identity: str | None) -> Iterator[None]:
+    """Within this context a question with several documents is asked with the one of this id.
+
+    Args:
+        identity: Of the question in its data set; None where it has none.
+    """
+    token = _id.set(identity)
+    try:
+        yield
+    finally:
+        _id.reset(token)
+
+
+def scope_of(retriever: Any) -> str:
+    """What a search depends on besides its query, for caches: the question asked, where that decides."""
+    own = getattr(retriever, "scope_of_documents", None)
+    return str(own()) if callable(own) else ""
+
+
+class NoDocumentError(RetrievalError):
+    """A question has no document, or several of which none is its own. Asking again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The evidence document of a question.
+
+    Attributes:
+        id: Of the question, or of this pair of question and document.
+        question: The question.
+        passages: The document: one title and text, or those of several pages in their order.
+        origin: Where it comes from.
+    """
+
+    id: str
+    question: str
+    passages: tuple[tuple[str, str], ...]
+    origin: str = ""
+
+    def as_line(self) -> dict[str, Any]:
+        """As a line of a file holds it."""
+        passages = [{"title": title, "text": text} for title, text in self.passages]
+        return {"id": self.id, "question": self.question, "passages": passages, "origin": self.origin}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsManifest:
+    """What a file of documents says about itself.
+
+    Attributes:
+        name: Of the file, without folder and suffix.
+        passages: How many documents it holds.
+        source_hash: Of its content.
+        origins: Where its documents come from.
+    """
+
+    name: str
+    passages: int
+    source_hash: str
+    origins: tuple[str, ...]
+
+
+class DocumentsRetriever(SharedRetriever):
+    """Gives the document of the question that is asked; documents never cross questions.
+
+    Every method may search it: one that searches for parts of a question, as KEQA does for its quizzes, finds the
+    document of the question in each search. Outside of a program the query is the question.
+
+    Attributes:
+        path: The file.
+        manifest: What it says about itself.
+    """
+
+    def __init__(self, path: Path, manifest: DocumentsManifest, places: Mapping[str, Sequence[int]]) -> None:
+        """Use `open`."""
+        self.path, self.manifest = path, manifest
+        self._places = places
+
+    @classmethod
+    def open(cls, address: str) -> DocumentsRetriever:
+        """Open a file of documents; of each the place in the file is kept in memory, and its text is not.
+
+        Args:
+            address: The file, also as ``documents:FILE``.
+
+        Raises:
+            RetrievalError: There is no such file, or a line of it is no document.
+        """
+        path = Path(address.removeprefix(f"{DOCUMENTS}:")).expanduser()
+        places: dict[str, list[int]] = {}
+        known: set[str] = set()
+        origins: dict[str, None] = {}
+        digest = hashlib.sha256()
+        for place, number, line in lines_of(path):
+            found = document_of(line, f"{path}, line {number}")
+            if found.id in known:
+                raise RetrievalError(f"{path}, line {number}: its id {found.id[:80]!r} is that of another line")
+            known.add(found.id)
+            origins[found.origin] = None
+            places.setdefault(_plain(found.question), []).append(place)
+            digest.update(line)
+        if not known:
+            raise RetrievalError(f"{path} holds no document: keqa documents makes them")
+        return cls(path, DocumentsManifest(path.stem, len(known), digest.hexdigest(), tuple(origins)), places)
+
+    def scope_of_documents(self) -> str:
+        """The question that a search is for; see `scope_of`."""
+        return f"{_id.get() or ''}\0{_question.get() or ''}"
+
+    def document(self, question: str, identity: str | None = None) -> Document:
+        """The document of a question.
+
+        Args:
+            question: Its text; letter case and spaces do not matter.
+            identity: Which of several documents, by its id.
+
+        Raises:
+            RetrievalError: There is none, or there are several and none of this id.
+        """
+        places = self._places.get(_plain(question), ())
+        if not places:
+            raise NoDocumentError(f"{self.path.name} has no document for the question {question[:200]!r}")
+        found = [self._read(place) for place in places]
+        own = [one for one in found if one.id == identity]
+        if len(found) > 1 and not own:
+            raise NoDocumentError(
+                f"{self.path.name} has {len(found)} documents for the question {question[:200]!r}, so it must be asked "
+                f"under the id of one of them, such as {found[0].id[:80]!r}"
+            )
+        return (own or found)[0]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return for each query the passages of the document of the question asked, in their order, at most ``k``.
+
+        Raises:
+            RetrievalError: The question has no document.
+        """
+        wanted = checked_k(k)
+        question = _question.get()
+        return [self._hits(query if question is None else question, wanted) for query in queries]
+
+    def _hits(self, question: str, k: int) -> list[Hit]:
+        found = self.document(question, _id.get())
+        several = len(found.passages) > 1
+        return [
+            Hit(Passage(f"{found.id}#{number}" if several else found.id, title, text), 1 / number)
+            for number, (title, text) in enumerate(found.passages[:k], start=1)
+        ]
+
+    def _read(self, place: int) -> Document:
+        with open_regular(self.path, links=True, error=RetrievalError) as stream:
+            stream.seek(place)
+            return document_of(stream.readline(MAX_LINE), f"{self.path}, at byte {place}")
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """The lines of a file of documents, each with the byte where it begins and its number; empty ones are left out.
+
+    Raises:
+        RetrievalError: The file cannot be read, or a line is longer than 16 MiB.
+    """
+    try:
+        stream = open_regular(path, links=True, error=RetrievalError)
+    except MissingFileError as error:
+        raise RetrievalError(f"{path} is not there: keqa documents makes a file of documents") from error
+    with stream:
+        place = number = 0
+        while line := stream.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise RetrievalError(f"{path}, line {number}: longer than {MAX_LINE >> 20} MiB")
+            if line.strip():
+                yield place, number, line
+            place += len(line)
+
+
+def document_of(line: bytes, where: str) -> Document:
+    """Read a line of a file of documents.
+
+    Args:
+        line: The line.
+        where: What messages call it.
+
+    Raises:
+        RetrievalError: It is no document.
+    """
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RetrievalError(f"{where}: not UTF-8 ({error.reason})") from error
+    value = parse_json(text, where, error=RetrievalError)
+    if not isinstance(value, dict):
+        raise RetrievalError(f"{where}: an object with question and passages is expected")
+    question = _text(value, "question", where)
+    rows = value.get("passages", [value])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise RetrievalError(f"{where}: passages must be a list of objects with title and text")
+    passages = tuple((_text(row, "title", where, empty=True), _text(row, "text", where)) for row in rows)
+    if not passages:
+        raise RetrievalError(f"{where}: a document has at least one passage")
+    own = _text(value, "id", where, empty=True) or hashlib.blake2b(line, digest_size=8).hexdigest()
+    return Document(own, question, passages, _text(value, "origin", where, empty=True))
+
+
+def _text(value: Mapping[str, Any], name: str, where: str, *, empty: bool = False) -> str:
+    found = value.get(name, "" if empty else None)
+    if not isinstance(found, str) or not (empty or found.strip()):
+        raise RetrievalError(f"{where}: {name} must be text, found {str(found)[:60]!r}")
+    return found
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,65 @@
+"""``keqa documents``, and reading what it made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def served(server):
+    return ["--lm", "openai/scripted", "--api-base", server.api_base]
+
+
+@pytest.fixture
+def questions(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    rows = [("a", "Who governs Carmouth?", "Heidi Fenman"), ("b", "To whom is Heidi Fenman married?", "Flora Isvik")]
+    path.write_text("".join(json.dumps({"id": i, "question": q, "answer": a}) + "\n" for i, q, a in rows))
+    return path
+
+
+def test_documents_of_an_index_are_made_and_read(keqa_command, served, own_index, questions, tmp_path):
+    out = tmp_path / "documents.jsonl"
+    command = ("documents", "-q", questions, "--from", "index", "--index", own_index, "--top-k", 1, "-o", out)
+    made = keqa_command(*command)
+    assert made.code == 0, made.err
+    assert "2 documents written" in made.out
+    assert [len(json.loads(line)["passages"]) for line in out.read_text().splitlines()] == [1, 1]
+    again = json.loads(keqa_command(*command, "--json").out)
+    assert (again["written"], again["there"], again["without"]) == (0, 2, 0)
+    run = ("evaluate", "standard-doc", "-q", questions, "--index", f"documents:{out}", *served, "--json")
+    ended = keqa_command(*run, "-o", tmp_path / "run")
+    assert ended.code == 0, ended.err
+    header = json.loads((tmp_path / "run" / "standard-doc.jsonl").read_text().splitlines()[0])["header"]
+    assert header["configuration"]["index"]["kind"] == "DocumentsRetriever"
+    assert "--index documents:documents.jsonl" in header["command"]
+    info = keqa_command("index", "info", f"documents:{out}")
+    assert info.code == 0, info.err
+    assert "documents" in info.out
+
+
+def test_documents_for_the_testbed_are_read_by_the_model_that_ships(keqa_command, tmp_path):
+    out = tmp_path / "documents.jsonl"
+    made = keqa_command("documents", "--testbed", "--limit", 2, "--from", "index", "-o", out)
+    assert made.code == 0, made.err
+    found = keqa_command("search", json.loads(out.read_text().splitlines()[0])["question"], "-i", f"documents:{out}")
+    assert "10 passages" in found.out
+    refused = keqa_command("ask", "Who?", "--index", f"documents:{out}", "--method", "standard-doc")
+    assert (refused.code, "has no document for the question 'Who?'" in refused.err) == (1, True)
+
+
+def test_what_cannot_be_made(keqa_command, own_index, questions, tmp_path):
+    out = ("-q", questions, "-o", tmp_path / "documents.jsonl")
+    for options, message in [
+        (("--index", own_index), "--index is for --from index, not for --from lm"),
+        (("--from", "contexts", "--lm", "openai/x"), "--lm is for --from lm, not for --from contexts"),
+        (("--from", "index"), "--from index needs --index"),
+    ]:
+        ended = keqa_command("documents", *out, *options)
+        assert (ended.code, message in " ".join(ended.err.split())) == (2, True), ended.err
+    ended = keqa_command("documents", *out, "--from", "contexts")
+    assert (ended.code, "no document for a: no passages come with it" in ended.err) == (1, True)

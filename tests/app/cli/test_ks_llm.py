@@ -1,0 +1,77 @@
+"""``keqa reproduce ks-llm``: the paper's rows and sweeps over documents that are made on the way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from servers.openai_server import OpenAIServer, markers
+
+pytestmark = pytest.mark.server
+
+
+def reply(messages, n, body):
+    """A reply with every field that any of the rows asks for."""
+    fields = {
+        "subject": "Ann Berg",
+        "triples": '["Ann Berg | mayor | Carmouth"]',
+        "title": "Carmouth",
+        "document": "Carmouth is a harbour. Its mayor is Ann Berg.",
+        "reasoning": "So it is.",
+        "answer": "Ann Berg",
+    }
+    asked = messages[0]["content"]
+    return [
+        markers(**{name: value for name, value in fields.items() if f"`{name}`" in asked.split("output fields")[1]})
+    ]
+
+
+@pytest.fixture
+def served():
+    with OpenAIServer(reply=reply) as running:
+        yield ["--lm", "openai/scripted", "--api-base", running.api_base]
+
+
+@pytest.fixture
+def questions(tmp_path):
+    path = tmp_path / "two.jsonl"
+    rows = [{"id": str(n), "question": f"Who governs Carmouth{'?' * n}", "answer": "Ann Berg"} for n in (1, 2)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp_path):
+    run = ("reproduce", "ks-llm", *served, "--data", questions, "--similarity", "words", "-o", tmp_path / "out")
+    ended = keqa_command(*run, "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert list(found) == ["ks-llm-table1", "ks-llm-table2", "ks-llm-figure3", "ks-llm-table3"]
+    assert [row["two.jsonl openai/scripted EM"] for row in found["ks-llm-table1"]] == [100] * 7
+    assert [row["two.jsonl openai/scripted recall"] for row in found["ks-llm-table1"]] == [
+        *(None, 100, 100, 100, None, 100, 100)
+    ]
+    assert [row["tokens"] for row in found["ks-llm-table2"]] == [None, 300, 500, 1000, 2000, None]
+    assert [row["k"] for row in found["ks-llm-figure3"]][:5] == [1, 2, 3, 5, 10]
+    documents = (tmp_path / "out" / "documents" / "two.jsonl.jsonl").read_text().splitlines()
+    assert [json.loads(one)["passages"][0]["title"] for one in documents] == ["Carmouth"] * 2
+    assert "| KS-LLM" in (tmp_path / "out" / "tables" / "ks-llm-table1.md").read_text()
+    # What is finished is not asked again.
+    assert json.loads(keqa_command(*run, "--json").out) == found
+
+
+def test_options_of_the_one_preset_are_none_of_the_other(keqa_command, served, questions, tmp_path):
+    for arguments, message in [
+        (("ks-llm", "--dry-run"), "--dry-run is for keqa reproduce paper, not for ks-llm"),
+        (("ks-llm", "paper"), "the preset paper stands alone"),
+        (("ks-llm", "table1"), "the preset ks-llm stands alone"),
+        (("paper", "--similarity", "words"), "--similarity is for keqa reproduce ks-llm, not for paper"),
+        (("skills", "--similarity", "words"), "--similarity is for the preset ks-llm"),
+        (
+            ("ks-llm", *served, "--data", questions, "--documents", tmp_path, "--similarity", "words"),
+            "two.jsonl.jsonl is not there",
+        ),
+        (("ks-llm", *served, "--data", questions, "--similarity", "nothing/there"), "similarity=nothing/there"),
+    ]:
+        ended = keqa_command("reproduce", *arguments, "-o", tmp_path / "out")
+        assert (ended.code, message in " ".join(ended.err.split())) == (2, True), (arguments, ended.err)
+    assert "ks-llm: the KS-LLM paper's own experiments" in keqa_command("reproduce", "--list").out

@@ -1,0 +1,111 @@
+"""Evidence documents as a retriever: which one is found, for whom, and what a file of them may be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers import CachingRetriever, open_index
+from keqa.retrievers.documents import DocumentsRetriever, NoDocumentError, id_asked, question_asked
+from keqa.retrievers.opening import facts_of
+
+LINES = [
+    {
+        "id": "a",
+        "question": "Who governs Carmouth?",
+        "passages": [{"title": "Carmouth", "text": "Ann."}],
+        "origin": "x",
+    },
+    {"id": "b", "question": "Who governs Skarn?", "title": "Skarn", "text": "Bo."},
+    {"id": "c", "question": "Where?", "passages": [{"title": "", "text": "Here."}, {"title": "T", "text": "There."}]},
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "some, documents.jsonl"
+    path.write_text("\n".join(map(json.dumps, LINES)) + "\n\n")
+    return path
+
+
+def texts(hits):
+    return [(hit.passage.id, hit.passage.title, hit.passage.text) for hit in hits]
+
+
+def test_the_document_of_the_question_asked_whatever_is_searched_for(file):
+    found = open_index(f"documents:{file}")
+    assert texts(found.search("who governs  SKARN?")) == [("b", "Skarn", "Bo.")]
+    with question_asked("Who governs Carmouth?"):
+        assert [texts(hits) for hits in found.search_many(["Who governs Skarn?", "Ann"])] == [
+            [("a", "Carmouth", "Ann.")]
+        ] * 2
+    with question_asked("Where?"):
+        assert texts(found.search("x")) == [("c#1", "", "Here."), ("c#2", "T", "There.")]
+        assert [hit.score for hit in found.search("x")] == [1, 0.5]
+        assert texts(found.search("x", 1)) == [("c#1", "", "Here.")]
+
+
+def test_a_cache_keeps_documents_of_two_questions_apart(file, tmp_path):
+    with CachingRetriever(open_index(f"documents:{file}"), tmp_path / "kept.sqlite") as cached:
+        for question, answer in [("Who governs Carmouth?", "Ann."), ("Who governs Skarn?", "Bo.")] * 2:
+            with question_asked(question):
+                assert [hit.passage.text for hit in cached.search("mayor")] == [answer]
+        assert (cached.misses, cached.hits) == (2, 2)
+
+
+def test_a_question_without_a_document_has_failed_to_find_one(file):
+    with pytest.raises(NoDocumentError, match=r"some, documents.jsonl has no document for the question 'Who\?'"):
+        open_index(f"documents:{file}").search("Who?")
+
+
+def test_several_documents_of_a_question_are_asked_for_by_id(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps({"id": i, "question": "Q?", "text": f"text {i}"}) + "\n" for i in "xy"))
+    found = DocumentsRetriever.open(str(path))
+    with id_asked("y"):
+        assert texts(found.search("Q?")) == [("y", "", "text y")]
+    with pytest.raises(NoDocumentError, match=r"has 2 documents for the question 'Q\?'.*such as 'x'"):
+        found.search("Q?")
+
+
+def test_what_it_is(file):
+    (facts,) = facts_of(f"documents:{file}")
+    assert (facts["engine"], facts["name"], facts["passages"], facts["origins"]) == (
+        "documents",
+        "some, documents",
+        3,
+        ("x", ""),
+    )
+    before = open_index(f"documents:{file}").manifest
+    file.write_text(file.read_text().replace("Bo.", "Bea."))
+    assert open_index(f"documents:{file}").manifest != before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "holds no document: keqa documents makes them"),
+        ("[]\n", "line 1: an object with question and passages is expected"),
+        ('{"question": "Q?"}\n', "line 1: text must be text, found 'None'"),
+        ('{"question": "Q?", "passages": []}\n', "line 1: a document has at least one passage"),
+        ('{"question": "Q?", "passages": ["x"]}\n', "line 1: passages must be a list of objects"),
+        ('\n{"question": " ", "text": "x"}\n', "line 2: question must be text"),
+        ('{"question": "Q?", "text": "x", "id": 3}\n', "line 1: id must be text"),
+        ('{"id": "a", "question": "Q?", "text": "x"}\n' * 2, "line 2: its id 'a' is that of another line"),
+        ("{", "line 1"),
+    ],
+)
+def test_what_is_no_document_is_refused_by_its_line(tmp_path, content, message):
+    path = tmp_path / "documents.jsonl"
+    path.write_text(content)
+    with pytest.raises(RetrievalError, match=message):
+        open_index(f"documents:{path}")
+
+
+def test_a_file_that_is_not_there_or_joined_with_another_index(tmp_path, file):
+    with pytest.raises(RetrievalError, match="is not there: keqa documents makes"):
+        open_index(f"documents:{tmp_path / 'none.jsonl'}")
+    with pytest.raises(InputError, match="join it with no other"):
+        open_index(f"{tmp_path / 'own'},documents:{file}")
