@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ class Engine:
             built; it raises InputError where one is missing. By default the folder of an option ``out``.
         described: From what ``build`` returns to a few words on the index.
         searched: From the address and what ``build`` returns to the address by which the index is searched.
+        change: From an address, and the model that encodes passages where one was named, to a context that gives the
+            index as a `keqa.retrievers.changing.Changer`; None where the engine cannot change an index that is there.
     """
 
     name: str
@@ -95,19 +98,23 @@ class Engine:
     locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
     described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
     searched: Callable[[str, Any], str] = lambda address, built: address
+    change: Callable[[str, str | None], AbstractContextManager[Any]] | None = None
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
     """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
-    if not manifest.left_out:
-        del entries["left_out"]
+    for name in ("left_out", "deleted"):
+        if name in entries and not getattr(manifest, name):
+            del entries[name]
     return {name: value for name, value in entries.items() if name not in _OF_FILES}
 
 
 def _in_folder(folder: str, manifest: Any) -> dict[str, Any]:
     used = sum(file.stat().st_size for file in (Path(folder) / manifest.data).rglob("*") if file.is_file())
-    return {**entries_of(manifest), "bytes": used}
+    with _module("files").FileTable.open(Path(folder) / manifest.data) or nullcontext() as table:
+        files = {} if table is None else table.entries(manifest.source_hash)
+    return {**entries_of(manifest), "bytes": used, "files": {path: entry.passages for path, entry in files.items()}}
 
 
 def _module(name: str) -> Any:
@@ -151,6 +158,7 @@ _ALL = (
         about="BM25",
         build=lambda passages, folder, **options: _module("tantivy_build").build_index(passages, folder, **options),
         options=(_OUT, _LANGUAGE),
+        change=lambda folder, model: _module("tantivy_build").changing(folder),
     ),
     Engine(
         DENSE,
