@@ -120,7 +120,7 @@ def test_files_folders_documents_and_passages_are_removed(tmp_path, documents, e
 
 def test_records_are_compared_one_by_one(tmp_path, embedded):
     records = tmp_path / "records.jsonl"
-    lines = [{"id": f"r{number}", "title": "", "text": f"zebra number {number}"} for number in range(50)]
+    lines = [{"id": f"r{number}", "title": "", "text": f"zebra{' striped' * number}"} for number in range(50)]
     records.write_text("\n".join(map(json.dumps, lines)))
     (tmp_path / "others.jsonl").write_text(json.dumps({"id": "r0", "text": "another zebra"}))
     embedded(tmp_path / "index", [records, tmp_path / "others.jsonl"])
