@@ -49,7 +49,7 @@ class Changer(Protocol):
         ...
 
     def holders(self, ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """The files that some passages come from, each with the ids of all of its passages."""
+        """The files that some passages come from, each with the ids of these."""
         ...
 
     def held(self, ids: Sequence[str]) -> set[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.changes import Change, Changer
-from keqa.retrievers.files import FileChange, FileEntry, Origin, path_of
+from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, path_of
 from keqa.retrievers.intake import cleaned
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.opening import engine_of, parts_of
@@ -218,7 +218,7 @@ class _Plan:
         self.changed: list[str] = []
         self.removed: list[str] = []
         self.unchanged = 0
-        self.changes: dict[str, FileChange | None] = {}
+        self.changes: dict[str, FileChange | FileLess | None] = {}
         self.sources: tuple[str, ...] = changer.manifest.sources
         self.left_out: LeftOut = changer.manifest.left_out
         self._tops = set(map(path_of, self.sources))
@@ -307,9 +307,7 @@ class _Plan:
         """Take single passages out; their files stay, and those of which nothing is left go."""
         self._gone.update(dict.fromkeys(ids))
         for path, held in (self._changer.holders(ids) if ids else {}).items():
-            if self.changes.get(path, held) is not None:
-                left = tuple(one for one in held if one not in self._gone)
-                self.changes[path] = FileChange(self.files[path].digest, left)
+            self.changes.setdefault(path, FileLess(tuple(held)))
 
     def carry_out(self, address: str) -> IndexChange:
         """Do it."""

@@ -125,7 +125,12 @@ def _module(name: str) -> Any:
 def _facts_of_server(address: str) -> dict[str, Any]:
     retriever = _module("elasticsearch").ElasticsearchRetriever.open(address)
     try:
-        return {**entries_of(retriever.manifest), **dataclasses.asdict(retriever.facts())}
+        files = retriever.files() or {}
+        return {
+            **entries_of(retriever.manifest),
+            **dataclasses.asdict(retriever.facts()),
+            "files": {path: entry.passages for path, entry in files.items()},
+        }
     finally:
         retriever.close()
 
@@ -207,6 +212,7 @@ _ALL = (
             BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
         ),
         locate=_on_server,
+        change=lambda address, model: _module("elasticsearch.changing").changing(address),
     ),
 )
 

@@ -96,7 +96,18 @@ class FileChange:
     ids: tuple[str, ...]
 
 
-Changes = Mapping[str, FileChange | None]
+@dataclass(frozen=True, slots=True)
+class FileLess:
+    """A file of which some passages are taken out of an index.
+
+    Attributes:
+        ids: Of these passages.
+    """
+
+    ids: tuple[str, ...]
+
+
+Changes = Mapping[str, FileChange | FileLess | None]
 """By path, the files that are new or changed; None for one that is gone."""
 
 
@@ -214,9 +225,11 @@ class FileTable(Closing):
             rows = self._file.execute("SELECT path, digest, passages FROM files ORDER BY path").fetchall()
         found = {str(path): FileEntry(str(digest), int(passages)) for path, digest, passages in rows}
         for path, change in self._announced(state).items():
-            found.pop(path, None)
-            if change is not None:
+            before = found.pop(path, None)
+            if isinstance(change, FileChange):
                 found[path] = FileEntry(change.digest, len(change.ids))
+            elif change is not None and before is not None:
+                found[path] = FileEntry(before.digest, before.passages - len(change.ids))
         return dict(sorted(found.items()))
 
     def ids(self, path: str) -> list[str]:
@@ -230,19 +243,18 @@ class FileTable(Closing):
         return [one for (part,) in parts for one in self._unpacked(part)]
 
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """The files that some passages come from, each with all of its ids; the table must have settled.
+        """The files that some passages come from, each with the ids of these; the table must have settled.
 
         Raises:
             RetrievalError: The table is damaged.
         """
         wanted = set(ids)
+        found: dict[str, list[str]] = {}
         with _errors(self._path):
-            paths = [
-                str(path)
-                for path, part in self._file.execute("SELECT path, ids FROM ids")
-                if not wanted.isdisjoint(self._unpacked(part))
-            ]
-        return {path: self.ids(path) for path in dict.fromkeys(paths)}
+            for path, part in self._file.execute("SELECT path, ids FROM ids"):
+                if held := wanted.intersection(self._unpacked(part)):
+                    found.setdefault(str(path), []).extend(sorted(held))
+        return found
 
     def announce(self, state: str, changes: Changes) -> None:
         """Write down a change before the index is changed.
@@ -254,7 +266,7 @@ class FileTable(Closing):
         Raises:
             RetrievalError: It cannot be written.
         """
-        described = {path: None if one is None else [one.digest, list(one.ids)] for path, one in changes.items()}
+        described = {path: _described(one) for path, one in changes.items()}
         with _errors(self._path):
             self._file.execute("BEGIN IMMEDIATE")
             self._file.execute("DELETE FROM announced")
@@ -273,18 +285,36 @@ class FileTable(Closing):
                 return
             self._file.execute("BEGIN IMMEDIATE")
             for path, change in changes.items():
-                self._file.execute("DELETE FROM files WHERE path = ?", (path,))
-                self._file.execute("DELETE FROM ids WHERE path = ?", (path,))
-                if change is None:
-                    continue
-                self._file.execute("INSERT INTO files VALUES (?, ?, ?)", (path, change.digest, len(change.ids)))
-                for part, start in enumerate(range(0, len(change.ids), _PART)):
-                    row = (path, part, _packed(change.ids[start : start + _PART]))
-                    self._file.execute("INSERT INTO ids VALUES (?, ?, ?)", row)
+                if isinstance(change, FileLess):
+                    self._take_out(path, set(change.ids))
+                else:
+                    self._replace(path, change)
             self._file.execute("DELETE FROM announced")
             self._file.execute("COMMIT")
 
-    def _announced(self, state: str) -> dict[str, FileChange | None]:
+    def _replace(self, path: str, change: FileChange | None) -> None:
+        self._file.execute("DELETE FROM files WHERE path = ?", (path,))
+        self._file.execute("DELETE FROM ids WHERE path = ?", (path,))
+        if change is None:
+            return
+        self._file.execute("INSERT INTO files VALUES (?, ?, ?)", (path, change.digest, len(change.ids)))
+        for part, start in enumerate(range(0, len(change.ids), _PART)):
+            row = (path, part, _packed(change.ids[start : start + _PART]))
+            self._file.execute("INSERT INTO ids VALUES (?, ?, ?)", row)
+
+    def _take_out(self, path: str, gone: set[str]) -> None:
+        parts = self._file.execute("SELECT part, ids FROM ids WHERE path = ?", (path,)).fetchall()
+        taken = 0
+        for part, packed in parts:
+            ids = self._unpacked(packed)
+            left = [one for one in ids if one not in gone]
+            taken += len(ids) - len(left)
+            if len(left) < len(ids):
+                where = (_packed(left), path, part)
+                self._file.execute("UPDATE ids SET ids = ? WHERE path = ? AND part = ?", where)
+        self._file.execute("UPDATE files SET passages = passages - ? WHERE path = ?", (taken, path))
+
+    def _announced(self, state: str) -> dict[str, FileChange | FileLess | None]:
         with _errors(self._path):
             row = self._file.execute("SELECT changes FROM announced WHERE state = ?", (state,)).fetchone()
         if row is None:
@@ -294,12 +324,13 @@ class FileTable(Closing):
             raise _damaged(self._path, "what was announced is no object")
         return {path: self._change(one) for path, one in described.items()}
 
-    def _change(self, described: Any) -> FileChange | None:
+    def _change(self, described: Any) -> FileChange | FileLess | None:
         if described is None:
             return None
-        if not isinstance(described, list) or len(described) != 2 or not isinstance(described[0], str):
+        if not isinstance(described, list) or len(described) != 2 or not isinstance(described[0], str | None):
             raise _damaged(self._path, "what was announced is no list of digest and ids")
-        return FileChange(described[0], tuple(self._texts(described[1])))
+        digest, ids = described[0], tuple(self._texts(described[1]))
+        return FileLess(ids) if digest is None else FileChange(digest, ids)
 
     def _unpacked(self, part: Any) -> list[str]:
         return self._texts(_parsed(part, self._path))
@@ -312,6 +343,12 @@ class FileTable(Closing):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _described(change: FileChange | FileLess | None) -> list[Any] | None:
+    if change is None:
+        return None
+    return [change.digest if isinstance(change, FileChange) else None, list(change.ids)]
 
 
 def _packed(value: Mapping[str, Any] | Sequence[str]) -> bytes:

@@ -12,7 +12,7 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.changes import Change
-from keqa.retrievers.files import FileChange, FileEntry, FileTable
+from keqa.retrievers.files import FileEntry, FileLess, FileTable
 from keqa.retrievers.intake import Intake, cleaned
 from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, building, clean_up, exclusive, new_data, write_atomically
 from keqa.retrievers.manifest import MANIFEST, Manifest, SourceHash
@@ -180,7 +180,7 @@ class TantivyChanger:
         return [] if self._table is None else self._table.ids(path)
 
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """The files that some passages come from, each with the ids of all of its passages."""
+        """The files that some passages come from, each with the ids of these."""
         return {} if self._table is None else self._table.holders(ids)
 
     def held(self, ids: Sequence[str]) -> set[str]:
@@ -367,11 +367,7 @@ def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
             raise InputError(f"nothing would be left in the index: remove the folder {path} instead")
         if not gone:
             return before
-        digests = changer.files() or {}
-        files = {
-            name: FileChange(digests[name].digest, tuple(one for one in held if one not in gone))
-            for name, held in changer.holders(gone).items()
-        }
+        files = {name: FileLess(tuple(held)) for name, held in changer.holders(gone).items()}
         return changer.apply(Change(gone=list(gone), files=files, sources=before.sources, left_out=before.left_out))
 
 

@@ -6,9 +6,11 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage, add_passages, build_index, delete_passages, open_index, read_corpus
+from keqa.retrievers.changes import Change
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
+from keqa.retrievers.elasticsearch import load_index
 from keqa.retrievers.files import FILES, FileChange, FileTable
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.opening import engine_of, facts_of
 
 QUESTIONS = ("zebra stripes", "okapi forest", "who painted the harbour", "quagga", "lighthouse lamp", "the")
 
@@ -37,6 +39,23 @@ def embedded():
     return lambda folder, sources: build_index(read_corpus(sources), folder, sources=[str(one) for one in sources])
 
 
+@pytest.fixture(params=["embedded", "elasticsearch"])
+def engine(request):
+    """Builds an index of an engine under a name, and gives its address."""
+
+    def build(name, sources):
+        given = {"sources": [str(one) for one in sources]}
+        if request.param == "embedded":
+            address = str(request.getfixturevalue("tmp_path") / name)
+            build_index(read_corpus(sources), address, **given)
+        else:
+            address = f"{request.getfixturevalue('elasticsearch_address')}-{name}"
+            load_index(read_corpus(sources), address, **given)
+        return address
+
+    return build
+
+
 def answers(address):
     found = open_index(address).search_many(QUESTIONS, 10)
     return [[(hit.passage, round(hit.score, 5)) for hit in hits] for hits in found]
@@ -47,12 +66,12 @@ def files_of(address):
     return part["files"]
 
 
-def test_an_index_in_step_is_as_one_that_was_built_again(tmp_path, documents, embedded):
-    embedded(tmp_path / "index", [documents])
-    opened = open_index(tmp_path / "index")
-    before = answers(tmp_path / "index")
+def test_an_index_in_step_is_as_one_that_was_built_again(tmp_path, documents, engine):
+    index = engine("index", [documents])
+    opened = open_index(index)
+    before = answers(index)
     change(documents)
-    (done,) = sync_folder(tmp_path / "index", documents)
+    (done,) = sync_folder(index, documents)
     assert [path.rpartition("/")[2] for path in (*done.added, *done.changed, *done.removed)] == [
         "lamp.txt",
         "port.md",
@@ -61,91 +80,94 @@ def test_an_index_in_step_is_as_one_that_was_built_again(tmp_path, documents, em
         "harbour.md",
     ]
     assert (done.unchanged, done.passages_added, done.passages_removed, done.passages) == (11, 3, 3, 14)
-    embedded(tmp_path / "again", [documents])
-    assert answers(tmp_path / "index") == answers(tmp_path / "again") != before
-    assert files_of(tmp_path / "index") == files_of(tmp_path / "again")
+    again = engine("again", [documents])
+    assert answers(index) == answers(again) != before
+    assert files_of(index) == files_of(again)
     # Who opened the index before searches what was there then.
     found = opened.search_many(QUESTIONS, 10)
     assert [[(hit.passage, round(hit.score, 5)) for hit in hits] for hits in found] == before
-    assert opened.manifest.source_hash != open_index(tmp_path / "index").manifest.source_hash
+    assert opened.manifest.source_hash != open_index(index).manifest.source_hash
 
 
-def test_what_is_in_step_stays_as_it_is(tmp_path, documents, embedded):
-    manifest = embedded(tmp_path / "index", [documents])
+def test_what_is_in_step_stays_as_it_is(tmp_path, documents, engine):
+    index = engine("index", [documents])
+    manifest = open_index(index).manifest
     for _ in range(2):
-        (done,) = sync_folder(tmp_path / "index", documents)
+        (done,) = sync_folder(index, documents)
         assert (done.added, done.changed, done.removed, done.unchanged) == ((), (), (), 14)
     (documents / "harbour.md").touch()
-    add_files(tmp_path / "index", [documents / "harbour.md"])
-    assert open_index(tmp_path / "index").manifest == manifest
+    add_files(index, [documents / "harbour.md"])
+    assert open_index(index).manifest == manifest
 
 
-def test_a_file_of_which_only_white_space_changed_keeps_its_passages(tmp_path, documents, embedded):
-    manifest = embedded(tmp_path / "index", [documents])
+def test_a_file_of_which_only_white_space_changed_keeps_its_passages(tmp_path, documents, engine):
+    index = engine("index", [documents])
+    source_hash = open_index(index).manifest.source_hash
     (documents / "harbour.md").write_text("# Harbour\n\n\nIda Holm   painted the harbour in 1902.\n")
-    (done,) = sync_folder(tmp_path / "index", documents)
+    (done,) = sync_folder(index, documents)
     assert ([path.rpartition("/")[2] for path in done.changed], done.passages_added) == (["harbour.md"], 0)
-    assert open_index(tmp_path / "index").manifest == manifest
-    assert sync_folder(tmp_path / "index", documents)[0].unchanged == 14
+    assert open_index(index).manifest.source_hash == source_hash
+    assert sync_folder(index, documents)[0].unchanged == 14
 
 
-def test_files_are_added_by_the_names_that_a_build_gives_them(tmp_path, documents, embedded):
-    embedded(tmp_path / "index", [documents])
+def test_files_are_added_by_the_names_that_a_build_gives_them(tmp_path, documents, engine):
+    index = engine("index", [documents])
     (documents / "sub" / "dodo.txt").write_text("The dodo is extinct.")
     (tmp_path / "other.txt").write_text("Another dodo.")
-    (done,) = add_files(tmp_path / "index", [documents / "sub" / "dodo.txt", tmp_path / "other.txt"])
+    (done,) = add_files(index, [documents / "sub" / "dodo.txt", tmp_path / "other.txt"])
     assert len(done.added) == 2
-    found = open_index(tmp_path / "index").search("dodo")
+    found = open_index(index).search("dodo")
     assert sorted(hit.passage.id for hit in found) == ["other.txt#1", "sub/dodo.txt#1"]
-    assert open_index(tmp_path / "index").manifest.sources == (str(documents), str(tmp_path / "other.txt"))
+    assert open_index(index).manifest.sources == (str(documents), str(tmp_path / "other.txt"))
     # The folder is in step; what is of another source stays.
-    assert sync_folder(tmp_path / "index", documents)[0].removed == ()
+    assert sync_folder(index, documents)[0].removed == ()
 
 
-def test_files_folders_documents_and_passages_are_removed(tmp_path, documents, embedded):
-    embedded(tmp_path / "index", [documents])
-    (done,) = remove_files(tmp_path / "index", [documents / "sub", "harbour.md", "animal3.txt#1"])
+def test_files_folders_documents_and_passages_are_removed(tmp_path, documents, engine):
+    index = engine("index", [documents])
+    (done,) = remove_files(index, [documents / "sub", "harbour.md", "animal3.txt#1"])
     assert [path.rpartition("/")[2] for path in done.removed] == ["okapi.txt"]
     assert (done.passages_removed, done.passages) == (3, 11)
-    assert files_of(tmp_path / "index")[str(documents / "animal3.txt")] == 0
+    assert files_of(index).get(str(documents / "animal3.txt"), 0) == 0
     with pytest.raises(InputError, match=r"no file, document or passage 'unicorn\.txt'"):
-        remove_files(tmp_path / "index", ["unicorn.txt"])
+        remove_files(index, ["unicorn.txt"])
     with pytest.raises(InputError, match="nothing would be left"):
-        remove_files(tmp_path / "index", [documents])
-    # What was taken out by its id comes back when its file changes.
-    assert sync_folder(tmp_path / "index", documents)[0].passages == 12
+        remove_files(index, [documents])
+    # What was taken out by its id comes back when its file changes; Elasticsearch knows no file without a passage.
+    forgotten = index.startswith("elastic")
+    assert sync_folder(index, documents)[0].passages == (14 if forgotten else 12)
     (documents / "animal3.txt").write_text("Zebra 3, again.")
-    assert sync_folder(tmp_path / "index", documents)[0].passages == 13
+    assert sync_folder(index, documents)[0].passages == (14 if forgotten else 13)
 
 
-def test_records_are_compared_one_by_one(tmp_path, embedded):
+def test_records_are_compared_one_by_one(tmp_path, engine):
     records = tmp_path / "records.jsonl"
     lines = [{"id": f"r{number}", "title": "", "text": f"zebra{' striped' * number}"} for number in range(50)]
     records.write_text("\n".join(map(json.dumps, lines)))
     (tmp_path / "others.jsonl").write_text(json.dumps({"id": "r0", "text": "another zebra"}))
-    embedded(tmp_path / "index", [records, tmp_path / "others.jsonl"])
+    index = engine("index", [records, tmp_path / "others.jsonl"])
     lines[7]["text"] = "quagga"
     records.write_text("\n".join(map(json.dumps, [*lines[:30], *lines[35:]])))
-    (done,) = sync_folder(tmp_path / "index", records)
+    (done,) = sync_folder(index, records)
     assert (done.passages_added, done.passages_removed, done.passages) == (1, 6, 46)
-    embedded(tmp_path / "again", [records, tmp_path / "others.jsonl"])
-    assert answers(tmp_path / "index") == answers(tmp_path / "again")
+    again = engine("again", [records, tmp_path / "others.jsonl"])
+    assert answers(index) == answers(again)
     # The ids of a file that was renamed are free for the same records.
     moved = records.rename(tmp_path / "moved.jsonl")
-    (done,) = add_files(tmp_path / "index", [moved])
-    assert "r7~2" in {hit.passage.id for hit in open_index(tmp_path / "index").search("quagga")}
-    assert remove_files(tmp_path / "index", [records])[0].passages == 46
+    (done,) = add_files(index, [moved])
+    assert "r7~2" in {hit.passage.id for hit in open_index(index).search("quagga")}
+    assert remove_files(index, [records])[0].passages == 46
 
 
-def test_what_cannot_be_read_is_taken_out_and_named(tmp_path, documents, embedded):
-    embedded(tmp_path / "index", [documents])
+def test_what_cannot_be_read_is_taken_out_and_named(tmp_path, documents, engine):
+    index = engine("index", [documents])
     (documents / "harbour.md").write_bytes(b"\x00\x01\x02" * 100)
-    (done,) = sync_folder(tmp_path / "index", documents)
+    (done,) = sync_folder(index, documents)
     assert [path.rpartition("/")[2] for path in done.removed] == ["harbour.md"]
-    assert done.left_out.unread == {"binary": 1} == open_index(tmp_path / "index").manifest.left_out.unread
+    assert done.left_out.unread == {"binary": 1} == open_index(index).manifest.left_out.unread
     (documents / "harbour.md").write_text("Readable again.")
-    assert len(sync_folder(tmp_path / "index", documents)[0].added) == 1
-    assert not open_index(tmp_path / "index").manifest.left_out
+    assert len(sync_folder(index, documents)[0].added) == 1
+    assert not open_index(index).manifest.left_out
 
 
 def test_an_index_that_does_not_know_its_files(tmp_path, documents, embedded):
@@ -230,6 +252,53 @@ def test_killed_while_an_index_is_brought_in_step(tmp_path, documents, embedded,
     assert [[hit.passage for hit in hits] for hits in open_index(tmp_path / "index").search_many(QUESTIONS, 10)] == new
     assert files_of(tmp_path / "index") == files_of(tmp_path / "again")
     assert sync_folder(tmp_path / "index", documents)[0].unchanged == 14
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("point", ["clone", "stored", "publish", "_switch"])
+def test_killed_while_an_index_on_a_cluster_is_brought_in_step(
+    tmp_path, documents, elasticsearch_address, killed, point, when
+):
+    index = f"{elasticsearch_address}-index"
+    load_index(read_corpus([documents]), index, sources=[str(documents)])
+    before = answers(index)
+    change(documents)
+    killed(
+        f"""
+        from keqa.retrievers import changing
+        from keqa.retrievers.elasticsearch.lifecycle import Indexes
+        real, changed = Indexes.{point}, []
+        clone = Indexes.clone
+        def noted(self, *given):
+            clone(self, *given)
+            changed.append(1)
+        Indexes.clone = noted
+        def dying(self, *given, **named):
+            if {point!r} == "stored" and not changed:
+                return real(self, *given, **named)
+            if {when!r} == "after":
+                real(self, *given, **named)
+            die()
+        Indexes.{point} = dying
+        changing.sync_folder({index!r}, {str(documents)!r})
+        """
+    )
+    load_index(read_corpus([documents]), f"{elasticsearch_address}-again", sources=[str(documents)])
+    after = answers(f"{elasticsearch_address}-again")
+    assert answers(index) == (after if (point, when) in [("publish", "after"), ("_switch", "after")] else before)
+    sync_folder(index, documents)
+    assert answers(index) == after
+    assert files_of(index) == files_of(f"{elasticsearch_address}-again")
+
+
+def test_of_two_changes_of_an_index_on_a_cluster_the_first_counts(documents, elasticsearch_address):
+    load_index(read_corpus([documents]), elasticsearch_address, sources=[str(documents)])
+    with engine_of(elasticsearch_address)[0].change(elasticsearch_address, None) as changer:
+        remove_files(elasticsearch_address, ["harbour.md"])
+        with pytest.raises(RetrievalError):
+            changer.apply(Change(gone=["sub/okapi.txt#1"]))
+    assert open_index(elasticsearch_address).search("okapi")
+    assert not open_index(elasticsearch_address).search("harbour")
 
 
 def test_an_announced_change_counts_where_the_manifest_has_its_hash(tmp_path):
