@@ -24,7 +24,7 @@ SERVER = "elasticsearch"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
-_OF_FILES = ("schema_version", "data", "commit")
+_OF_FILES = ("schema_version", "data", "commit", "change")
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,7 @@ _ALL = (
         ),
         described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
         searched=_with_model,
+        change=lambda folder, model: _module("dense.changing").changing(folder, model),
     ),
     Engine(
         SERVER,

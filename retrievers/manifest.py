@@ -32,6 +32,9 @@ _LARGEST_FILE = 64 << 20
 _LONGEST_TEXT = 4096
 _LARGEST_NUMBER = 2**62
 
+# Entries that stand in a manifest only where they say something.
+_WHERE_SAID = ("left_out", "deleted", "change")
+
 # An index of so few passages is written anew within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
@@ -71,7 +74,7 @@ class IndexManifest:
         """Return the manifest as it is written to disk; the embedded engine is not named."""
         head = {"format": FORMAT} | ({} if self.ENGINE == EMBEDDED else {"engine": self.ENGINE})
         values = {**head, **dataclasses.asdict(self)}
-        for name in ("left_out", "deleted"):
+        for name in _WHERE_SAID:
             if name in values and not getattr(self, name):
                 del values[name]
         text = json.dumps(values, ensure_ascii=False, indent=2) + "\n"

@@ -230,7 +230,7 @@ class TantivyChanger:
         )
         if self._table is None and change.files:
             # An index that a program made of passages of its own now has some of files, too.
-            self._table = _begun(folder / before.data)
+            self._table = FileTable.begun(folder / before.data)
         if self._table is not None:
             self._table.announce(after.source_hash, change.files)
         if moved:
@@ -282,13 +282,6 @@ class TantivyChanger:
                 writer.add_document(make_document(passage, opened.schema))
             write_atomically(folder / NEXT_MANIFEST, after.to_json())
             _commit(writer)
-
-
-def _begun(data: Path) -> FileTable:
-    FileTable.begin(data).finish()
-    table = FileTable.open(data)
-    assert table is not None
-    return table
 
 
 @contextmanager

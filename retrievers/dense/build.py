@@ -17,6 +17,7 @@ from keqa.retrievers.dense.index import DenseManifest
 from keqa.retrievers.dense.models import LOCAL, Vectors
 from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.dense.vectors import VectorFile, drop_unused, finish, settings_for
+from keqa.retrievers.files import FileTable
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.layout import (
     building,
@@ -145,8 +146,9 @@ def _begin(
     # The note of what may be resumed stays until the passages turn out to be others.
     note = new_data(folder, announce=not resumed)
     data = folder / note["data"]
-    with disk_errors(data):
+    with disk_errors(data), FileTable.begin(data) as intake.table:
         write_passages(data, intake)
+        intake.table.finish()
     source_hash = intake.source_hash.hexdigest()
     intake.report(report)
     if resumed and earlier["source_hash"] == source_hash:

@@ -164,6 +164,30 @@ class Encoder:
             )
         return encoder
 
+    @classmethod
+    def open_for_passages(cls, settings: EncoderSettings, where: Path, model: str | None = None) -> Encoder:
+        """Open the model that further passages of an index need; whether it is the one of before is not looked at.
+
+        Args:
+            settings: From the manifest.
+            where: The folder of the index, for messages.
+            model: The model of passages, by name or folder; see `open`.
+
+        Raises:
+            ConfigurationError: The model cannot be opened, or was not named.
+            MissingExtraError: A package is missing.
+        """
+        name = LOCAL if settings.model == LOCAL else _located(model) if model else None
+        if name is None:
+            named = visible_line(settings.model)
+            raise ConfigurationError(
+                f"the index in {where} says that its passages are encoded by the model {named!r}. An index may come "
+                f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "
+                f"{where}@{named}"
+            )
+        opened = open_model(name)
+        return cls(settings, opened, opened)
+
     def save_probe(self, data: Path) -> None:
         """Write into a data folder what distinguishes this encoder from others.
 
