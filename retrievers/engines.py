@@ -177,7 +177,9 @@ _ALL = (
             _OUT,
             BuildOption(
                 "model",
-                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
+                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package; or one "
+                "behind an API, such as openai/text-embedding-3-small or hosted_vllm/NAME, whose key and address are "
+                "read from the environment (OPENAI_API_KEY, OPENAI_BASE_URL, HOSTED_VLLM_API_BASE).",
                 shown="local/minilm",
             ),
             BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),

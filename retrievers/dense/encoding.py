@@ -202,6 +202,10 @@ class Encoder:
         row: list[float] = self.passages([Passage("", "", _PROBE)])[0].tolist()
         return row
 
+    def price(self, size: int) -> str:
+        """About how much it costs to encode passages of so many bytes, in words; empty where it costs nothing."""
+        return "" if self._for_passages is None else self._for_passages.price(size)
+
     def _probe(self) -> Vectors:
         row: Vectors = self.queries([_PROBE])[0]
         return row
@@ -233,15 +237,18 @@ class Encoder:
         return rows
 
 
-def same_weights(probe: Sequence[float], earlier: object) -> bool:
+def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
     """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can stand in one index.
 
     Args:
         probe: Of the model as it is now.
         earlier: As a note holds it, whatever that is.
+        hosted: Whether it is a model behind an API, whose vectors of one text differ a little from call to call.
     """
     try:
-        return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME_WEIGHTS)
+        return _alike(
+            np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME if hosted else _SAME_WEIGHTS
+        )
     except (TypeError, ValueError):
         return False
 

@@ -87,6 +87,10 @@ class PassageFile:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
+    def size(self, start: int = 0) -> int:
+        """How many bytes the passages from a row on have."""
+        return int(self._offsets[-1]) - int(self._offsets[start])
+
     def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
         """The rows of the passages of some ids; what is not there is left out.
 
