@@ -62,7 +62,10 @@ def test_what_fails_in_passing_is_asked_again(served, tmp_path, monkeypatch):
     server = served(faults=FaultPlan(0.4, ("429", "500", "503")))
     build_dense(PASSAGES, tmp_path / "index", model="openai/text-embedding-3-small", shard=50, notice=lambda said: None)
     assert any(call.fault for call in server.embedded)
-    assert open_index(f"{tmp_path / 'index'}@openai/text-embedding-3-small").search("word17")[0].passage.id == "17"
+    assert (
+        open_index(f"{tmp_path / 'index'}@openai/text-embedding-3-small").search("Title 17: word17 of 3")[0].passage.id
+        == "17"
+    )
 
 
 def test_a_build_that_failed_resumes(served, tmp_path, monkeypatch):
