@@ -42,7 +42,19 @@ if TYPE_CHECKING:
         Searching,
     )
     from keqa.programs.saving.folder import load, save
-    from keqa.retrievers import Hit, Passage, Retriever, as_retriever, build_dense, build_index, open_index, read_corpus
+    from keqa.retrievers import (
+        Hit,
+        Passage,
+        Retriever,
+        add_files,
+        as_retriever,
+        build_dense,
+        build_index,
+        open_index,
+        read_corpus,
+        remove_files,
+        sync_folder,
+    )
     from keqa.testbed.index import open_encyclopedia
     from keqa.testbed.testbed import Testbed
 
@@ -70,6 +82,7 @@ __all__ = [
     "StageError",
     "Testbed",
     "__version__",
+    "add_files",
     "as_retriever",
     "build_dense",
     "build_index",
@@ -83,7 +96,9 @@ __all__ = [
     "open_index",
     "optimizer_metric",
     "read_corpus",
+    "remove_files",
     "save",
+    "sync_folder",
 ]
 
 install()
@@ -105,6 +120,7 @@ _HOMES = {
     "Roles": "keqa.lms",
     "Searching": "keqa.programs.runtime.progress",
     "Testbed": "keqa.testbed.testbed",
+    "add_files": "keqa.retrievers",
     "as_retriever": "keqa.retrievers",
     "build_dense": "keqa.retrievers",
     "build_index": "keqa.retrievers",
@@ -118,7 +134,9 @@ _HOMES = {
     "open_index": "keqa.retrievers",
     "optimizer_metric": "keqa.optimize.dspy_bridge.trace_metric",
     "read_corpus": "keqa.retrievers",
+    "remove_files": "keqa.retrievers",
     "save": "keqa.programs.saving.folder",
+    "sync_folder": "keqa.retrievers",
 }
 
 

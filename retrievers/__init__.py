@@ -5,6 +5,7 @@ from __future__ import annotations
 from keqa.retrievers.adapters import AdaptedRetriever, as_retriever
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.caching import CachingRetriever
+from keqa.retrievers.changing import IndexChange, add_files, remove_files, sync_folder
 from keqa.retrievers.dense import DenseManifest, DenseRetriever, build_dense
 from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
 from keqa.retrievers.left_out import LeftOut
@@ -24,11 +25,13 @@ __all__ = [
     "HybridManifest",
     "HybridRetriever",
     "Index",
+    "IndexChange",
     "LeftOut",
     "Manifest",
     "Passage",
     "Retriever",
     "TantivyRetriever",
+    "add_files",
     "add_passages",
     "as_retriever",
     "build_dense",
@@ -36,4 +39,6 @@ __all__ = [
     "delete_passages",
     "open_index",
     "read_corpus",
+    "remove_files",
+    "sync_folder",
 ]

@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ SERVER = "elasticsearch"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
-_OF_FILES = ("schema_version", "data", "commit")
+_OF_FILES = ("schema_version", "data", "commit", "change")
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Engine:
             built; it raises InputError where one is missing. By default the folder of an option ``out``.
         described: From what ``build`` returns to a few words on the index.
         searched: From the address and what ``build`` returns to the address by which the index is searched.
+        change: From an address, and the model that encodes passages where one was named, to a context that gives the
+            index as a `keqa.retrievers.changing.Changer`; None where the engine cannot change an index that is there.
     """
 
     name: str
@@ -100,19 +103,23 @@ class Engine:
     locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
     described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
     searched: Callable[[str, Any], str] = lambda address, built: address
+    change: Callable[[str, str | None], AbstractContextManager[Any]] | None = None
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
     """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
-    if not manifest.left_out:
-        del entries["left_out"]
+    for name in ("left_out", "deleted"):
+        if name in entries and not getattr(manifest, name):
+            del entries[name]
     return {name: value for name, value in entries.items() if name not in _OF_FILES}
 
 
 def _in_folder(folder: str, manifest: Any) -> dict[str, Any]:
     used = sum(file.stat().st_size for file in (Path(folder) / manifest.data).rglob("*") if file.is_file())
-    return {**entries_of(manifest), "bytes": used}
+    with _module("files").FileTable.open(Path(folder) / manifest.data) or nullcontext() as table:
+        files = {} if table is None else table.entries(manifest.source_hash)
+    return {**entries_of(manifest), "bytes": used, "files": {path: entry.passages for path, entry in files.items()}}
 
 
 def _module(name: str) -> Any:
@@ -123,7 +130,12 @@ def _module(name: str) -> Any:
 def _facts_of_server(address: str) -> dict[str, Any]:
     retriever = _module("elasticsearch").ElasticsearchRetriever.open(address)
     try:
-        return {**entries_of(retriever.manifest), **dataclasses.asdict(retriever.facts())}
+        files = retriever.files() or {}
+        return {
+            **entries_of(retriever.manifest),
+            **dataclasses.asdict(retriever.facts()),
+            "files": {path: entry.passages for path, entry in files.items()},
+        }
     finally:
         retriever.close()
 
@@ -156,6 +168,7 @@ _ALL = (
         about="BM25",
         build=lambda passages, folder, **options: _module("tantivy_build").build_index(passages, folder, **options),
         options=(_OUT, _LANGUAGE),
+        change=lambda folder, model: _module("tantivy_build").changing(folder),
     ),
     Engine(
         DENSE,
@@ -169,7 +182,9 @@ _ALL = (
             _OUT,
             BuildOption(
                 "model",
-                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package.",
+                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package; or one "
+                "behind an API, such as openai/text-embedding-3-small or hosted_vllm/NAME, whose key and address are "
+                "read from the environment (OPENAI_API_KEY, OPENAI_BASE_URL, HOSTED_VLLM_API_BASE).",
                 shown="local/minilm",
             ),
             BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
@@ -180,6 +195,7 @@ _ALL = (
         ),
         described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
         searched=_with_model,
+        change=lambda folder, model: _module("dense.changing").changing(folder, model),
     ),
     Engine(
         SERVER,
@@ -204,6 +220,7 @@ _ALL = (
             BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
         ),
         locate=_on_server,
+        change=lambda address, model: _module("elasticsearch.changing").changing(address),
     ),
     Engine(
         DOCUMENTS,

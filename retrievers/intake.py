@@ -11,6 +11,7 @@ from typing import Any, Final
 from keqa.errors import InputError
 from keqa.retrievers.analysis import is_chinese, language_of, warning_of_chinese
 from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.files import FileTable, Origin
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
@@ -32,7 +33,12 @@ class Intake:
         count: How many there were so far.
         renamed: How many had an id that was taken.
         source_hash: Over all of them so far.
+        origin: The file that the last one comes from, where that is known.
+        table: Takes note of the files, where the engine has given one.
     """
+
+    origin: Origin | None
+    table: FileTable | None
 
     def __init__(self, passages: Iterable[Passage], language: str | None = None, *, head: int = HEAD) -> None:
         """Look at the first passages.
@@ -47,8 +53,10 @@ class Intake:
         """
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
-        self._given, self._passages = passages, iter(passages)
-        self.head = list(itertools.islice(self._passages, head))
+        self.origin = self.table = None
+        self._given, self._passages = passages, _with_origins(passages)
+        self._head = list(itertools.islice(self._passages, head))
+        self.head = [passage for passage, _ in self._head]
         if not self.head:
             raise InputError("there are no passages to index: the corpus is empty")
         self.language = None if language is None else language_of(language, self.head)
@@ -61,8 +69,8 @@ class Intake:
         Raises:
             InputError: A passage has no id, or one that is too long.
         """
-        for given in itertools.chain(self.head, self._passages):
-            passage = cleaned(given)
+        for given, origin in itertools.chain(self._head, self._passages):
+            passage, self.origin = cleaned(given), origin
             unique = self._ids.unique(passage.id)
             if unique != passage.id:
                 self.renamed += 1
@@ -71,6 +79,8 @@ class Intake:
             self.count += 1
             if self.language == "en":
                 self._chinese += is_chinese(passage.text)
+            if self.table is not None and origin is not None:
+                self.table.add(origin, passage.id)
             yield passage
 
     def entries(self, sources: Iterable[str]) -> dict[str, Any]:
@@ -95,6 +105,12 @@ class Intake:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
         if warning := warning_of_chinese(self._chinese, self.count, self.language):
             notice(warning)
+
+
+def _with_origins(passages: Iterable[Passage]) -> Iterator[tuple[Passage, Origin | None]]:
+    for passage in passages:
+        origin = getattr(passages, "origin", None)
+        yield passage, origin if isinstance(origin, Origin) else None
 
 
 class SeenIds:

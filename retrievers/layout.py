@@ -267,7 +267,7 @@ def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterat
         try:
             yield _interrupted(folder)
         finally:
-            _clean_up(folder)
+            clean_up(folder)
 
 
 def new_data(folder: Path, *, announce: bool = True) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def _published(folder: Path) -> str | None:
         return None
 
 
-def _clean_up(folder: Path) -> None:
+def clean_up(folder: Path) -> None:
     """Remove what neither the index nor a build that can be resumed needs."""
     published, note = _published(folder), _interrupted(folder)
     kept = note["data"] if is_resumable(folder, note) else None

@@ -32,6 +32,13 @@ _LARGEST_FILE = 64 << 20
 _LONGEST_TEXT = 4096
 _LARGEST_NUMBER = 2**62
 
+# Entries that stand in a manifest only where they say something.
+_WHERE_SAID = ("left_out", "deleted", "change")
+
+# An index of so few passages is written anew within a second, and then always; a larger one above this share.
+_SMALL = 10_000
+_MOST_DELETED = 0.01
+
 _D = TypeVar("_D", bound="DataclassInstance")
 
 
@@ -67,8 +74,9 @@ class IndexManifest:
         """Return the manifest as it is written to disk; the embedded engine is not named."""
         head = {"format": FORMAT} | ({} if self.ENGINE == EMBEDDED else {"engine": self.ENGINE})
         values = {**head, **dataclasses.asdict(self)}
-        if not self.left_out:
-            del values["left_out"]
+        for name in _WHERE_SAID:
+            if name in values and not getattr(self, name):
+                del values[name]
         text = json.dumps(values, ensure_ascii=False, indent=2) + "\n"
         try:
             text.encode()
@@ -136,12 +144,20 @@ class Manifest(IndexManifest):
     Attributes:
         analyzer: Language and analyzer settings.
         commit: Operation stamp of the engine's commit that this manifest describes.
+        deleted: How many passages were deleted since the index was built or written anew; until then they count in how
+            frequent a word is and how long a text.
     """
 
     ENGINE: ClassVar[str] = EMBEDDED
 
     analyzer: AnalyzerSettings
     commit: int
+    deleted: int = 0
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether so much was deleted that the index should be written anew, so that its statistics are a build's."""
+        return self.deleted > (0 if self.passages <= _SMALL else _MOST_DELETED * self.passages)
 
     @property
     def language(self) -> str:

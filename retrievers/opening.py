@@ -124,13 +124,17 @@ def facts_of(address: Path | str) -> list[dict[str, Any]]:
     """
     parts = []
     for part in parts_of(address):
-        engine, place, _ = _engine_and_address(part)
+        engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
     return parts
 
 
-def _engine_and_address(address: str, model: str | None = None) -> tuple[Engine, str, str | None]:
+def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str | None]:
     """The engine of one address, what it opens, and the model that encodes its questions where one is named.
+
+    Args:
+        address: One of `parts_of`.
+        model: The model of questions, where the address has none.
 
     Raises:
         RetrievalError: There is no finished index, or this version does not know its engine.
@@ -150,5 +154,5 @@ def _engine_and_address(address: str, model: str | None = None) -> tuple[Engine,
 
 
 def _open(address: str, model: str | None) -> Any:
-    engine, place, named = _engine_and_address(address, model)
+    engine, place, named = engine_of(address, model)
     return engine.open(place, named)

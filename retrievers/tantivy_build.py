@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
 from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.changes import Change
+from keqa.retrievers.files import FileEntry, FileLess, FileTable
 from keqa.retrievers.intake import Intake, cleaned
-from keqa.retrievers.layout import NEXT_MANIFEST, building, exclusive, new_data, write_atomically
+from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, building, clean_up, exclusive, new_data, write_atomically
 from keqa.retrievers.manifest import MANIFEST, Manifest, SourceHash
 from keqa.retrievers.tantivy_index import (
     Opened,
@@ -20,6 +23,7 @@ from keqa.retrievers.tantivy_index import (
     make_document,
     make_schema,
     open_checked,
+    stored_passage,
     writing,
 )
 from keqa.retrievers.text import clean_text
@@ -98,32 +102,206 @@ def _publish(folder: Path, manifest: Manifest) -> None:
 
 
 def _index(intake: Intake, data: Path, settings: AnalyzerSettings, progress: Callable[[int], None]) -> None:
-    """Write every passage into an index in a data folder, and make sure that all of them are in it."""
+    """Write every passage of a corpus into a data folder, and which files they come from."""
+    with FileTable.begin(data) as intake.table:
+        _write(data, settings, intake, None, progress)
+        intake.table.finish()
+
+
+def _write(
+    data: Path,
+    settings: AnalyzerSettings,
+    passages: Iterable[Passage],
+    expected: int | None,
+    progress: Callable[[int], None] = lambda count: None,
+) -> None:
+    """Write passages into an index in a data folder, and make sure that all of them are in it.
+
+    Args:
+        data: The folder.
+        settings: Of the analyzer.
+        passages: Each with an id of its own.
+        expected: How many there must be, where that is known.
+        progress: Called with how many were written, now and then and at the end.
+    """
     from tantivy import Index
 
-    folder = data.parent
+    folder, count = data.parent, 0
     with engine_errors(f"the index in {folder} could not be begun"):
         schema = make_schema(settings)
         index = Index(schema, path=str(data))
         register(index, settings)
     with writing(index, folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
-        for passage in intake:
+        for count, passage in enumerate(passages, start=1):
             try:
                 writer.add_document(make_document(passage, schema))
             except BaseException:
                 # Only now: to be ready for an error costs as much as the hash of a passage.
                 with engine_errors(f"passage {passage.id!r} could not be indexed"):
                     raise
-            if intake.count % _PROGRESS_EVERY == 0:
-                progress(intake.count)
+            if count % _PROGRESS_EVERY == 0:
+                progress(count)
         with engine_errors(f"the index in {folder} could not be written"):
             writer.commit()
     with engine_errors(f"the index in {folder} could not be read back"):
         index.reload()
         found = index.searcher().num_docs
-    if found != intake.count:
-        raise RetrievalError(f"{intake.count} passages went into the index and {found} are in it: it is not published")
-    progress(intake.count)
+    expected = count if expected is None else expected
+    if found != expected:
+        raise RetrievalError(f"{expected} passages went into the index and {found} are in it: it is not published")
+    progress(count)
+
+
+class TantivyChanger:
+    """An embedded index that is open to be changed; see `keqa.retrievers.changing.Changer`."""
+
+    def __init__(self, folder: Path, opened: Opened, table: FileTable | None) -> None:
+        """Use `changing`."""
+        self._folder = folder
+        self._opened = opened
+        self._table = table
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the index says about itself."""
+        return self._opened.manifest
+
+    def settle(self) -> None:
+        """Carry out in the table of files what a killed process left, or forget it."""
+        if self._table is not None:
+            self._table.settle(self.manifest.source_hash)
+
+    def files(self) -> dict[str, FileEntry] | None:
+        """The files that its passages come from; None where it does not know them."""
+        return None if self._table is None else self._table.entries(self.manifest.source_hash)
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file."""
+        return [] if self._table is None else self._table.ids(path)
+
+    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """The files that some passages come from, each with the ids of these."""
+        return {} if self._table is None else self._table.holders(ids)
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
+        return {one for one in ids if self._found(one)}
+
+    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
+        searcher = self._opened.index.searcher()
+        with engine_errors(f"the index in {self._folder} could not be read"):
+            return {one: stored_passage(searcher.doc(hits[0][1])) for one in ids if (hits := self._found(one))}
+
+    def _found(self, passage_id: str) -> Sequence[tuple[float, tantivy.DocAddress]]:
+        from tantivy import Query
+
+        if not passage_id:
+            return ()
+        with engine_errors("the index could not be searched"):
+            query = Query.term_query(self._opened.schema, "doc_id", passage_id, "basic")
+            found: Sequence[tuple[float, tantivy.DocAddress]] = self._opened.index.searcher().search(query, 1).hits
+            return found
+
+    def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document."""
+        with engine_errors("the index could not be searched"):
+            terms = self._opened.index.searcher().terms_with_prefix("doc_id", f"{document}#")
+        # The dictionary keeps the terms of deleted passages until segments are merged.
+        return [term for term, _ in terms if self._found(term)] if document else []
+
+    def apply(self, change: Change) -> Manifest:
+        """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
+        before, folder = self.manifest, self._folder
+        replaced = self.held([passage.id for passage in change.new])
+        source_hash = SourceHash(before.source_hash)
+        for passage_id in (*change.gone, *sorted(replaced)):
+            source_hash.delete(passage_id)
+        for passage in change.new:
+            source_hash.add(passage)
+        moved = bool(change.gone or change.new)
+        after = dataclasses.replace(
+            before,
+            passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
+            source_hash=source_hash.hexdigest() if moved else before.source_hash,
+            sources=change.sources,
+            left_out=change.left_out,
+            deleted=before.deleted + len(change.gone) + len(replaced),
+        )
+        if self._table is None and change.files:
+            # An index that a program made of passages of its own now has some of files, too.
+            self._table = FileTable.begun(folder / before.data)
+        if self._table is not None:
+            self._table.announce(after.source_hash, change.files)
+        if moved:
+            self._write(change, replaced, after)
+            after = open_checked(folder).manifest
+        _publish(folder, after)
+        self._opened = open_checked(folder)
+        self.settle()
+        if after.is_worn:
+            self._write_anew()
+        return self.manifest
+
+    def _write_anew(self) -> None:
+        """Write the passages into a new data folder, which leaves behind what was deleted; published as a build is."""
+        folder, before = self._folder, self.manifest
+        note = new_data(folder)
+        data = folder / note["data"]
+        if self._table is not None:
+            self._table.copy(data)
+        _write(data, before.analyzer, self._all(), before.passages)
+        _publish(folder, dataclasses.replace(before, data=data.name, commit=commit_stamp(data), deleted=0))
+        self.close()
+        self._table = FileTable.open(data)
+        self._opened = open_checked(folder)
+        clean_up(folder)
+
+    def _all(self) -> Iterator[Passage]:
+        from tantivy import Query
+
+        searcher = self._opened.index.searcher()
+        with engine_errors(f"the index in {self._folder} could not be read"):
+            for _, address in searcher.search(Query.all_query(), self.manifest.passages, count=False).hits:
+                yield stored_passage(searcher.doc(address))
+
+    def close(self) -> None:
+        """Close the table of files."""
+        if self._table is not None:
+            self._table.close()
+
+    def _write(self, change: Change, replaced: Iterable[str], after: Manifest) -> None:
+        opened, folder = self._opened, self._folder
+        with (
+            writing(opened.index, folder, _UPDATE_HEAP, 1) as writer,
+            engine_errors(f"the index in {folder} could not be changed"),
+        ):
+            for passage_id in (*change.gone, *replaced):
+                writer.delete_documents_by_term("doc_id", passage_id)
+            for passage in change.new:
+                writer.add_document(make_document(passage, opened.schema))
+            write_atomically(folder / NEXT_MANIFEST, after.to_json())
+            _commit(writer)
+
+
+@contextmanager
+def changing(path: Path | str) -> Iterator[TantivyChanger]:
+    """Open an index to change it, and finish first what a killed process left.
+
+    Args:
+        path: Folder of the index.
+
+    Raises:
+        RetrievalError: There is no finished index, another process changes it, or it is damaged.
+    """
+    folder = _existing(path)
+    with exclusive(folder):
+        opened = _recovered(folder)
+        if (folder / BUILDING).exists():
+            clean_up(folder)
+        with closing(TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
+            changer.settle()
+            yield changer
 
 
 def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> Manifest:
@@ -147,13 +325,13 @@ def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool
         if passage.id in new:
             raise InputError(f"passage id {passage.id!r} is given twice")
         new[passage.id] = passage
-    folder = _existing(path)
-    with exclusive(folder):
-        opened = _recovered(folder)
-        known = [passage_id for passage_id in new if _holds(opened, passage_id)]
-        if known and not replace:
+    with changing(path) as changer:
+        before = changer.manifest
+        if (known := sorted(changer.held(list(new)))) and not replace:
             raise InputError(f"passage id {known[0]!r} is in the index already; replace it, or delete it first")
-        return _change(folder, opened, list(new.values()), known) if new else opened.manifest
+        if not new:
+            return before
+        return changer.apply(Change(list(new.values()), sources=before.sources, left_out=before.left_out))
 
 
 def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
@@ -170,18 +348,20 @@ def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
         InputError: An id is not in the index, or nothing would be left.
         RetrievalError: There is no finished index, another process changes it, or the engine failed.
     """
-    folder = _existing(path)
-    with exclusive(folder):
-        opened = _recovered(folder)
+    with changing(path) as changer:
+        before = changer.manifest
         gone: dict[str, None] = {}
         for wanted in map(clean_text, ids):
-            found = [wanted] if _holds(opened, wanted) else _pieces(opened, wanted)
+            found = [wanted] if changer.held([wanted]) else changer.pieces(wanted)
             if not found:
-                raise InputError(f"there is no passage or document {wanted!r} in the index {folder}")
+                raise InputError(f"there is no passage or document {wanted!r} in the index {path}")
             gone.update(dict.fromkeys(found))
-        if len(gone) >= opened.manifest.passages:
-            raise InputError(f"nothing would be left in the index: remove the folder {folder} instead")
-        return _change(folder, opened, [], list(gone)) if gone else opened.manifest
+        if len(gone) >= before.passages:
+            raise InputError(f"nothing would be left in the index: remove the folder {path} instead")
+        if not gone:
+            return before
+        files = {name: FileLess(tuple(held)) for name, held in changer.holders(gone).items()}
+        return changer.apply(Change(gone=list(gone), files=files, sources=before.sources, left_out=before.left_out))
 
 
 def _existing(path: Path | str) -> Path:
@@ -198,49 +378,6 @@ def _recovered(folder: Path) -> Opened:
         write_atomically(folder / MANIFEST, opened.manifest.to_json())
     (folder / NEXT_MANIFEST).unlink(missing_ok=True)
     return opened
-
-
-def _holds(opened: Opened, passage_id: str) -> bool:
-    from tantivy import Query
-
-    if not passage_id:
-        return False
-    with engine_errors("the index could not be searched"):
-        query = Query.term_query(opened.schema, "doc_id", passage_id, "basic")
-        return bool(opened.index.searcher().search(query, 1).hits)
-
-
-def _pieces(opened: Opened, document: str) -> list[str]:
-    with engine_errors("the index could not be searched"):
-        terms = opened.index.searcher().terms_with_prefix("doc_id", f"{document}#")
-    # The dictionary keeps the terms of deleted passages until segments are merged.
-    return [term for term, _ in terms if _holds(opened, term)] if document else []
-
-
-def _change(folder: Path, opened: Opened, new: Sequence[Passage], gone: Sequence[str]) -> Manifest:
-    """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
-    before = opened.manifest
-    source_hash = SourceHash(before.source_hash)
-    for passage_id in gone:
-        source_hash.delete(passage_id)
-    for passage in new:
-        source_hash.add(passage)
-    after = dataclasses.replace(
-        before, passages=before.passages + len(new) - len(gone), source_hash=source_hash.hexdigest()
-    )
-    with (
-        writing(opened.index, folder, _UPDATE_HEAP, 1) as writer,
-        engine_errors(f"the index in {folder} could not be changed"),
-    ):
-        for passage_id in gone:
-            writer.delete_documents_by_term("doc_id", passage_id)
-        for passage in new:
-            writer.add_document(make_document(passage, opened.schema))
-        write_atomically(folder / NEXT_MANIFEST, after.to_json())
-        _commit(writer)
-    after = open_checked(folder).manifest
-    _publish(folder, after)
-    return after
 
 
 def _commit(writer: tantivy.IndexWriter) -> None:

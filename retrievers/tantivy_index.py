@@ -186,7 +186,9 @@ class TantivyRetriever(SharedRetriever):
             if len(found) > k and found[k][0] == found[k - 1][0]:
                 found = searcher.search(wanted, k + _TIES, count=False).hits
             cut = found[k - 1][0] if len(found) >= k else 0.0
-            hits = [Hit(_passage(searcher.doc(address)), float(score)) for score, address in found if score >= cut]
+            hits = [
+                Hit(stored_passage(searcher.doc(address)), float(score)) for score, address in found if score >= cut
+            ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
@@ -206,7 +208,8 @@ class TantivyRetriever(SharedRetriever):
         return Query.boolean_query(clauses)
 
 
-def _passage(document: tantivy.Document) -> Passage:
+def stored_passage(document: tantivy.Document) -> Passage:
+    """Return the passage that a document of the engine holds."""
     return Passage(
         id=str(document.get_first("doc_id")),
         title=str(document.get_first("title") or ""),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from keqa.cli.index_change import add, remove, sync
 from keqa.cli.index_info import info
 from keqa.cli.options import as_command
 from keqa.errors import InputError
@@ -39,8 +40,11 @@ class _IndexGroup(TyperGroup):
         return super().parse_args(ctx, [_BUILD, *args])
 
 
-index = typer.Typer(name="index", cls=_IndexGroup, help="Make a searchable index of documents, or look at one.")
-index.command()(info)
+index = typer.Typer(
+    name="index", cls=_IndexGroup, help="Make a searchable index of documents, change it, or look at one."
+)
+for _command in (info, add, remove, sync):
+    index.command()(_command)
 
 
 def build(
@@ -71,7 +75,8 @@ def build(
     damaged PDF, a folder without rights, a link that leads elsewhere), the index is made of the rest and the exit code
     is 1.
 
-    keqa index info ADDRESS shows what an index is; documents in a folder that is called info are named ./info.
+    keqa index add, remove and sync change an index that is there, and keqa index info shows what it is; documents in a
+    folder that is called like one of these commands are named ./info.
     """
     from keqa.cli.console import results, warn
     from keqa.retrievers import read_corpus

@@ -25,9 +25,12 @@ def info(
     ],
     query: Annotated[str | None, typer.Option("--query", "-q", help="Search for it, as a test.")] = None,
     k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages to show.")] = 3,
+    files: Annotated[bool, typer.Option("--files", help="Name every file, with its number of passages.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what an index is: how it was built, of what, how many passages it holds and how much room it takes.
+
+    It also says of how many files it is, and what of its sources is not in it.
 
     The passages are counted, and a file that is missing or cut off is reported.
     """
@@ -47,6 +50,8 @@ def info(
         return
     for part in parts:
         results().print(_table(part))
+        if files:
+            results().print(_file_table(part.get("files") or {}))
     if found is not None:
         results().print(hits_table(found[0]))
         results().print(f"{len(found[0])} passages in {found[1]:.1f} ms", style="dim")
@@ -64,12 +69,28 @@ def _table(part: Mapping[str, Any]) -> Table:
     return table
 
 
+def _file_table(files: Mapping[str, int]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from keqa.storage.terminal import visible_line
+
+    table = Table(box=None)
+    table.add_column("passages", justify="right")
+    table.add_column("file", overflow="fold")
+    for path, passages in files.items():
+        table.add_row(f"{passages:,}", Text(visible_line(path)))
+    return table
+
+
 def _rows(part: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     from rich.filesize import decimal
 
     for name, value in part.items():
         label = f"{before}{'size' if name == 'bytes' else name}".replace("_", " ")
-        if isinstance(value, Mapping):
+        if name == "files" and isinstance(value, Mapping):
+            yield label, _formatted(len(value)) if value else "not known"
+        elif isinstance(value, Mapping):
             yield from _rows(value, f"{before}{name} ")
         elif value is None:
             yield label, "not known: the credentials do not allow to ask"

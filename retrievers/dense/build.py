@@ -13,10 +13,12 @@ import numpy as np
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.dense.encoding import Encoder, same_weights
+from keqa.retrievers.dense.hosted import is_hosted
 from keqa.retrievers.dense.index import DenseManifest
 from keqa.retrievers.dense.models import LOCAL, Vectors
 from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.dense.vectors import VectorFile, drop_unused, finish, settings_for
+from keqa.retrievers.files import FileTable
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.layout import (
     building,
@@ -103,7 +105,7 @@ def build_dense(
         settings = {**dataclasses.asdict(encoder.settings), "shard": shard}
         note = _begin(folder, intake, settings, encoder.passage_probe(), earlier, report)
         data = folder / note["data"]
-        _encode(data, encoder, intake.count, shard, progress or (lambda done, of: None))
+        _encode(data, encoder, intake.count, shard, progress or (lambda done, of: None), report)
         manifest = DenseManifest(
             name=name or folder.resolve().name,
             encoder=encoder.settings,
@@ -140,13 +142,15 @@ def _begin(
     Returns:
         The note of this build, which is written.
     """
-    same = earlier.get("settings") == settings and same_weights(probe, earlier.get("probe"))
+    hosted = is_hosted(str(settings["model"]))
+    same = earlier.get("settings") == settings and same_weights(probe, earlier.get("probe"), hosted=hosted)
     resumed = same and is_resumable(folder, earlier)
     # The note of what may be resumed stays until the passages turn out to be others.
     note = new_data(folder, announce=not resumed)
     data = folder / note["data"]
-    with disk_errors(data):
+    with disk_errors(data), FileTable.begin(data) as intake.table:
         write_passages(data, intake)
+        intake.table.finish()
     source_hash = intake.source_hash.hexdigest()
     intake.report(report)
     if resumed and earlier["source_hash"] == source_hash:
@@ -160,9 +164,11 @@ def _begin(
     return note
 
 
-def _encode(data: Path, encoder: Encoder, count: int, shard: int, progress: Progress) -> None:
+def _encode(data: Path, encoder: Encoder, count: int, shard: int, progress: Progress, report: Notice) -> None:
     passages = PassageFile(data)
     vectors = VectorFile(data, count, encoder.settings.dimension)
+    if vectors.done < count and (price := encoder.price(passages.size(vectors.done))):
+        report(f"{encoder.settings.model} is asked for the vectors of {count - vectors.done:,} passages: {price}")
     progress(vectors.done, count)
     for start in range(vectors.done, count, shard):
         batch = [passages[row] for row in range(start, min(start + shard, count))]

@@ -164,6 +164,30 @@ class Encoder:
             )
         return encoder
 
+    @classmethod
+    def open_for_passages(cls, settings: EncoderSettings, where: Path, model: str | None = None) -> Encoder:
+        """Open the model that further passages of an index need; whether it is the one of before is not looked at.
+
+        Args:
+            settings: From the manifest.
+            where: The folder of the index, for messages.
+            model: The model of passages, by name or folder; see `open`.
+
+        Raises:
+            ConfigurationError: The model cannot be opened, or was not named.
+            MissingExtraError: A package is missing.
+        """
+        name = LOCAL if settings.model == LOCAL else _located(model) if model else None
+        if name is None:
+            named = visible_line(settings.model)
+            raise ConfigurationError(
+                f"the index in {where} says that its passages are encoded by the model {named!r}. An index may come "
+                f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "
+                f"{where}@{named}"
+            )
+        opened = open_model(name)
+        return cls(settings, opened, opened)
+
     def save_probe(self, data: Path) -> None:
         """Write into a data folder what distinguishes this encoder from others.
 
@@ -177,6 +201,10 @@ class Encoder:
         """What distinguishes the model of passages from others, for the note of a build under way."""
         row: list[float] = self.passages([Passage("", "", _PROBE)])[0].tolist()
         return row
+
+    def price(self, size: int) -> str:
+        """About how much it costs to encode passages of so many bytes, in words; empty where it costs nothing."""
+        return "" if self._for_passages is None else self._for_passages.price(size)
 
     def _probe(self) -> Vectors:
         row: Vectors = self.queries([_PROBE])[0]
@@ -209,15 +237,18 @@ class Encoder:
         return rows
 
 
-def same_weights(probe: Sequence[float], earlier: object) -> bool:
+def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
     """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can stand in one index.
 
     Args:
         probe: Of the model as it is now.
         earlier: As a note holds it, whatever that is.
+        hosted: Whether it is a model behind an API, whose vectors of one text differ a little from call to call.
     """
     try:
-        return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME_WEIGHTS)
+        return _alike(
+            np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME if hosted else _SAME_WEIGHTS
+        )
     except (TypeError, ValueError):
         return False
 

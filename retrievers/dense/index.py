@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.base import Hit, SharedRetriever, checked_k
+from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.retrievers.dense.changed import CHANGE_LENGTH, Changed, is_change
 from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
 from keqa.retrievers.dense.passages import PassageFile
 from keqa.retrievers.dense.vectors import Search, VectorSettings, open_search
 from keqa.retrievers.layout import open_current
 from keqa.retrievers.manifest import DENSE, IndexManifest
 from keqa.retrievers.text import clean_text
+
+_LARGEST_ROW = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,26 +31,49 @@ class DenseManifest(IndexManifest):
     Attributes:
         encoder: The models, and how texts are given to them.
         vectors: How the vectors are searched.
+        change: What the names of the files begin with that hold what was changed since the index was built; empty where
+            nothing was.
     """
 
     ENGINE: ClassVar[str] = DENSE
 
     encoder: EncoderSettings
     vectors: VectorSettings
+    change: str = ""
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
         yield from IndexManifest.problems(self)
         yield from self.encoder.problems()
-        yield from self.vectors.problems(self.passages)
+        yield from self.vectors.problems(_LARGEST_ROW if self.change else self.passages)
+        if self.change and not is_change(self.change):
+            yield f"change must be {CHANGE_LENGTH} hexadecimal digits, found {self.change!r}"
 
 
-class _Files(NamedTuple):
-    """The files of an index and the manifest that is true of them."""
+class Files(NamedTuple):
+    """The files of an index and the manifest that is true of them.
+
+    Attributes:
+        manifest: The manifest.
+        passages: As they were when the index was built.
+        search: Finds rows of these, and after them of those that were added since.
+        changed: What was changed since.
+    """
 
     manifest: DenseManifest
     passages: PassageFile
     search: Search
+    changed: Changed | None
+
+    def __len__(self) -> int:
+        """How many rows there are, with those that are gone."""
+        return len(self.passages) + (len(self.changed.passages) if self.changed else 0)
+
+    def passage(self, row: int) -> Passage:
+        """The passage of a row."""
+        if row < len(self.passages) or self.changed is None:
+            return self.passages[row]
+        return self.changed.passages[row - len(self.passages)]
 
 
 class DenseRetriever(SharedRetriever):
@@ -56,7 +82,7 @@ class DenseRetriever(SharedRetriever):
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
     """
 
-    def __init__(self, folder: Path, opened: tuple[_Files, Encoder], model: str | None = None) -> None:
+    def __init__(self, folder: Path, opened: tuple[Files, Encoder], model: str | None = None) -> None:
         """Take over an opened index and the model of questions; use :meth:`open`."""
         self._folder = folder
         self._model = model
@@ -111,12 +137,12 @@ class DenseRetriever(SharedRetriever):
             raise RetrievalError(f"searching the index in {self._folder} failed: {error}") from error
         for place, some_scores, some_rows in zip(places, scores.tolist(), rows.tolist(), strict=True):
             best = sorted((-score, row) for score, row in zip(some_scores, some_rows, strict=True) if row >= 0)
-            if any(row >= len(files.passages) or not math.isfinite(score) for score, row in best):
+            if any(row >= len(files) or not math.isfinite(score) for score, row in best):
                 raise RetrievalError(
                     f"the vectors of the index in {self._folder} are damaged: they lead beyond its passages, or score "
                     "nothing. Build it again"
                 )
-            found[place] = [Hit(files.passages[row], -score) for score, row in best]
+            found[place] = [Hit(files.passage(row), -score) for score, row in best]
         return found
 
 
@@ -126,16 +152,31 @@ def inspected(folder: Path) -> DenseManifest:
     Raises:
         RetrievalError: There is none.
     """
-    return open_current(folder, DenseManifest, _files).manifest
+    return open_files(folder).manifest
 
 
-def _open(folder: Path, model: str | None) -> tuple[_Files, Encoder]:
-    files = open_current(folder, DenseManifest, _files)
+def open_files(folder: Path) -> Files:
+    """The files of a finished index, which are whole; no model is opened.
+
+    Raises:
+        RetrievalError: There is none.
+    """
+    return open_current(folder, DenseManifest, _files)
+
+
+def _open(folder: Path, model: str | None) -> tuple[Files, Encoder]:
+    files = open_files(folder)
     return files, Encoder.open(files.manifest.encoder, folder / files.manifest.data, model)
 
 
-def _files(manifest: DenseManifest, data: Path) -> _Files:
-    passages = PassageFile(data)
-    search = open_search(data, manifest.vectors, manifest.passages, manifest.encoder.dimension)
-    manifest.check_count(len(passages), f"the index in {data.parent}")
-    return _Files(manifest, passages, search)
+def _files(manifest: DenseManifest, data: Path) -> Files:
+    passages, dimension = PassageFile(data), manifest.encoder.dimension
+    changed = Changed.open(data, manifest.change, len(passages), dimension) if manifest.change else None
+    count = len(passages) if changed is None else len(passages) - len(changed.gone) + len(changed.passages)
+    # First, as vectors are compared with it.
+    if changed is None:
+        search = open_search(data, manifest.vectors, manifest.passages, dimension)
+    else:
+        search = changed.search(open_search(data, manifest.vectors, len(passages), dimension), len(passages))
+    manifest.check_count(count, f"the index in {data.parent}")
+    return Files(manifest, passages, search, changed)

@@ -1,4 +1,4 @@
-"""Embedding models: any of sentence-transformers, by name or folder, and one that comes as a Python package."""
+"""Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's."""
 
 from __future__ import annotations
 
@@ -116,6 +116,10 @@ class EmbeddingModel:
         prompts = self._model.prompts
         return next((prompts[name] for name in _PROMPTS[side] if prompts.get(name)), "")
 
+    def price(self, size: int) -> str:
+        """About how much it costs to embed so many bytes of text, in words; empty where it runs here."""
+        return ""
+
     @property
     def similarity(self) -> str:
         """How the model says that its vectors are compared: ``cosine``, ``dot`` and so on."""
@@ -131,7 +135,8 @@ def open_model(name: str) -> EmbeddingModel:
     """Open a model, or share the one that is open.
 
     Args:
-        name: ``local/minilm``, or a sentence-transformers model by name or folder.
+        name: ``local/minilm``; a sentence-transformers model by name or folder; or one behind an API, such as
+            ``openai/text-embedding-3-small`` (`keqa.retrievers.dense.hosted`).
 
     Raises:
         ConfigurationError: There is no such model, or its weights are damaged or not those that were pinned.
@@ -140,8 +145,14 @@ def open_model(name: str) -> EmbeddingModel:
     with _opening:
         model = _open.get(name)
         if model is None:
-            model = _open[name] = EmbeddingModel(name, _load(name))
+            model = _open[name] = _opened(name)
         return model
+
+
+def _opened(name: str) -> EmbeddingModel:
+    from keqa.retrievers.dense.hosted import HostedModel, is_hosted
+
+    return HostedModel(name) if is_hosted(name) else EmbeddingModel(name, _load(name))
 
 
 def _load(name: str) -> Any:

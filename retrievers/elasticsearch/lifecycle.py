@@ -27,7 +27,16 @@ from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import problem, server_errors, timeout
-from keqa.retrievers.elasticsearch.mapping import LOADING, check_analyzer, field_mappings, key
+from keqa.retrievers.elasticsearch.mapping import (
+    DIGEST,
+    FILE,
+    FILE_FIELDS,
+    LOADING,
+    check_analyzer,
+    field_mappings,
+    key,
+)
+from keqa.retrievers.files import FileEntry
 from keqa.retrievers.layout import refuse_other_sources
 from keqa.retrievers.manifest import FORMAT, Manifest
 
@@ -36,6 +45,10 @@ if TYPE_CHECKING:
 
 _META: Final = "keqa"
 _LOAD: Final = "keqa-load"
+# In the plan of a load that changes an index, and of no other.
+_CHANGED: Final = "changed"
+_PAGE: Final = 1000
+_MERGE_TIMEOUT: Final = 3600
 # Copies are made in the background all the same; this is how long publishing waits for them.
 _WAIT_FOR_COPIES: Final = "60s"
 _TIMEOUT: Final = 90
@@ -72,6 +85,11 @@ class Load:
         """Return the record of a load that begins, into an index of a new name."""
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return cls(name, f"{name}-{uuid.uuid4().hex[:12]}", uuid.uuid4().hex, started, **entries)
+
+    @classmethod
+    def change(cls, manifest: Manifest) -> Load:
+        """Return the record of a change of an index that begins, in an index of a new name."""
+        return cls.new(manifest.name, plan={_CHANGED: manifest.data}, head=manifest.source_hash)
 
     @property
     def alias(self) -> str:
@@ -181,13 +199,89 @@ class Indexes:
         with self._errors(f"the index {load.data} could not be made ready to be loaded"):
             self._client.indices.put_settings(index=load.data, settings={**LOADING, "blocks.write": None})
 
-    def publish(self, load: Load, manifest: Manifest, replicas: int | None) -> bool | None:
+    def clone(self, data: str, load: Load) -> None:
+        """Make a copy of a finished index, to be changed; its files are shared and not copied.
+
+        Args:
+            data: The index, which takes no writes.
+            load: The record of the change.
+        """
+        with self._errors(f"the index {data} could not be cloned"):
+            patient = self._client.options(request_timeout=max(_TIMEOUT, timeout()))
+            settings = {f"index.{name}": value for name, value in LOADING.items()}
+            patient.indices.clone(
+                index=data,
+                target=load.data,
+                settings={**settings, "index.blocks.write": None},
+                aliases={load.alias: {"is_write_index": True}},
+            )
+            self._client.indices.put_mapping(index=load.data, meta=_described(load), properties=FILE_FIELDS)
+            self._client.cluster.health(index=load.data, wait_for_status="yellow", timeout=_WAIT_FOR_COPIES)
+
+    def merge(self, data: str) -> None:
+        """Write an index anew without what was deleted, which may take minutes."""
+        with self._errors(f"the index {data} could not be merged"):
+            patient = self._client.options(request_timeout=max(_MERGE_TIMEOUT, timeout()))
+            patient.indices.forcemerge(index=data, max_num_segments=1)
+
+    def replicas(self, data: str) -> int | None:
+        """How many copies an index is to have, as `publish` takes it."""
+        with self._errors(f"the settings of the index {data} could not be read"):
+            settings = self._client.indices.get_settings(index=data)[data]["settings"]["index"]
+        expanded = settings.get("auto_expand_replicas", "false") != "false"
+        return None if expanded else int(settings["number_of_replicas"])
+
+    def files(self, data: str) -> dict[str, FileEntry] | None:
+        """The files that the passages of an index come from, by their paths; None where it does not know them."""
+        with self._errors(f"the files of the index {data} could not be listed"):
+            if FILE not in self.found(data).get(data, {}).get("mappings", {}).get("properties", {}):
+                return None
+            found: dict[str, FileEntry] = {}
+            names = [{name: {"terms": {"field": name}}} for name in (FILE, DIGEST)]
+            composite: dict[str, Any] = {"size": _PAGE, "sources": names}
+            while True:
+                answer = self._client.search(index=data, size=0, aggs={"files": {"composite": composite}})
+                self._check_whole(answer["_shards"], data)
+                for bucket in answer["aggregations"]["files"]["buckets"]:
+                    path, count = bucket["key"][FILE], bucket["doc_count"]
+                    # A path twice is that of a file that was given twice.
+                    before = found.get(path)
+                    found[path] = FileEntry(bucket["key"][DIGEST], count + (before.passages if before else 0))
+                if "after_key" not in answer["aggregations"]["files"]:
+                    return found
+                composite["after"] = answer["aggregations"]["files"]["after_key"]
+
+    def ids(self, data: str, query: dict[str, Any]) -> list[str]:
+        """The ids of all passages that a query finds, in the order of the index."""
+        from elasticsearch.helpers import scan
+
+        with self._errors(f"the index {data} could not be read"):
+            hits = scan(self._client, index=data, query={"query": query, "_source": ["doc_id"]}, size=_PAGE)
+            return [str(hit["_source"]["doc_id"]) for hit in hits]
+
+    def stored(self, data: str, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Some fields of the passages of some ids; what is not there is left out."""
+        found = {}
+        with self._errors(f"the index {data} could not be read"):
+            for start in range(0, len(ids), _PAGE):
+                keys = [key(one) for one in ids[start : start + _PAGE]]
+                for one in self._client.mget(index=data, ids=keys, source_includes=list(fields))["docs"]:
+                    if "error" in one:
+                        raise RetrievalError(f"the index {data} could not be read: {problem(one, self._address)}")
+                    if one["found"]:
+                        found[str(one["_source"]["doc_id"])] = one["_source"]
+        return found
+
+    def publish(
+        self, load: Load, manifest: Manifest, replicas: int | None, *, instead_of: str | None = None
+    ) -> bool | None:
         """Make a loaded and verified index the one that its name stands for.
 
         Args:
             load: The load, with everything that went into the index.
             manifest: Of the index.
             replicas: How many copies it is to have; one where there are two nodes or more by default.
+            instead_of: The index whose place it must take, where it was made from that one.
 
         Returns:
             Whether all its copies are there already; None where the credentials do not allow to ask.
@@ -208,12 +302,13 @@ class Indexes:
             health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
         # Another process may have taken over in the meantime.
         self.note(load, owner=load.owner, manifest=manifest)
-        self._switch(load)
+        self._switch(load, instead_of)
         return not health["timed_out"] if "timed_out" in health else None
 
-    def _switch(self, load: Load) -> None:
+    def _switch(self, load: Load, instead_of: str | None) -> None:
+        found = [instead_of] if instead_of else list(self.found(load.name))
         actions: list[dict[str, Any]] = [
-            {"remove": {"index": data, "alias": load.name, "must_exist": True}} for data in self.found(load.name)
+            {"remove": {"index": data, "alias": load.name, "must_exist": True}} for data in found
         ]
         actions += [
             {"add": {"index": load.data, "alias": load.name}},
@@ -226,6 +321,18 @@ class Indexes:
             # The answer may have been lost; what the client then sends again fails, since all is done.
             if set(self.found(load.name)) != {load.data}:
                 raise
+
+    def remove_earlier(self, *keep: str) -> None:
+        """Remove what changes of the index left: the states before, and what was not finished.
+
+        Args:
+            *keep: Indexes that stay. So do loads of other passages that are under way.
+        """
+        for data, state in self._own().items():
+            load = _load_of(state)
+            ours = load is None or _CHANGED in load.plan
+            if data not in keep and ours and not set(state.get("aliases", {})) - {f"{data}-load"}:
+                self.remove(data)
 
     def remove_others(self, keep: str | None) -> list[str]:
         """Remove what earlier loads of this name left, finished or not.

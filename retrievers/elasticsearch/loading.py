@@ -17,7 +17,8 @@ from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import blocked, connect, problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load, taken_over
-from keqa.retrievers.elasticsearch.mapping import analyzer_settings, document, index_settings, key
+from keqa.retrievers.elasticsearch.mapping import analyzer_settings, document, index_settings, key, passage_of
+from keqa.retrievers.files import Origin
 from keqa.retrievers.intake import HEAD, Intake
 from keqa.retrievers.manifest import Manifest
 
@@ -40,6 +41,9 @@ _LONGEST_PAUSE = 30.0
 _BUSY = (429, 503)
 # Longer than the server itself waits for a shard that is moving.
 _TIMEOUT = 120
+
+_Item = tuple[Passage, Origin | None]
+"""A passage and the file that it comes from."""
 
 _Mark = tuple[int, str]
 """How many passages there were, from the beginning of the corpus, and the hash over them."""
@@ -102,7 +106,14 @@ def load_index(
     try:
         intake = Intake(passages, language, head=_HEAD)
         analyzer = analyzer_settings(str(intake.language))
-        plan = {"language": analyzer.language, "version": analyzer.version, "shards": shards, "k1": k1, "b": b}
+        plan = {
+            "language": analyzer.language,
+            "version": analyzer.version,
+            "shards": shards,
+            "k1": k1,
+            "b": b,
+            "files": 1,
+        }
         loading = _Loading(client, target, plan, notice or default_notice, progress or (lambda count: None))
         loading.begin(intake.head, resume, None if overwrite else sources)
         loading.read(intake, threads)
@@ -189,10 +200,10 @@ class _Loading:
                     self._indexes.note(self.load, owner=self.load.owner)
         self._progress(intake.count)
 
-    def _batches(self, intake: Intake) -> Iterator[tuple[_Mark, list[Passage]]]:
+    def _batches(self, intake: Intake) -> Iterator[tuple[_Mark, list[_Item]]]:
         """The passages that are not there yet, in batches, each with its mark."""
         done = self.load.passages
-        batch: list[Passage] = []
+        batch: list[_Item] = []
         size = 0
         for passage in intake:
             self._sample.see(passage)
@@ -200,7 +211,7 @@ class _Loading:
                 if intake.count == done:
                     self._check_same(intake)
                 continue
-            batch.append(passage)
+            batch.append((passage, intake.origin))
             size += len(passage.title) + len(passage.text)
             if len(batch) == _BATCH or size >= _BATCH_CHARACTERS:
                 yield (intake.count, intake.source_hash.hexdigest()), batch
@@ -210,7 +221,7 @@ class _Loading:
         if batch:
             yield (intake.count, intake.source_hash.hexdigest()), batch
 
-    def _sent(self, batches: Iterable[tuple[_Mark, list[Passage]]], threads: int) -> Generator[_Mark]:
+    def _sent(self, batches: Iterable[tuple[_Mark, list[_Item]]], threads: int) -> Generator[_Mark]:
         """Write batches in several threads.
 
         Args:
@@ -241,52 +252,26 @@ class _Loading:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _write(self, passages: Sequence[Passage]) -> None:
-        there = self._bulk("create", passages)
+    def _write(self, items: Sequence[_Item]) -> None:
+        there = self._bulk("create", items)
         if there:
             # Sent before: by the client, which got no answer and tried again, or by a loader that was killed.
-            stored = self._indexes.documents(self.load.data, there)
-            self._bulk("index", [one for one, found in zip(there, stored, strict=True) if found != document(one)])
+            stored = self._indexes.documents(self.load.data, [passage for passage, _ in there])
+            self._bulk("index", [one for one, found in zip(there, stored, strict=True) if found != document(*one)])
 
-    def _bulk(self, operation: str, passages: Sequence[Passage]) -> list[Passage]:
+    def _bulk(self, operation: str, items: Sequence[_Item]) -> list[_Item]:
         """Write passages; return those that are there already, which only ``create`` minds."""
-        from elasticsearch.helpers import streaming_bulk
-
-        by_key = {key(passage.id): passage for passage in passages}
+        by_key = {key(item[0].id): item for item in items}
         actions = (
-            {"_op_type": operation, "_index": self.load.alias, "_id": own, "_source": document(passage)}
-            for own, passage in by_key.items()
+            {"_op_type": operation, "_index": self.load.alias, "_id": own, "_source": document(*item)}
+            for own, item in by_key.items()
         )
         there = []
-        with server_errors(self._address, "the passages could not be written"):
-            results = streaming_bulk(
-                self._writing,
-                actions,
-                chunk_size=max(1, len(passages)),
-                max_chunk_bytes=_MOST_BYTES,
-                max_retries=_RETRIES,
-                initial_backoff=_FIRST_PAUSE,
-                max_backoff=_LONGEST_PAUSE,
-                retry_on_status=_BUSY,
-                raise_on_error=False,
-                yield_ok=False,
-                require_alias=True,
-            )
-            for _, item in results:
-                ((_, result),) = item.items()
-                if result["status"] != 409:
-                    raise self._refused(result)
-                there.append(by_key[result["_id"]])
+        for result in written(self._writing, self._address, actions, len(items)):
+            if result["status"] != 409:
+                raise refused(self.load.name, result, self._address)
+            there.append(by_key[result["_id"]])
         return there
-
-    def _refused(self, result: dict[str, Any]) -> RetrievalError:
-        text = problem(result, self._address)
-        kind = str(result.get("error"))
-        if "cluster_block_exception" in kind:
-            return blocked(self.load.name, text)
-        if "index_not_found_exception" in kind:
-            return taken_over(self.load.name)
-        return RetrievalError(f"passage {result['_id']!r} could not be written: {result['status']} ({text})")
 
     def _check_same(self, intake: Intake) -> None:
         """Make sure that the passages that were not sent again are those that are there."""
@@ -317,6 +302,58 @@ class _Loading:
             self._report(f"not all copies of {manifest.name} are there yet: the cluster keeps making them, if it can")
         for data in self._indexes.remove_others(manifest.data):
             self._report(f"the earlier index {data} stays, since another alias stands for it")
+
+
+def written(client: Elasticsearch, address: Address, actions: Iterable[dict[str, Any]], size: int) -> Iterator[Any]:
+    """Send documents, again where the server is busy.
+
+    Args:
+        client: The client.
+        address: Of the index.
+        actions: As the client's helpers take them; each names the alias of a load.
+        size: How many go into one request at most.
+
+    Yields:
+        The answers for those that were not written.
+
+    Raises:
+        RetrievalError: The cluster cannot be reached, or refuses all of it.
+    """
+    from elasticsearch.helpers import streaming_bulk
+
+    with server_errors(address, "the passages could not be written"):
+        results = streaming_bulk(
+            client,
+            actions,
+            chunk_size=max(1, size),
+            max_chunk_bytes=_MOST_BYTES,
+            max_retries=_RETRIES,
+            initial_backoff=_FIRST_PAUSE,
+            max_backoff=_LONGEST_PAUSE,
+            retry_on_status=_BUSY,
+            raise_on_error=False,
+            yield_ok=False,
+            require_alias=True,
+        )
+        for _, item in results:
+            yield from item.values()
+
+
+def refused(name: str, result: dict[str, Any], address: Address) -> RetrievalError:
+    """The error of a passage that the server does not take.
+
+    Args:
+        name: Of the index.
+        result: The server's answer.
+        address: Of the index.
+    """
+    text = problem(result, address)
+    kind = str(result.get("error"))
+    if "cluster_block_exception" in kind:
+        return blocked(name, text)
+    if "index_not_found_exception" in kind:
+        return taken_over(name)
+    return RetrievalError(f"passage {result['_id']!r} could not be written: {result['status']} ({text})")
 
 
 def _settled(waiting: deque[tuple[_Mark, Future[None]]]) -> _Mark:
@@ -358,6 +395,6 @@ class _Sample:
             return f"{manifest.passages} passages went into it and {found} are in it"
         stored = indexes.documents(manifest.data, self.passages)
         for passage, one in zip(self.passages, stored, strict=True):
-            if one != document(passage):
+            if one is None or passage_of(one) != passage:
                 return f"passage {passage.id!r} is not in it as it was given"
         return ""

@@ -16,11 +16,17 @@ from typing import Any, Final
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
 from keqa.retrievers.base import Passage
+from keqa.retrievers.files import Origin
 from keqa.retrievers.text import clean_text
 
 MOST_HITS: Final = 10_000
 LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
 """Settings of an index while it is loaded: no copies, and no refresh."""
+
+FILE: Final = "file"
+DIGEST: Final = "file_digest"
+FILE_FIELDS: Final[dict[str, Any]] = {FILE: {"type": "keyword"}, DIGEST: {"type": "keyword", "index": False}}
+"""The file that a passage comes from; indexes of earlier versions have none of it."""
 
 _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
 # Since 2, a Chinese query keeps the function words that are characters of other words.
@@ -98,7 +104,7 @@ def _chain(filters: list[str]) -> dict[str, Any]:
 
 
 def field_mappings() -> dict[str, Any]:
-    """Return the fields: id, title and text; nothing else may come in."""
+    """Return the fields: id, title, text, and the file that a passage comes from; nothing else may come in."""
     text = {
         "type": "text",
         "analyzer": "keqa_text",
@@ -106,12 +112,21 @@ def field_mappings() -> dict[str, Any]:
         "similarity": "keqa_bm25",
         "index_options": "freqs",
     }
-    return {"dynamic": "strict", "properties": {"doc_id": {"type": "keyword"}, "title": text, "text": text}}
+    return {
+        "dynamic": "strict",
+        "properties": {"doc_id": {"type": "keyword"}, "title": text, "text": text, **FILE_FIELDS},
+    }
 
 
-def document(passage: Passage) -> dict[str, str]:
-    """Return a passage, already clean, as it is stored."""
-    return {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+def document(passage: Passage, origin: Origin | None = None) -> dict[str, str]:
+    """Return a passage, already clean, as it is stored.
+
+    Args:
+        passage: The passage.
+        origin: The file that it comes from, where that is known.
+    """
+    stored = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    return stored if origin is None else {**stored, FILE: origin.path, DIGEST: origin.digest}
 
 
 def key(passage_id: str) -> str:

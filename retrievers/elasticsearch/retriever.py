@@ -14,6 +14,7 @@ from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, IndexFacts
 from keqa.retrievers.elasticsearch.mapping import MOST_HITS, passage_of, query_body
+from keqa.retrievers.files import FileEntry
 from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -177,6 +178,14 @@ class ElasticsearchRetriever(SharedRetriever):
             RetrievalError: The cluster did not answer.
         """
         return self._indexes.facts(self._manifest.data)
+
+    def files(self) -> dict[str, FileEntry] | None:
+        """The files that the passages come from, by their paths; None where the index does not know them.
+
+        Raises:
+            RetrievalError: The cluster did not answer.
+        """
+        return self._indexes.files(self._manifest.data)
 
     def close(self) -> None:
         """Close the connections."""

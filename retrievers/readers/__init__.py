@@ -7,9 +7,10 @@ from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.files import Origin
 from keqa.retrievers.left_out import LeftOut, LeftOutCounter
 from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
-from keqa.retrievers.readers.documents import DOCUMENTS, read_document, read_folder
+from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document, read_folder
 from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
@@ -24,10 +25,15 @@ _RECORDS: dict[str, Callable[[Path, Notice], Iterator[Passage]]] = {
 
 
 class Corpus(Iterator[Passage]):
-    """The passages of files and folders, read as they are asked for, and what was left out of them so far."""
+    """The passages of files and folders, read as they are asked for, and what was left out of them so far.
+
+    Attributes:
+        origin: The file that the last passage comes from.
+    """
 
     def __init__(self, paths: Sequence[Path], words: int, notice: Notice, *, summary: bool = True) -> None:
         """Use `read_corpus`, which checks the paths."""
+        self.origin: Origin | None = None
         self._counter = LeftOutCounter()
         self._notice, self._summary = notice, summary
         self._passages = self._read(paths, words)
@@ -40,16 +46,17 @@ class Corpus(Iterator[Passage]):
     def __next__(self) -> Passage:
         return next(self._passages)
 
+    def _enter(self, path: Path) -> None:
+        self.origin = Origin.of(path)
+
     def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
         empty = True
         for path in paths:
-            record_reader = _RECORDS.get(plain_suffix(path))
             if path.is_dir():
-                passages = read_folder(path, words, self._notice, self._counter)
-            elif record_reader:
-                passages = record_reader(path, self._notice)
+                passages = read_folder(path, words, self._notice, self._counter, self._enter)
             else:
-                passages = read_document(path, path.name, words, self._notice, self._counter)
+                self._enter(path)
+                passages = read_file(path, path.name, words=words, notice=self._notice, left_out=self._counter)
             for passage in passages:
                 empty = False
                 yield passage
@@ -96,6 +103,48 @@ def read_corpus(
     for path in paths:
         _check(path)
     return Corpus(paths, words, notice or default_notice, summary=summary)
+
+
+def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str]]:
+    """The files that `read_corpus` would read for one of its sources, none of which is opened.
+
+    Args:
+        source: A file or folder.
+        left_out: Takes note of what is passed over.
+
+    Yields:
+        The path of each file, and what the ids of its passages begin with where its records have none of their own.
+
+    Raises:
+        InputError: The path is missing, or no reader fits it.
+    """
+    _check(source)
+    if source.is_dir():
+        for path in documents_below(source, left_out):
+            yield path, path.relative_to(source).as_posix()
+    else:
+        yield source, source.name
+
+
+def read_file(
+    path: Path, identifier: str, *, words: int = PASSAGE_WORDS, notice: Notice, left_out: LeftOutCounter
+) -> Iterator[Passage]:
+    """Read the passages of one file.
+
+    Args:
+        path: The file.
+        identifier: What the ids of a document's passages begin with.
+        words: See `read_corpus`.
+        notice: Likewise.
+        left_out: Takes note of a document without text.
+
+    Raises:
+        InputError: It cannot be read, or is not what its name says.
+        MissingExtraError: It needs the ``documents`` extra.
+    """
+    if records := _RECORDS.get(plain_suffix(path)):
+        return records(path, notice)
+    return read_document(path, identifier, words, notice, left_out)
 
 
 def _check(path: Path) -> None:

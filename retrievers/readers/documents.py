@@ -134,7 +134,13 @@ DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], tuple[str, str]]]] = 
 }
 
 
-def read_folder(folder: Path, words: int, notice: Notice, left_out: LeftOutCounter) -> Iterator[Passage]:
+def read_folder(
+    folder: Path,
+    words: int,
+    notice: Notice,
+    left_out: LeftOutCounter,
+    entered: Callable[[Path], None] = lambda path: None,
+) -> Iterator[Passage]:
     """Yield the passages of all documents below a folder, in the order of their paths.
 
     Hidden files and folders are passed over, as are files of other kinds. Links to folders, and links to files outside
@@ -146,13 +152,15 @@ def read_folder(folder: Path, words: int, notice: Notice, left_out: LeftOutCount
         words: Target length of a passage.
         notice: Called for guessed encodings.
         left_out: Takes note of what is not in the passages.
+        entered: Called with each document before it is read.
 
     Raises:
         InputError: There is no document in the folder.
     """
     found = False
-    for path in _documents(folder, left_out):
+    for path in documents_below(folder, left_out):
         found = True
+        entered(path)
         try:
             yield from read_document(path, path.relative_to(folder).as_posix(), words, notice, left_out)
         except InputError as error:
@@ -170,8 +178,8 @@ def read_folder(folder: Path, words: int, notice: Notice, left_out: LeftOutCount
         )
 
 
-def _documents(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
-    """The documents below a folder; what is none is counted."""
+def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
+    """The documents below a folder, in the order of their paths; what is none is counted."""
     root = os.path.realpath(folder)
     waiting = [folder]
     while waiting:

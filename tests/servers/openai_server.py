@@ -103,6 +103,7 @@ class OpenAIServer:
 
     Attributes:
         calls: Every chat request, in order of arrival.
+        embedded: Every request for embeddings, in order of arrival.
         peak: The most chat requests that were in work at once.
     """
 
@@ -119,6 +120,7 @@ class OpenAIServer:
         retry_after: str = "0",
         usage: dict[str, Any] | None = None,
         shows_preflight: bool = False,
+        embedding: Callable[[str], Sequence[float]] | None = None,
     ) -> None:
         """Set up the server without starting it.
 
@@ -135,7 +137,10 @@ class OpenAIServer:
             usage: What it reports instead of the tokens that it counts.
             shows_preflight: Whether the request that a command sends before its first question, for one token, is one
                 like any other. It is answered by itself otherwise, and is in no count.
+            embedding: Where given, ``/v1/embeddings`` answers with it: from a text to its vector.
         """
+        self.embedding = embedding
+        self.embedded: list[RecordedCall] = []
         self.retry_after, self.usage, self.shows_preflight = retry_after, usage, shows_preflight
         self.probability = probability
         self.reply: Reply = reply or (lambda messages, n, body: ["ok"] * n)
@@ -209,6 +214,17 @@ class OpenAIServer:
             self.calls.append(call)
         return call
 
+    def open_embedding(self, body: dict[str, Any], authorization: str | None) -> RecordedCall:
+        """Record a request for embeddings that arrived, and draw its fault."""
+        key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        with self._lock:
+            attempt = self._attempts[key]
+            self._attempts[key] += 1
+            call = RecordedCall(body, time.monotonic(), authorization=authorization)
+            call.fault = self.faults.draw(key, attempt, body) if self.faults else None
+            self.embedded.append(call)
+        return call
+
     def close_call(self, call: RecordedCall) -> None:
         """Record that a request was answered or dropped."""
         with self._lock:
@@ -249,6 +265,9 @@ class _Handler(LocalHandler):
     def post(self) -> None:
         owner = self.server.owner
         body = self.read_json()
+        if self.path.endswith("/embeddings") and owner.embedding is not None:
+            self._embed(owner, owner.embedding, body)
+            return
         if not self.path.endswith("/chat/completions"):
             self._error(404, "no such page")
             return
@@ -265,6 +284,23 @@ class _Handler(LocalHandler):
                 self._answer(owner, call)
         finally:
             owner.close_call(call)
+
+    def _embed(self, owner: OpenAIServer, embedding: Callable[[str], Sequence[float]], body: dict[str, Any]) -> None:
+        call = owner.open_embedding(body, self.headers.get("Authorization"))
+        if owner.api_key is not None and call.authorization != f"Bearer {owner.api_key}":
+            self._error(401, "Incorrect API key provided.", "invalid_api_key")
+        elif call.fault == "close":
+            self._drop()
+        elif call.fault is not None:
+            self._error(int(call.fault), f"a planned {call.fault}", headers={"Retry-After": owner.retry_after})
+        else:
+            data = [
+                {"object": "embedding", "index": place, "embedding": list(embedding(text))}
+                for place, text in enumerate(body["input"])
+            ]
+            tokens = sum(len(text.split()) for text in body["input"])
+            usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+            self.write(200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
 
     def _answer(self, owner: OpenAIServer, call: RecordedCall) -> None:
         if call.fault == "close":

@@ -1,0 +1,144 @@
+"""``keqa index add``, ``remove`` and ``sync``: an index that is there, changed without building it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keqa.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from keqa.retrievers.changing import IndexChange
+
+# So many files of a kind are named.
+_NAMED = 20
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDRESS",
+        help="The folder of an index (FOLDER@MODEL where a dense one is of another model than local/minilm), "
+        "elasticsearch://host:9200/name, or several with commas, which are changed one after the other.",
+        show_default=False,
+    ),
+]
+SkipUnreadable = Annotated[
+    bool, typer.Option("--skip-unreadable", help="End with exit code 0 although something could not be read.")
+]
+
+
+def add(
+    address: Address,
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="SOURCE...", help="Files and folders, as of keqa index.", show_default=False),
+    ],
+    skip_unreadable: SkipUnreadable = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add files, and all files of folders, to an index.
+
+    A file that is in the index already takes the place of what it was, where its content has changed. Either all of
+    it is in the index afterwards or, after any failure or kill, nothing; who searches meanwhile is not disturbed.
+    """
+    from keqa.cli.console import status
+    from keqa.retrievers.changing import add_files
+
+    with status().status("adding…"):
+        changes = add_files(address, sources, notice=_notice)
+    _report(changes, as_json=as_json, skip_unreadable=skip_unreadable)
+
+
+def remove(
+    address: Address,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="Files and folders, which need not be there any more; or ids of passages or documents.",
+            show_default=False,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Take files, folders or single passages out of an index.
+
+    A passage that was taken out by its id comes back when its file changes.
+    """
+    from keqa.cli.console import status
+    from keqa.retrievers.changing import remove_files
+
+    with status().status("removing…"):
+        changes = remove_files(address, names)
+    _report(changes, as_json=as_json)
+
+
+def sync(
+    address: Address,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="A folder of documents, or a file of records.", show_default=False),
+    ],
+    skip_unreadable: SkipUnreadable = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring an index in step with a folder: what is new, changed or gone there, found by content.
+
+    Files of other folders stay. A file that can no longer be read is taken out, as a new build would leave it out.
+    """
+    from keqa.cli.console import status
+    from keqa.retrievers.changing import sync_folder
+
+    with status().status("comparing…"):
+        changes = sync_folder(address, folder, notice=_notice)
+    _report(changes, as_json=as_json, skip_unreadable=skip_unreadable)
+
+
+def _notice(text: str) -> None:
+    from keqa.cli.console import warn
+
+    warn(text)
+
+
+def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:
+    from keqa.cli.console import results, show_json, warn
+
+    if as_json:
+        show_json({"indexes": [_described(change) for change in changes]})
+    else:
+        for change in changes:
+            for line in _lines(change):
+                results().print(line, soft_wrap=True, markup=False)
+    # Every index of an address is of the same files.
+    left_out = changes[0].left_out
+    if not as_json:
+        for line in left_out.lines(_NAMED):
+            warn(line)
+    if left_out.unexpected and not skip_unreadable:
+        raise typer.Exit(1)
+
+
+def _described(change: IndexChange) -> dict[str, Any]:
+    import dataclasses
+
+    return dataclasses.asdict(change)
+
+
+def _lines(change: IndexChange) -> list[str]:
+    from keqa.storage.terminal import visible_line
+
+    kinds = (("new", change.added), ("changed", change.changed), ("gone", change.removed))
+    lines = []
+    for kind, files in kinds:
+        lines += [f"{kind}: {visible_line(file)}" for file in files[:_NAMED]]
+        if len(files) > _NAMED:
+            lines.append(f"{kind}: {len(files) - _NAMED:,} more")
+    counts = ", ".join(f"{len(files):,} {kind}" for kind, files in kinds)
+    return [
+        *lines,
+        f"{visible_line(change.address)}: {counts} and {change.unchanged:,} unchanged files; "
+        f"{change.passages_added:,} passages written, {change.passages_removed:,} removed, {change.passages:,} now",
+    ]

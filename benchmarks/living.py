@@ -1,0 +1,254 @@
+"""An index that follows its files: how long a change takes, whether it is as one built again, and what kills leave.
+
+    python benchmarks/living.py [--passages 1000000] [--engines embedded dense elasticsearch] [--kills 10] [--seed 0]
+                                [--folder FOLDER] [--url http://localhost:9200]
+
+So many made-up passages (Zipfian words, one file of records and 1,000 documents) are indexed. Then one document is
+changed, one added, one removed, and the folder brought in step after three further changes; each is timed. The index is
+compared with one that is built from the same files: of 200 questions the ten best passages, in their order, and the
+largest difference of a score. At last a process that brings the index in step is killed (``kill -9``) at as many points
+in time as are asked for, spread over what the change takes, and the index is looked at after each: it must open, hold
+what it held before or what it should hold, and come in step by the same command. The dense engine encodes with
+stand-in vectors of 64 hashed numbers, as its model is not what is measured; it is asked 200 questions as the others.
+
+The last line is JSON. Exit code: 0 where every kill left the old or the new state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
+from keqa.retrievers.changing import add_files, remove_files, sync_folder
+
+DOCUMENTS = 1000
+VOCABULARY = 50_000
+WORDS = 60
+QUESTIONS = 200
+MODEL = "made/up"
+
+
+class _Hashed:
+    """In the place of a model: a text's words, hashed to signs of 64 numbers."""
+
+    prompts: ClassVar[dict[str, str]] = {}
+    similarity_fn_name = "cosine"
+
+    def __init__(self, name: str) -> None:
+        self.words: dict[str, Any] = {}
+
+    def _word(self, word: str) -> Any:
+        if word not in self.words:
+            self.words[word] = np.random.default_rng(zlib.crc32(word.encode())).standard_normal(64)
+        return self.words[word]
+
+    def encode(self, texts: list[str], **options: Any) -> Any:
+        rows = np.array(
+            [np.sum([self._word(word) for word in text.split()] or [np.ones(64)], axis=0) for text in texts]
+        )
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    encode_query = encode_document = encode
+
+
+def _without_weights() -> None:
+    library = ModuleType("sentence_transformers")
+    library.SentenceTransformer = _Hashed  # type: ignore[attr-defined]
+    sys.modules["sentence_transformers"] = library
+
+
+class World:
+    """The files."""
+
+    def __init__(self, folder: Path, passages: int, seed: int) -> None:
+        self.records, self.documents = folder / "records.jsonl", folder / "documents"
+        self.documents.mkdir(parents=True, exist_ok=True)
+        self._random = random.Random(seed)
+        self._weights = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
+        with self.records.open("w") as stream:
+            for number in range(max(0, passages - DOCUMENTS)):
+                stream.write(json.dumps({"id": f"r{number}", "title": self._text(3), "text": self._text()}) + "\n")
+        for number in range(min(passages, DOCUMENTS)):
+            self.write(number)
+
+    def _text(self, words: int = WORDS) -> str:
+        drawn = self._random.choices(range(VOCABULARY), cum_weights=self._weights, k=words)
+        return " ".join(f"w{word}" for word in drawn)
+
+    def write(self, number: int) -> Path:
+        """Write a document anew, and give its path."""
+        path = self.documents / f"d{number}.txt"
+        path.write_text(self._text())
+        return path
+
+    @property
+    def sources(self) -> list[str]:
+        """What an index is made of."""
+        return [str(self.records), str(self.documents)]
+
+    def questions(self) -> list[str]:
+        """Words that some passages have and others have not."""
+        drawn = random.Random(1)
+        # The commonest words are in every passage and part nothing.
+        return [" ".join(f"w{drawn.randrange(20, 5000)}" for _ in range(5)) for _ in range(QUESTIONS)]
+
+
+def build(engine: str, folder: Path, name: str, world: World, url: str | None) -> str:
+    """Build an index, and give its address."""
+    corpus = read_corpus(world.sources, notice=lambda text: None)
+    given: dict[str, Any] = {"sources": world.sources, "notice": lambda text: None}
+    if engine == "embedded":
+        build_index(corpus, folder / name, **given)
+        return str(folder / name)
+    if engine == "dense":
+        build_dense(corpus, folder / name, model=MODEL, **given)
+        return f"{folder / name}@{MODEL}"
+    from keqa.retrievers.elasticsearch import index_address, load_index
+
+    address = index_address(str(url), f"keqa-living-{os.getpid()}-{name}")
+    load_index(corpus, address, **given)
+    return address
+
+
+def found(address: str, questions: list[str]) -> list[list[tuple[Passage, float]]]:
+    """The ten best passages of each question, with their scores."""
+    return [[(hit.passage, hit.score) for hit in hits] for hits in open_index(address).search_many(questions, 10)]
+
+
+def same(one: list[list[tuple[Passage, float]]], other: list[list[tuple[Passage, float]]]) -> tuple[float, float]:
+    """The share of questions with the same ten passages in the same order, and the largest difference of a score."""
+    equal = [[p for p, _ in ours] == [p for p, _ in theirs] for ours, theirs in zip(one, other, strict=True)]
+    apart = [
+        abs(mine - yours) / max(abs(yours), 1e-9)
+        for ours, theirs in zip(one, other, strict=True)
+        for (_, mine), (_, yours) in zip(ours, theirs, strict=False)
+    ]
+    return sum(equal) / len(equal), max(apart, default=0.0)
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """How many seconds something takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def changes(address: str, world: World) -> Iterator[tuple[str, float]]:
+    """Each kind of change with its seconds."""
+    changed = world.write(7)
+    yield "change one", timed(lambda: add_files(address, [changed]))
+    added = world.write(DOCUMENTS)
+    yield "add one", timed(lambda: add_files(address, [added]))
+    yield "remove one", timed(lambda: remove_files(address, [world.documents / "d8.txt"]))
+    (world.documents / "d8.txt").unlink()
+    world.write(9)
+    world.write(DOCUMENTS + 1)
+    (world.documents / "d10.txt").unlink()
+    yield "bring 1,000 documents in step", timed(lambda: sync_folder(address, world.documents))
+    yield "find them in step", timed(lambda: sync_folder(address, world.documents))
+
+
+def _sync(address: str, documents: str, ready: Any) -> None:
+    if address.endswith(f"@{MODEL}"):
+        _without_weights()
+    ready.set()
+    sync_folder(address, documents)
+
+
+def kills(address: str, world: World, count: int, seconds: float, questions: list[str]) -> dict[str, int]:
+    """Kill a change at points spread over its time; how often the old and the new state were left, and neither."""
+    left = {"old": 0, "new": 0, "neither": 0}
+    context = multiprocessing.get_context("spawn")
+    for number in range(count):
+        path = world.documents / f"d{100 + number}.txt"
+        old, before = path.read_text(), len(found(address, questions))
+        world.write(100 + number)
+        new = path.read_text()
+        ready = context.Event()
+        process = context.Process(target=_sync, args=(address, str(world.documents), ready))
+        process.start()
+        ready.wait()
+        process.join(1.5 * seconds * (number + 0.5) / count)
+        if process.is_alive():
+            os.kill(process.pid or 0, signal.SIGKILL)
+        process.join()
+        texts = {hit.passage.text for text in (old, new) for hit in open_index(address).search(text, 3)}
+        state = {(True, False): "old", (False, True): "new"}.get((old in texts, new in texts), "neither")
+        left[state] += 1
+        sync_folder(address, world.documents)
+        again = sync_folder(address, world.documents)[0]
+        texts = {hit.passage.text for hit in open_index(address).search(new, 3)}
+        if new not in texts or again.changed or len(found(address, questions)) != before:
+            left["neither"] += 1
+    return left
+
+
+def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one engine."""
+    world = World(folder / f"files-{engine}", arguments.passages, arguments.seed)
+    questions, result = world.questions(), {"engine": engine, "passages": arguments.passages}
+    started = time.perf_counter()
+    address = build(engine, folder, f"index-{engine}", world, arguments.url)
+    result["build"] = time.perf_counter() - started
+    opened = open_index(address)
+    before = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
+    undisturbed = "a reader opened before finds the same"
+    for name, seconds in changes(address, world):
+        result[name] = seconds
+        print(f"{engine}: {name}: {seconds:.2f} s", flush=True)
+        # A cluster keeps the state before the last change, and no earlier one.
+        if undisturbed not in result or engine != "elasticsearch":
+            after = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
+            result[undisturbed] = before == after
+    again = build(engine, folder, f"again-{engine}", world, arguments.url)
+    result["same top ten as a build"], result["largest difference of a score"] = same(
+        found(address, questions), found(again, questions)
+    )
+    result["kills"] = kills(address, world, arguments.kills, result["bring 1,000 documents in step"], questions[:20])
+    if engine == "elasticsearch":
+        from keqa.retrievers.elasticsearch.address import parse_address
+        from keqa.retrievers.elasticsearch.client import connect
+
+        with connect(parse_address(address)) as client:
+            for name in client.indices.get(index=f"keqa-living-{os.getpid()}-*"):
+                client.indices.delete(index=name)
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--engines", nargs="+", default=["embedded", "dense"])
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--url", help="of a cluster, for elasticsearch")
+    arguments = parser.parse_args()
+    if "elasticsearch" in arguments.engines and not arguments.url:
+        parser.error("--engines elasticsearch needs --url")
+    _without_weights()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        results = [measure(engine, Path(folder), arguments) for engine in arguments.engines]
+    print(json.dumps(results))
+    sys.exit(any(result["kills"]["neither"] for result in results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""Changing an index that is there: files added, removed, or brought in step with a folder, without building it again.
+
+Either all of a change is in the index afterwards or, after any failure or kill, none of it; whoever searches meanwhile
+finds what was there before. Only what differs is written: of a file whose digest has changed, the passages that are not
+in the index as they are now.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.changes import Change, Changer
+from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, path_of
+from keqa.retrievers.intake import cleaned
+from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
+from keqa.retrievers.opening import engine_of, parts_of
+from keqa.retrievers.readers import files_of, read_file
+from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.splitting import PASSAGE_WORDS
+from keqa.retrievers.text import clean_text
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """What was done to an index.
+
+    Attributes:
+        address: Of the index.
+        added: The files that are new in it.
+        changed: The files whose content is another.
+        removed: The files that are no longer in it.
+        unchanged: How many files were looked at and are as they were.
+        passages_added: How many passages were written.
+        passages_removed: How many were removed; one that another took the place of counts here too.
+        passages: How many it holds now.
+        left_out: What of the files that were looked at could not be read, or is not read.
+    """
+
+    address: str
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: int = 0
+    passages_added: int = 0
+    passages_removed: int = 0
+    passages: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+
+def add_files(
+    index: Path | str,
+    paths: Sequence[Path | str],
+    *,
+    model: str | None = None,
+    words: int = PASSAGE_WORDS,
+    notice: Notice | None = None,
+) -> list[IndexChange]:
+    """Add files, and all files of folders, to an index; one that is there already is brought up to date.
+
+    Args:
+        index: Its address; see `keqa.retrievers.open_index`. Of several, joined by commas, one is changed after the
+            other; where that is interrupted, the same call does the rest.
+        paths: Files and folders, as of `keqa.retrievers.read_corpus`.
+        model: Encodes the passages of a dense index, where that is not the one that comes as a package and the address
+            does not name it.
+        words: Target length of the passages of a split document.
+        notice: Called with what the user should know, such as a guessed encoding; logged by default.
+
+    Returns:
+        What was done, for each index of the address.
+
+    Raises:
+        InputError: A path is missing, no reader fits it, or a file of records is malformed.
+        RetrievalError: There is no such index, another process changes it, it does not know its files, or the engine
+            failed.
+        ConfigurationError: The engine cannot change an index, or a model or server refuses.
+    """
+    named = [Path(path) for path in paths]
+    if not named:
+        raise InputError("name at least one file or folder to add")
+
+    def plan(changer: Changer) -> _Plan:
+        made = _Plan(changer, words, notice or default_notice)
+        new = [path for path in named if made.root_of(path) is None]
+        for path in named:
+            # What was left out of a source of the index is in its manifest already.
+            made.read(path, made.listed(path, made.counter if path in new else made.again))
+        made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
+        made.left_out = _joined(made.left_out, made.counter.result())
+        return made
+
+    return _changed(index, model, plan)
+
+
+def sync_folder(
+    index: Path | str,
+    folder: Path | str,
+    *,
+    model: str | None = None,
+    words: int = PASSAGE_WORDS,
+    notice: Notice | None = None,
+) -> list[IndexChange]:
+    """Bring an index in step with a folder: files that are new, changed or gone, found by their content.
+
+    A file that can no longer be read is taken out, as a new build would leave it out. Files of other sources stay.
+
+    Args:
+        index: See `add_files`, as for all that follow.
+        folder: A folder, or a file of records, that the index is to hold as it is now.
+        model: Likewise.
+        words: Likewise.
+        notice: Likewise.
+
+    Returns:
+        Likewise.
+
+    Raises:
+        InputError: Likewise; or nothing would be left in the index.
+        RetrievalError: Likewise.
+        ConfigurationError: Likewise.
+    """
+    named = Path(folder)
+
+    def plan(changer: Changer) -> _Plan:
+        made = _Plan(changer, words, notice or default_notice)
+        listed = made.listed(named, made.counter)
+        there, top = {path_of(path) for path, _ in listed}, path_of(named)
+        # First, as the ids of records in a file that was renamed are free again.
+        made.drop(path for path in made.files if _is_below(path, top) and path not in there)
+        made.read(named, listed)
+        made.drop(path for path in there if path in made.files and path not in made.seen)
+        if made.root_of(named) is None:
+            made.sources = (*made.sources, str(named))
+        if all(path_of(source) == top for source in made.sources):
+            made.left_out = made.counter.result()
+        return made
+
+    return _changed(index, model, plan)
+
+
+def remove_files(index: Path | str, names: Sequence[Path | str]) -> list[IndexChange]:
+    """Take files, all files of folders, or single passages out of an index.
+
+    Args:
+        index: See `add_files`.
+        names: Files and folders, which need not be there any more; or ids of passages, or of documents without their
+            ``#n``.
+
+    Returns:
+        What was done, for each index of the address.
+
+    Raises:
+        InputError: The index has no such file, document or passage, or nothing would be left.
+        RetrievalError: See `add_files`.
+        ConfigurationError: Likewise.
+    """
+    if not names:
+        raise InputError("name at least one file, folder or passage to remove")
+
+    def plan(changer: Changer) -> _Plan:
+        made = _Plan(changer, PASSAGE_WORDS, default_notice, needs_files=False)
+        gone: dict[str, None] = {}
+        for name in map(str, names):
+            path = path_of(name)
+            if files := [one for one in made.files if _is_below(one, path)]:
+                made.drop(files)
+                continue
+            wanted = clean_text(name)
+            found = [wanted] if changer.held([wanted]) else changer.pieces(wanted)
+            if not found:
+                raise InputError(f"there is no file, document or passage {name!r} in the index")
+            gone.update(dict.fromkeys(found))
+        made.drop_passages(list(gone))
+        removed = set(made.removed)
+        empty = {made.root_of(path) for path in removed} - {
+            made.root_of(path) for path in made.files if path not in removed
+        }
+        made.sources = tuple(one for one in made.sources if path_of(one) not in empty)
+        return made
+
+    return _changed(index, None, plan)
+
+
+def _changed(index: Path | str, model: str | None, plan: Callable[[Changer], _Plan]) -> list[IndexChange]:
+    done = []
+    for part in parts_of(index):
+        engine, place, named = engine_of(part, model)
+        if engine.change is None:
+            raise ConfigurationError(f"the engine {engine.name} cannot change an index that is there: build it again")
+        opened: AbstractContextManager[Changer] = engine.change(place, named)
+        with opened as changer:
+            done.append(plan(changer).carry_out(part))
+    return done
+
+
+class _Plan:
+    """What is to be done to one index."""
+
+    def __init__(self, changer: Changer, words: int, notice: Notice, *, needs_files: bool = True) -> None:
+        known = changer.files()
+        if known is None and needs_files and changer.manifest.sources:
+            raise RetrievalError(
+                "the index does not know which files its passages come from, as it was built by an earlier version: "
+                "build it again with `keqa index`, and it can be changed from then on"
+            )
+        self.files = known or {}
+        self.counter, self.again = LeftOutCounter(), LeftOutCounter()
+        self.seen: set[str] = set()
+        self.added: list[str] = []
+        self.changed: list[str] = []
+        self.removed: list[str] = []
+        self.unchanged = 0
+        self.changes: dict[str, FileChange | FileLess | None] = {}
+        self.sources: tuple[str, ...] = changer.manifest.sources
+        self.left_out: LeftOut = changer.manifest.left_out
+        self._tops = set(map(path_of, self.sources))
+        self._changer, self._words, self._notice = changer, words, notice
+        self._new: dict[str, Passage] = {}
+        self._kept: dict[str, Passage] = {}
+        self._gone: dict[str, None] = {}
+
+    def root_of(self, path: Path | str) -> str | None:
+        """The source of the index that a path is, or is in."""
+        whole = path_of(path)
+        return next((top for top in (whole, *map(str, Path(whole).parents)) if top in self._tops), None)
+
+    def listed(self, source: Path, counter: LeftOutCounter) -> list[tuple[Path, str]]:
+        """The files of a source, each with what the ids of its passages begin with in a build of the whole index."""
+        found = []
+        for path, identifier in files_of(source, counter):
+            root = self.root_of(path)
+            inside = root is not None and root != path_of(path)
+            found.append((path, Path(os.path.relpath(path, root)).as_posix() if inside else identifier))
+        return found
+
+    def read(self, source: Path, listed: Iterable[tuple[Path, str]]) -> None:
+        """Take in the files of a source."""
+        for path, identifier in listed:
+            origin = Origin.of(path)
+            if origin.path in self.seen:
+                continue
+            before = self.files.get(origin.path)
+            if before is not None and before.digest and before.digest == origin.digest:
+                self.seen.add(origin.path)
+                self.unchanged += 1
+            elif passages := self._passages(path, identifier, whole=not source.is_dir()):
+                self.seen.add(origin.path)
+                self._take(origin, passages, before)
+
+    def _passages(self, path: Path, identifier: str, *, whole: bool) -> list[Passage]:
+        try:
+            found = read_file(path, identifier, words=self._words, notice=self._notice, left_out=self.counter)
+            return [cleaned(passage) for passage in found]
+        except InputError as error:
+            if whole:
+                raise
+            reason = error.reason if isinstance(error, UnreadError) else "unreadable"
+            self.counter.unread(path, reason, str(error))
+            return []
+
+    def _take(self, origin: Origin, passages: Sequence[Passage], before: FileEntry | None) -> None:
+        own = self._changer.ids_of(origin.path) if before is not None else []
+        stored = self._changer.stored(own)
+        taken = self._changer.held([passage.id for passage in passages]) - set(own) - set(self._gone)
+        ids: dict[str, None] = {}
+        for passage in passages:
+            unique = self._unique(passage.id, taken, ids)
+            ids[unique] = None
+            named = passage if unique == passage.id else Passage(unique, passage.title, passage.text)
+            if stored.get(unique) == named:
+                self._kept[unique] = named
+            else:
+                self._new[unique] = named
+        self._gone.update(dict.fromkeys(one for one in own if one in stored and one not in ids))
+        self.changes[origin.path] = FileChange(origin.digest, tuple(ids))
+        (self.added if before is None else self.changed).append(origin.path)
+
+    def _unique(self, wanted: str, taken: set[str], ids: Mapping[str, None]) -> str:
+        """An id as a build would make it: one that another passage has gets a suffix."""
+        for number in itertools.count(1):
+            candidate = wanted if number == 1 else f"{wanted}~{number}"
+            free = candidate not in taken if number == 1 else self._is_free(candidate)
+            if free and candidate not in ids and candidate not in self._new:
+                return candidate
+        raise AssertionError("unreachable")
+
+    def _is_free(self, candidate: str) -> bool:
+        return candidate in self._gone or not self._changer.held([candidate])
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """Take files out."""
+        for path in paths:
+            if path not in self.changes:
+                self._gone.update(dict.fromkeys(self._changer.ids_of(path)))
+                self.changes[path] = None
+                self.removed.append(path)
+
+    def drop_passages(self, ids: Sequence[str]) -> None:
+        """Take single passages out; their files stay, and those of which nothing is left go."""
+        self._gone.update(dict.fromkeys(ids))
+        for path, held in (self._changer.holders(ids) if ids else {}).items():
+            self.changes.setdefault(path, FileLess(tuple(held)))
+
+    def carry_out(self, address: str) -> IndexChange:
+        """Do it."""
+        before = self._changer.manifest
+        gone = self._changer.held(list(self._gone)) - set(self._new)
+        replaced = self._changer.held(list(self._new))
+        left = before.passages - len(gone) - len(replaced) + len(self._new)
+        if left < 1:
+            raise InputError("nothing would be left in the index: remove the index itself instead")
+        change = Change(
+            new=list(self._new.values()),
+            gone=[one for one in self._gone if one in gone],
+            kept=list(self._kept.values()),
+            files=self.changes,
+            sources=self.sources,
+            left_out=self.left_out,
+        )
+        same = (self.sources, self.left_out) == (before.sources, before.left_out)
+        after = before if same and not (change.new or change.gone or change.files) else self._changer.apply(change)
+        return IndexChange(
+            address=address,
+            added=tuple(self.added),
+            changed=tuple(self.changed),
+            removed=tuple(self.removed),
+            unchanged=self.unchanged,
+            passages_added=len(self._new),
+            passages_removed=len(gone) + len(replaced),
+            passages=after.passages,
+            left_out=_joined(self.counter.result(), self.again.result()),
+        )
+
+
+def _is_below(path: str, top: str) -> bool:
+    """Whether a path is another, or is in the folder that the other names."""
+    return path == top or path.startswith(top.rstrip(os.sep) + os.sep)
+
+
+def _joined(one: LeftOut, other: LeftOut) -> LeftOut:
+    """What was left out before and what now."""
+    if not (one and other):
+        return one or other
+    return LeftOut(
+        dict(Counter(one.passed_over) + Counter(other.passed_over)),
+        dict(Counter(one.unread) + Counter(other.unread)),
+        (*one.names, *other.names)[:NAMED],
+    )

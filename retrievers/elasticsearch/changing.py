@@ -1,0 +1,155 @@
+"""Changing an index in Elasticsearch: a clone of it is changed, verified, and takes its place.
+
+A clone shares the files of the index that it was made from, so that it takes no longer for a large one. The state
+before stays until the next change: who searches it is not disturbed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from keqa.errors import RetrievalError
+from keqa.retrievers.base import Passage
+from keqa.retrievers.changes import Change
+from keqa.retrievers.elasticsearch.address import Address, parse_address
+from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load
+from keqa.retrievers.elasticsearch.loading import refused, written
+from keqa.retrievers.elasticsearch.mapping import FILE, document, key, passage_of
+from keqa.retrievers.files import FileChange, FileEntry, Origin
+from keqa.retrievers.manifest import Manifest, SourceHash
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+_BATCH = 500
+_WHOLE = ("doc_id", "title", "text")
+# So many of the passages that were written are read back.
+_READ_BACK = 1000
+
+
+class ElasticsearchChanger:
+    """An index in Elasticsearch that is open to be changed; see `keqa.retrievers.changes.Changer`."""
+
+    def __init__(self, client: Elasticsearch, address: Address, manifest: Manifest) -> None:
+        """Use `changing`."""
+        self._client, self._address = client, address
+        self._indexes = Indexes(client, address)
+        self._manifest = manifest
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the index says about itself."""
+        return self._manifest
+
+    def files(self) -> dict[str, FileEntry] | None:
+        """The files that its passages come from; None where it does not know them."""
+        return self._indexes.files(self._manifest.data)
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file."""
+        return self._indexes.ids(self._manifest.data, {"term": {FILE: path}})
+
+    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """The files that some passages come from, each with the ids of these."""
+        found: dict[str, list[str]] = {}
+        for passage_id, source in self._indexes.stored(self._manifest.data, list(ids), ["doc_id", FILE]).items():
+            if FILE in source:
+                found.setdefault(source[FILE], []).append(passage_id)
+        return found
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
+        return set(self._indexes.stored(self._manifest.data, ids, ["doc_id"]))
+
+    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
+        found = self._indexes.stored(self._manifest.data, ids, _WHOLE)
+        return {one: passage_of(source) for one, source in found.items()}
+
+    def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document."""
+        return self._indexes.ids(self._manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
+
+    def apply(self, change: Change) -> Manifest:
+        """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
+        before, indexes = self._manifest, self._indexes
+        replaced = self.held([passage.id for passage in change.new])
+        source_hash = SourceHash(before.source_hash)
+        for passage_id in (*change.gone, *sorted(replaced)):
+            source_hash.delete(passage_id)
+        for passage in change.new:
+            source_hash.add(passage)
+        replicas, load = indexes.replicas(before.data), Load.change(before)
+        after = dataclasses.replace(
+            before,
+            data=load.data,
+            passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
+            source_hash=source_hash.hexdigest() if change.new or change.gone else before.source_hash,
+            sources=change.sources,
+            left_out=change.left_out,
+            deleted=before.deleted + len(replaced) + len(change.gone),
+        )
+        indexes.remove_earlier(before.data)
+        indexes.clone(before.data, load)
+        for result in written(self._client, self._address, _actions(load, change), _BATCH):
+            if result["status"] != 404:
+                raise refused(load.name, result, self._address)
+        self._verify(after, change)
+        if after.is_worn:
+            indexes.merge(load.data)
+            after = dataclasses.replace(after, deleted=0)
+        indexes.publish(load, after, replicas, instead_of=before.data)
+        self._manifest = after
+        return after
+
+    def _verify(self, after: Manifest, change: Change) -> None:
+        found = self._indexes.count(after.data, refresh=True)
+        some = change.new[:_READ_BACK]
+        stored = self._indexes.stored(after.data, [passage.id for passage in some], _WHOLE)
+        if found != after.passages or any(passage_of(stored[one.id]) != one for one in some if one.id in stored):
+            self._indexes.remove(after.data)
+            raise RetrievalError(
+                f"the changed index {after.name} did not pass its verification: {after.passages} passages should be in "
+                f"it and {found} are. The index stays as it was"
+            )
+
+
+def _actions(load: Load, change: Change) -> Iterator[dict[str, Any]]:
+    """What is written, as the client takes it."""
+    origins = {
+        one: Origin(path, file.digest)
+        for path, file in change.files.items()
+        if isinstance(file, FileChange)
+        for one in file.ids
+    }
+    for passage_id in change.gone:
+        yield {"_op_type": "delete", "_index": load.alias, "_id": key(passage_id)}
+    # What stays as it is has the digest of its file beside it, which is another.
+    for passage in (*change.new, *change.kept):
+        source = document(passage, origins.get(passage.id))
+        yield {"_op_type": "index", "_index": load.alias, "_id": key(passage.id), "_source": source}
+
+
+@contextmanager
+def changing(address: str) -> Iterator[ElasticsearchChanger]:
+    """Open an index to change it. Of two that change it at once, the first to end does; the other one fails.
+
+    Args:
+        address: ``elasticsearch://host:9200/name``.
+
+    Raises:
+        InputError: The address is none, or holds credentials.
+        ConfigurationError: Credentials, certificate or version do not fit.
+        MissingExtraError: The client is not installed.
+        RetrievalError: The cluster cannot be reached, or there is no finished index.
+    """
+    target = parse_address(address)
+    client = connect(target)
+    try:
+        yield ElasticsearchChanger(client, target, Indexes(client, target).manifest())
+    finally:
+        client.close()
