@@ -155,4 +155,4 @@ def cleaned(passage: Passage) -> Passage:
         raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
     # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
     same = own is passage.id and title is passage.title and text is passage.text
-    return passage if same else Passage(own, title, text)
+    return passage if same else Passage(own, title, text, passage.place)

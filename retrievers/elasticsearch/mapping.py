@@ -16,6 +16,7 @@ from typing import Any, Final
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
 from keqa.retrievers.base import Passage
+from keqa.retrievers.place import unpacked
 from keqa.retrievers.text import clean_text
 
 MOST_HITS: Final = 10_000
@@ -98,7 +99,7 @@ def _chain(filters: list[str]) -> dict[str, Any]:
 
 
 def field_mappings() -> dict[str, Any]:
-    """Return the fields: id, title and text; nothing else may come in."""
+    """Return the fields: id, title and text, and the place, which is only kept; nothing else may come in."""
     text = {
         "type": "text",
         "analyzer": "keqa_text",
@@ -106,12 +107,15 @@ def field_mappings() -> dict[str, Any]:
         "similarity": "keqa_bm25",
         "index_options": "freqs",
     }
-    return {"dynamic": "strict", "properties": {"doc_id": {"type": "keyword"}, "title": text, "text": text}}
+    place = {"type": "keyword", "index": False, "doc_values": False}
+    fields = {"doc_id": {"type": "keyword"}, "title": text, "text": text, "place": place}
+    return {"dynamic": "strict", "properties": fields}
 
 
 def document(passage: Passage) -> dict[str, str]:
     """Return a passage, already clean, as it is stored."""
-    return {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    stored = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    return {**stored, "place": passage.place.packed()} if passage.place else stored
 
 
 def key(passage_id: str) -> str:
@@ -122,7 +126,8 @@ def key(passage_id: str) -> str:
 
 def passage_of(source: dict[str, Any]) -> Passage:
     """Return the passage that a document holds."""
-    return Passage(id=str(source["doc_id"]), title=str(source["title"]), text=str(source["text"]))
+    place = unpacked(str(source.get("place", "")))
+    return Passage(str(source["doc_id"]), str(source["title"]), str(source["text"]), place)
 
 
 def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any] | None:
