@@ -81,9 +81,10 @@ class Document:
         ends = list(itertools.accumulate(_characters(section.text) for section in sections))
         start = 0
         for piece in split_text("".join(section.text for section in sections), words):
-            section = sections[bisect.bisect_right(ends, start)]
+            size = _characters(piece)
+            section = sections[bisect.bisect_right(ends, start + size // 2)]
             yield "", piece, self._place(file, section)
-            start += _characters(piece)
+            start += size
 
     def _place(self, file: str, section: Section) -> Place:
         given = {"file": file, "page": section.page, "heading": section.heading, "date": self.date}
