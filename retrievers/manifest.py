@@ -145,7 +145,7 @@ class Manifest(IndexManifest):
 
     @property
     def language(self) -> str:
-        """Language of the analyzer: ``"en"`` or ``"zh"``."""
+        """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
 
 

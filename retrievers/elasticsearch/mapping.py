@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from keqa.errors import RetrievalError
+from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
 from keqa.retrievers.base import Passage
 from keqa.retrievers.place import unpacked
@@ -24,6 +24,9 @@ LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "ref
 """Settings of an index while it is loaded: no copies, and no refresh."""
 
 _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
+LANGUAGES: Final = tuple(_TOKENIZER)
+"""The languages that there are analyzers for."""
+
 # Since 2, a Chinese query keeps the function words that are characters of other words.
 _VERSION: dict[Language, int] = {"en": 1, "zh": 2}
 _BEFORE_STOP: dict[Language, list[str]] = {
@@ -42,6 +45,9 @@ def analyzer_settings(language: str) -> AnalyzerSettings:
         InputError: The language is neither ``"en"`` nor ``"zh"``.
     """
     embedded = settings_for(language)
+    if embedded.language not in LANGUAGES:
+        known = ", ".join(LANGUAGES)
+        raise InputError(f"there is no analyzer for {language!r} in Elasticsearch: use auto, or one of {known}")
     return AnalyzerSettings(
         version=_VERSION[embedded.language],
         language=embedded.language,

@@ -77,3 +77,15 @@ def test_a_place_makes_no_other_passage_and_another_source():
         source.add(passage)
         hashes.append(source.hexdigest())
     assert len(set(hashes)) == 3
+
+
+def test_an_index_in_german_finds_what_is_written_otherwise(tmp_path):
+    notices = []
+    texts = ["Die Straße ist nach den Gebrüdern Müller benannt und wurde für sie gebaut.", "Das Schloß ist alt."]
+    passages = [Passage(str(number), "", text) for number, text in enumerate(texts)]
+    manifest = build_index(passages, tmp_path / "index", notice=notices.append)
+    assert (manifest.language, len(notices)) == ("de", 1)
+    assert "the passages are in German" in notices[0]
+    found = open_index(tmp_path / "index")
+    assert [hit.passage.id for hit in found.search("strasse mullers")] == ["0"]
+    assert [hit.passage.id for hit in found.search("Wem gehört das Schloss?")] == ["1"]
