@@ -12,14 +12,15 @@ import dspy
 from dspy.primitives.prediction import Completions
 
 from keqa.programs.records import QuestionRecord
-from keqa.programs.sources import sources_of
+from keqa.programs.sources import Source, sources_of
 
 
 class AnswerPrediction(dspy.Prediction):
     """An answer with what it rests on.
 
     Its fields are `explanation` (may be empty), `sources` and `answer` (None where there is none). A source is a
-    mapping with `title`, `passage_id` and `text` of a passage; an answer from memory has none.
+    mapping with `title`, `passage_id` and `text` of a passage, the `sentences` that carried the answer, and `file`,
+    `page`, `heading` and `date` as far as they are known; an answer from memory has none.
     """
 
     def __init__(self, base: Any = None, *, record: QuestionRecord | None = None, **fields: Any) -> None:
@@ -44,5 +45,17 @@ class AnswerPrediction(dspy.Prediction):
 
 def prediction_of(record: QuestionRecord) -> AnswerPrediction:
     """The prediction that a record stands for."""
-    sources = [{"title": one.title, "passage_id": one.id, "text": one.text} for one in sources_of(record)]
+    sources = [_plain(one) for one in sources_of(record)]
     return AnswerPrediction(explanation=record.explanation, sources=sources, answer=record.answer, record=record)
+
+
+def _plain(source: Source) -> dict[str, Any]:
+    place = {"file": source.file, "page": source.page, "heading": source.heading, "date": source.date}
+    known = {name: value for name, value in place.items() if value not in ("", None)}
+    return {
+        "title": source.title,
+        "passage_id": source.id,
+        "text": source.text,
+        "sentences": source.sentences,
+        **known,
+    }

@@ -27,6 +27,7 @@ from keqa.programs.runtime.progress import Progress
 from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.streaming import as_status, astreamed, streamed
+from keqa.programs.sources import with_supporting_sentences
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
 from keqa.retrievers.documents import question_asked
 
@@ -121,7 +122,7 @@ class Program(Stage):
 
         Returns:
             A prediction with `answer`, `explanation` (may be empty) and `sources`, the passages that the answer rests
-            on, each with `title`, `passage_id` and `text`. Its attribute `record` is a `QuestionRecord`.
+            on; see `keqa.programs.prediction.AnswerPrediction`. Its attribute `record` is a `QuestionRecord`.
 
         Raises:
             InputError: The question cannot be asked.
@@ -227,7 +228,7 @@ class Program(Stage):
         failed = None
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
-        return QuestionRecord(
+        record = QuestionRecord(
             question=asked.question,
             answer_type=asked.answer_type,
             choices=asked.choices,
@@ -242,6 +243,7 @@ class Program(Stage):
             failure=failed,
             cost=session.ledger.cost(),
         )
+        return with_supporting_sentences(record)
 
     # Language models belong to the machine that a program runs on, not to the program: they are bound by role, survive
     # what optimizers do to a program, and are neither copied nor saved with it.

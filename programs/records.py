@@ -89,6 +89,11 @@ class PassageVerdict(Record):
         verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off.
         kept: Whether the answer was drawn from it.
         why: One sentence on why it was kept or left out.
+        file: Its file, as the path below the folder that was indexed; empty where it is a record.
+        page: Of the file, where it has any; of a presentation the slide.
+        heading: What it stands under; may be empty.
+        date: When its document was last changed, as it says itself; may be empty.
+        sentences: Those that carried the answer, as they stand in the text; see `keqa.programs.supporting`.
     """
 
     passage_id: str
@@ -98,6 +103,11 @@ class PassageVerdict(Record):
     verdict: Verdict
     kept: bool
     why: str
+    file: str = ""
+    page: int | None = None
+    heading: str = ""
+    date: str = ""
+    sentences: list[str] = Field(default_factory=list)
 
 
 class EvidenceSentence(Record):

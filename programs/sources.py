@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
-from keqa.programs.records import PassageVerdict, QuestionRecord
+from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.supporting import says_otherwise, supporting_sentences
+from keqa.retrievers.place import Place
 
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
 """What an answer that rests on passages comes from; any other comes from memory."""
@@ -19,18 +22,97 @@ class Source(BaseModel):
         id: The passage's identifier within the index.
         title: Title of its document; may be empty.
         text: The passage.
+        file: Its file, as the path below the folder that was indexed; empty where it is a record.
+        page: Of the file, where it has any; of a presentation the slide.
+        heading: What it stands under; may be empty.
+        date: When its document was last changed, as it says itself; may be empty.
+        sentences: Those that carried the answer, as they stand in the text; see `keqa.programs.supporting`.
         quizzes: Numbers of the quizzes that were answered from it; none where the question itself was.
     """
 
     id: str
     title: str
     text: str
+    file: str = ""
+    page: int | None = None
+    heading: str = ""
+    date: str = ""
+    sentences: list[str] = Field(default_factory=list)
     quizzes: list[int] = Field(default_factory=list)
 
     @property
     def url(self) -> str:
         """A name of the passage in the form of an address; nothing is served there."""
         return f"urn:keqa:passage:{quote(self.id, safe='')}"
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.file, self.page, self.heading, self.date)
+
+    @property
+    def label(self) -> str:
+        """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; no two files share one.
+
+        A passage that stands in no file is told apart by its id.
+        """
+        place = str(self.place) if self.file else self.id
+        return f"{self.title} ({place})" if self.title and self.title != place else place
+
+
+class Disagreement(BaseModel):
+    """Two sources that say the same of something, but for the answer.
+
+    Attributes:
+        source: What the answer was drawn from.
+        sentence: Its sentence that holds the answer.
+        other: Another source of the same quiz.
+        other_sentence: Its sentence that says otherwise.
+    """
+
+    source: Source
+    sentence: str
+    other: Source
+    other_sentence: str
+
+    def __str__(self) -> str:
+        """In one sentence."""
+        first, second = (f"{one.label}{f', {one.date}' if one.date else ''}" for one in (self.source, self.other))
+        return f"Sources may disagree: {first} says “{self.sentence}” and {second} says “{self.other_sentence}”"
+
+
+def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
+    """A record in which each passage that an answer was drawn from names the sentences that carried the answer.
+
+    Args:
+        record: As the program wrote it.
+    """
+    changed: dict[str, Any] = {}
+    if any(quiz.source == "passages" for quiz in record.quizzes):
+        changed["quizzes"] = [_supported_quiz(quiz) for quiz in record.quizzes]
+    if record.fallback is not None and record.fallback.source == "passages":
+        changed["fallback"] = _supported_quiz(record.fallback)
+    if record.passages and record.answer_source in _FROM_PASSAGES:
+        changed["passages"] = _supported(record.passages, record.question, record.answer)
+    return record.model_copy(update=changed) if changed else record
+
+
+def _supported_quiz(quiz: QuizRecord) -> QuizRecord:
+    if quiz.source != "passages":
+        return quiz
+    passages = _supported(quiz.passages, quiz.resolved or quiz.text, quiz.answer, quiz.evidence)
+    return quiz.model_copy(update={"passages": passages})
+
+
+def _supported(
+    passages: list[PassageVerdict], question: str, answer: str | None, evidence: list[str] | None = None
+) -> list[PassageVerdict]:
+    return [
+        one.model_copy(update={"sentences": supporting_sentences(one.text, question, answer, evidence or [])})
+        if one.kept
+        else one
+        for one in passages
+    ]
 
 
 def sources_of(record: QuestionRecord) -> list[Source]:
@@ -42,23 +124,70 @@ def sources_of(record: QuestionRecord) -> list[Source]:
         record: The record of the question.
     """
     found: dict[tuple[str, str, str], Source] = {}
-
-    def add(passages: list[PassageVerdict], quiz: int | None) -> None:
+    for number, passages, _ in _carrying(record):
         for passage in passages:
-            if passage.kept:
-                source = Source(id=passage.passage_id, title=passage.title, text=passage.text)
-                source = found.setdefault((source.id, source.title, source.text), source)
-                if quiz is not None:
-                    source.quizzes.append(quiz)
+            source = _source(passage)
+            source = found.setdefault((source.id, source.title, source.text), source)
+            # What was drawn from it for another quiz may stand in another sentence.
+            source.sentences += [one for one in passage.sentences if one not in source.sentences]
+            if number is not None:
+                source.quizzes.append(number)
+    return list(found.values())
 
+
+def disagreements_of(record: QuestionRecord) -> list[Disagreement]:
+    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.supporting`.
+
+    Args:
+        record: The record of the question.
+    """
+    found: dict[tuple[str, str], Disagreement] = {}
+    for _, passages, answer in _carrying(record):
+        if answer is None:
+            continue
+        pairs = ((one, other) for one in passages for other in passages if _document(one) != _document(other))
+        for one, other in pairs:
+            pair = (min(one.passage_id, other.passage_id), max(one.passage_id, other.passage_id))
+            for sentence in one.sentences if pair not in found else ():
+                if otherwise := says_otherwise(other.text, sentence, answer):
+                    found[pair] = Disagreement(
+                        source=_source(one), sentence=sentence, other=_source(other), other_sentence=otherwise
+                    )
+                    break
+    return list(found.values())
+
+
+def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerdict], str | None]]:
+    """The passages that carried the answer, by the quiz that was answered from them, and its answer."""
     if record.answer_source not in _FROM_PASSAGES:
         return []
     if record.answer_source == "fallback":
-        if record.fallback is not None and record.fallback.source == "passages":
-            add(record.fallback.passages, None)
-        return list(found.values())
-    for quiz in record.quizzes:
-        if quiz.source == "passages":
-            add(quiz.passages, quiz.index)
-    add(record.passages, None)
-    return list(found.values())
+        fallback = record.fallback
+        if fallback is None or fallback.source != "passages":
+            return []
+        return [(None, _kept(fallback.passages), fallback.answer)]
+    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
+    own: list[tuple[int | None, list[PassageVerdict], str | None]]
+    own = [(quiz.index, _kept(quiz.passages), quiz.answer) for quiz in quizzes]
+    return [*own, (None, _kept(record.passages), record.answer)]
+
+
+def _kept(passages: list[PassageVerdict]) -> list[PassageVerdict]:
+    return [passage for passage in passages if passage.kept]
+
+
+def _source(passage: PassageVerdict) -> Source:
+    return Source(
+        id=passage.passage_id,
+        title=passage.title,
+        text=passage.text,
+        file=passage.file,
+        page=passage.page,
+        heading=passage.heading,
+        date=passage.date,
+        sentences=list(passage.sentences),
+    )
+
+
+def _document(passage: PassageVerdict) -> str:
+    return passage.file or passage.passage_id.rpartition("#")[0] or passage.passage_id

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from keqa.errors import InputError
+from keqa.retrievers.place import NOWHERE, Place
 
 Notice: TypeAlias = Callable[[str], None]
 """Reports to the user what is done to a corpus or an index."""
@@ -24,11 +25,14 @@ class Passage:
         id: Unique within an index, stable between two builds of the same corpus.
         title: Title of the page or document it comes from; may be empty.
         text: The text itself.
+        place: Where in a file it stands, for whoever looks it up. It is neither searched nor read by a language model,
+            and is no part of what makes two passages the same.
     """
 
     id: str
     title: str
     text: str
+    place: Place = field(default=NOWHERE, compare=False)
 
     @property
     def rendered(self) -> str:

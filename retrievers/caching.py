@@ -15,6 +15,7 @@ from typing import Any
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 from keqa.retrievers.documents import scope_of
+from keqa.retrievers.place import unpacked
 from keqa.storage.sqlite_store import SqliteStore
 
 _FORMAT = "keqa-retrievals-1"
@@ -81,7 +82,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         for query in dict.fromkeys(queries):
             kept = self._file.get(_key(before, query, wanted))
             if kept is not None:
-                found[query] = Kept((Hit(Passage(*one), score) for *one, score in kept["hits"]), kept["seconds"])
+                found[query] = Kept(map(_hit, kept["hits"]), kept["seconds"])
         missing = [query for query in dict.fromkeys(queries) if query not in found]
         if missing:
             started = time.perf_counter()
@@ -91,8 +92,8 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
             # An engine may turn to a new state of its index while it searches: which one was searched is unknown then.
             if self._manifest_digest() + scope_of(self.retriever) == before:
                 for query, hits in made.items():
-                    rows = [[hit.passage.id, hit.passage.title, hit.passage.text, hit.score] for hit in hits]
-                    self._file.put(_key(before, query, wanted), {"hits": rows, "seconds": seconds})
+                    kept = {"hits": list(map(_row, hits)), "seconds": seconds}
+                    self._file.put(_key(before, query, wanted), kept)
         with self._counting:
             self.misses += len(missing)
             self.hits += len(queries) - len(missing)
@@ -125,6 +126,18 @@ def _key(index: str, query: str, k: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _row(hit: Hit) -> list[Any]:
+    """A hit as it is kept; a passage that stands nowhere as in files of earlier versions."""
+    passage = hit.passage
+    row = [passage.id, passage.title, passage.text, hit.score]
+    return [*row, passage.place.packed()] if passage.place else row
+
+
+def _hit(row: list[Any]) -> Hit:
+    own, title, text, score, *place = row
+    return Hit(Passage(own, title, text, *map(unpacked, place)), score)
+
+
 def _is_sound(key: str, kept: Any) -> bool:
     """Whether a value is what `CachingRetriever` writes."""
     if not isinstance(kept, dict) or kept.keys() != {"hits", "seconds"} or not isinstance(kept["hits"], list):
@@ -133,6 +146,7 @@ def _is_sound(key: str, kept: Any) -> bool:
 
 
 def _is_hit(row: Any) -> bool:
-    if not isinstance(row, list) or len(row) != 4:
+    if not isinstance(row, list) or len(row) not in (4, 5):
         return False
-    return all(isinstance(text, str) for text in row[:3]) and type(row[3]) in (int, float)
+    texts = [*row[:3], *row[4:]]
+    return all(isinstance(text, str) for text in texts) and type(row[3]) in (int, float)

@@ -157,7 +157,11 @@ def _on_server(given: Mapping[str, Any]) -> str:
 
 
 _OUT = BuildOption("out", "Folder of the index.", Path, short="-o", locates=True)
-_LANGUAGE = BuildOption("language", "en, zh, or auto to decide by the text.", shown="auto")
+_LANGUAGE = BuildOption(
+    "language",
+    "auto to decide by the text, en, zh, or (embedded only) another Snowball language by its code, such as de.",
+    shown="auto",
+)
 _ALL = (
     Engine(
         EMBEDDED,

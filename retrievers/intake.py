@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from keqa.errors import InputError
-from keqa.retrievers.analysis import is_chinese, language_of, warning_of_chinese
+from keqa.retrievers.analysis import LANGUAGES, is_chinese, language_of, warning_of_chinese
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.files import FileTable, Origin
+from keqa.retrievers.languages import STEMMED
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
@@ -40,13 +41,21 @@ class Intake:
     origin: Origin | None
     table: FileTable | None
 
-    def __init__(self, passages: Iterable[Passage], language: str | None = None, *, head: int = HEAD) -> None:
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        language: str | None = None,
+        *,
+        head: int = HEAD,
+        languages: Collection[str] = LANGUAGES,
+    ) -> None:
         """Look at the first passages.
 
         Args:
             passages: Read once, and never held.
             language: Of the analyzer, or ``"auto"``; None where the engine has none.
             head: How many passages decide on the language.
+            languages: Those of the engine.
 
         Raises:
             InputError: There are no passages, or there is no such language.
@@ -59,7 +68,8 @@ class Intake:
         self.head = [passage for passage, _ in self._head]
         if not self.head:
             raise InputError("there are no passages to index: the corpus is empty")
-        self.language = None if language is None else language_of(language, self.head)
+        self.language = None if language is None else language_of(language, self.head, languages)
+        self._found = language == "auto"
         self._ids = SeenIds()
         self._chinese = 0
 
@@ -103,6 +113,9 @@ class Intake:
         """Say what the user should know of them."""
         if self.renamed:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
+        if self._found and self.language in STEMMED:
+            name = STEMMED[self.language].capitalize()
+            notice(f"the passages are in {name}: words are stemmed and folded for it; --language names another")
         if warning := warning_of_chinese(self._chinese, self.count, self.language):
             notice(warning)
 
@@ -171,4 +184,4 @@ def cleaned(passage: Passage) -> Passage:
         raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
     # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
     same = own is passage.id and title is passage.title and text is passage.text
-    return passage if same else Passage(own, title, text)
+    return passage if same else Passage(own, title, text, passage.place)

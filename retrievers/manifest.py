@@ -51,7 +51,7 @@ class IndexManifest:
         name: Name of the index, for messages and reports.
         passages: How many passages the index holds.
         renamed: How many passages had an id that was taken and got a suffix (``7``, ``7~2``, ``7~3``).
-        source_hash: SHA-256 over ids, titles and texts in the order of indexing; chained over later changes.
+        source_hash: SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
         sources: The files and folders that the passages came from, as the user named them.
         created: When the index was built, in UTC.
         data: Folder of the search engine's files, inside the index folder.
@@ -161,7 +161,7 @@ class Manifest(IndexManifest):
 
     @property
     def language(self) -> str:
-        """Language of the analyzer: ``"en"`` or ``"zh"``."""
+        """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
 
 
@@ -251,6 +251,8 @@ class SourceHash:
         # Spelt out, since it runs for every passage of a corpus, and a loop takes twice as long.
         own, title, text = passage.id.encode(), passage.title.encode(), passage.text.encode()
         self._hash.update(b"".join((_length(own), own, _length(title), title, _length(text), text)))
+        if passage.place:
+            self._hash.update(b"place" + passage.place.packed().encode())
 
     def delete(self, passage_id: str) -> None:
         """Take in that a passage was deleted."""

@@ -1,14 +1,17 @@
-"""Long documents into passages of about 100 words that end where a sentence ends."""
+"""Long documents into passages of about 100 words that end where a sentence ends.
+
+Where a sentence ends is decided by its last word and the word that follows: no library that is kept up does it at the
+speed at which documents are read (pysbd, which is not, takes fifty times as long and loses characters).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from typing import Final
 
-from keqa.errors import MissingExtraError
-from keqa.retrievers.text import UNSPACED, WORD_LENGTH, one_line, text_length, unspaced_share
+from keqa.retrievers.stopwords import ENGLISH
+from keqa.retrievers.text import UNSPACED, WORD_LENGTH, one_line, text_length
 
 PASSAGE_WORDS = 100
 
@@ -16,16 +19,54 @@ PASSAGE_WORDS = 100
 # document does not end in a scrap of a passage.
 _SLACK = 1.2
 _SCRAP = 0.25
+# No text of so many characters for each word of the target is as short as a passage.
+_LONG = 120
 
-# pysbd takes time with the square of the length: 3 s for 100 kB in one piece, 0.2 s in pieces of 2 kB.
-_PIECE = 2000
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 # A line break ends a sentence only before an item of a list or table, or around a Markdown heading: text is often
 # wrapped at a fixed width.
 _ITEMS = re.compile(r"\n(?=\s*(?:[#>*+\-•|]|\d{1,3}[.)])\s)|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
-_ROUGH_END = re.compile(r"[.!?][\"')\]]*\s+|[。！？…][”’」』）]*")
-_CLOSING = "\"'”’」』）)]》"
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]{{1,100}}")
+
+# A run of marks is looked at from its beginning only, and given up as a whole: a page of dots is read once.
+_END = re.compile(
+    f"""
+    (?<![.!?…])([.!?…]++)[\\]"'”’»)]*+\\ (?=[\\["'“„«‘(¿¡–—-]{{0,5}}(\\w{{0,30}}))
+    | (?<![。！？])[。！？]++…?[”’」』）]*+\\ ?
+    | (?<![!?])[!?]++(?=[{UNSPACED}])
+    """,
+    re.VERBOSE,
+)
+_OPENING = "([\"'“„«‘"
+
+# Words that begin a sentence far more often than they follow an abbreviation within one, in capitals as they are.
+_STARTERS: Final = ENGLISH | frozenset(
+    """
+    aber auch auf bei da das den der des die dies diese ein eine er es für im ist man mit nach nur sie sind so und von
+    vor wenn wer wie wir zu zum zur ce cette ces dans de des elle en et il ils la le les leur mais on pour un une el
+    ella en es esta este la las los no pero por se su un una gli il in l lo nel si un è
+    """.split()
+)
+# No sentence ends with these: a name or a number follows.
+_TITLES: Final = frozenset(
+    """
+    adm attys brig capt cmdr col cpl det dr fr frl gen gov hl ing lt maj messrs mlle mme mons mr mrs ms mssrs mt ph prof
+    rep reps rev sen sens sgt skt sr sra srta st sta ste supt vs
+    """.split()
+)
+_BEFORE_NUMBERS: Final = frozenset("abb abs art bd cap chap eq ext fig figs kap no nos nr núm p pp s tab vol z".split())
+# A sentence may end with these, and mostly does not.
+_ABBREVIATIONS: Final = frozenset(
+    """
+    abt adj apr asst aug ausg ave bld bldg blvd bros bzgl bzw ca calif cf co corp ct dec dept dez dipl dir ed eds ehem
+    engl env esp esq etc evtl ex feb ff franz ggf hon hosp hrsg ibid inc incl inkl insp jan jan jhd jr jul jun kath ltd
+    mar mass max med min mind mio mrd nov okt oct op orig rd ref resp sec sep sept sog sq str suiv tel univ usf usw ver
+    verh verl vgl viz wash zzgl ed aprox ej pág págs ud uds av núm ecc pag sig sigg avv dott ing
+    """.split()
+)
+# The day of a date or the number of a century has as many digits in languages that put a period after it.
+_ORDINAL: Final = 2
+_INITIALS: Final = re.compile(r"\w{1,4}(?:\.\w{1,4})*")
 
 
 def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
@@ -41,19 +82,16 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
 
     Returns:
         The passages, none of them empty.
-
-    Raises:
-        MissingExtraError: The sentence splitter is not installed and the text needs it.
     """
     target = words * WORD_LENGTH
-    whole = one_line(text)
-    if text_length(whole) <= target * _SLACK:
-        return [whole] if whole else []
+    if len(text) <= _LONG * words:
+        whole = one_line(text)
+        if text_length(whole) <= target * _SLACK:
+            return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []
     length = 0
-    for sentence in _bounded_sentences(text, target):
-        size = text_length(sentence)
+    for sentence, size in _bounded_sentences(text, target):
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
@@ -64,85 +102,60 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
         before, size = passages.pop()
         current, length = [before, *current], size + length
     passages.append(("".join(current), length))
-    return [passage.strip() for passage, _ in passages]
+    return [passage for passage in (one.strip() for one, _ in passages) if passage]
 
 
-def _bounded_sentences(text: str, target: int) -> Iterator[str]:
-    """Yield sentences with the space that follows them, those that are too long in pieces."""
+def _bounded_sentences(text: str, target: int) -> Iterator[tuple[str, int]]:
+    """Yield sentences with the space that follows them and their lengths, those that are too long in pieces."""
     for sentence in sentences(text):
-        if text_length(sentence) <= target * _SLACK:
-            yield sentence
+        size = text_length(sentence)
+        if size <= target * _SLACK:
+            yield sentence, size
         else:
             yield from _cut(sentence, target)
 
 
-def _cut(sentence: str, target: int) -> Iterator[str]:
+def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
     """Cut a sentence, or something without any, between words; a 'word' of over 100 characters inside it."""
     start, length = 0, 0
     for unit in _UNIT.finditer(sentence):
         size = text_length(unit.group())
         if length + size > target:
-            yield sentence[start : unit.start()]
+            yield sentence[start : unit.start()], length
             start, length = unit.start(), 0
         length += size
-    yield sentence[start:]
+    yield sentence[start:], length
 
 
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, each with the space that followed it; joined they are the text on one line."""
     for paragraph in _PARAGRAPHS.split(text):
         for item in filter(None, _ITEMS.split(paragraph)):
-            for piece in _pieces(one_line(item) + " "):
-                ends = _sentence_ends(piece)
-                for start, end in zip([0, *ends], [*ends, len(piece)], strict=True):
-                    if piece[start:end].strip():
-                        yield piece[start:end]
+            line = one_line(item) + " "
+            start = 0
+            for mark in _END.finditer(line):
+                if mark.end() < len(line) and _ends(line, mark):
+                    yield line[start : mark.end()]
+                    start = mark.end()
+            if start < len(line) - 1:
+                yield line[start:]
 
 
-def _pieces(line: str) -> Iterator[str]:
-    """Cut a long line where a sentence seems to end, or failing that at a space."""
-    start = 0
-    while len(line) - start > _PIECE:
-        window = line[start : start + _PIECE]
-        ends = [match.end() for match in _ROUGH_END.finditer(window) if match.end() < _PIECE]
-        end = ends[-1] if ends else window.rfind(" ") + 1 or _PIECE
-        yield window[:end]
-        start += end
-    yield line[start:]
-
-
-def _sentence_ends(piece: str) -> list[int]:
-    """Return the offsets inside a piece where a sentence ends.
-
-    pysbd drops some characters and replaces others, so its sentences are only looked up in the text, which stays
-    as it is; one that is not found stays with the next.
-    """
-    chinese = unspaced_share(piece) >= 0.5
-    try:
-        found: list[str] = _segmenter("zh" if chinese else "en").segment(piece)
-    except (re.error, IndexError, ValueError, TypeError):
-        return [match.end() for match in _ROUGH_END.finditer(piece) if match.end() < len(piece)]
-    ends: list[int] = []
-    position = 0
-    # A closing quotation mark, which it may put in front of the next sentence, belongs to the one before.
-    for sentence in (one.strip().lstrip(_CLOSING) for one in found):
-        at = piece.find(sentence, position) if sentence else -1
-        if at < 0:
-            continue
-        position = at + len(sentence)
-        while position < len(piece) and piece[position] in _CLOSING:
-            position += 1
-        while position < len(piece) and piece[position] == " ":
-            position += 1
-        if position < len(piece):
-            ends.append(position)
-    return ends
-
-
-@lru_cache(maxsize=2)
-def _segmenter(language: str) -> Any:
-    try:
-        import pysbd
-    except ImportError as error:
-        raise MissingExtraError("documents", "Splitting long documents into passages") from error
-    return pysbd.Segmenter(language=language, clean=False)
+def _ends(line: str, mark: re.Match[str]) -> bool:
+    """Whether a sentence ends with a mark and what follows it belongs to another."""
+    marks, following = mark.group(1, 2)
+    if marks is None:
+        return True
+    if following[:1].islower():
+        return False
+    if marks != ".":
+        return True
+    word = line[line.rfind(" ", 0, mark.start()) + 1 : mark.start()].lstrip(_OPENING).lower()
+    if word in _TITLES or (word in _BEFORE_NUMBERS and following[:1].isdigit()):
+        return False
+    open_ended = (
+        word in _ABBREVIATIONS
+        or (word.isdigit() and len(word) <= _ORDINAL)
+        or ((len(word) == 1 or "." in word) and _INITIALS.fullmatch(word) is not None)
+    )
+    return not open_ended or following.lower() in _STARTERS

@@ -17,5 +17,18 @@ ENGLISH = frozenset(
     """.split()
 )
 
+ROMANIAN = frozenset(
+    """
+    a acest această acum al ale am ar are au ca care ce cel cu cum de din după este ei ea el fost fi în înainte între la
+    lui mai nu o pe pentru prin s sa sau se sunt și și-a un unui unei va și
+    """.split()
+)
+TURKISH = frozenset(
+    """
+    ama ancak bir bu çok da daha de değil diye gibi göre hem her için ile ise kadar ki mi mı nasıl ne o olan olarak oldu
+    olduğu sonra şu tarafından ve veya ya
+    """.split()
+)
+
 # One character each, because the analyzer makes each Han character a term.
 CHINESE = frozenset("的了是着吗呢吧啊呀么什谁哪怎这那它他她们被把")

@@ -56,7 +56,8 @@ def build_index(
     Args:
         passages: The passages, read once and never held in memory.
         out: Folder of the index; new, empty, or an index to be replaced.
-        language: ``"en"``, ``"zh"``, or ``"auto"`` to decide by the first passages.
+        language: ``"en"``, ``"zh"``, the code of another language that has a Snowball stemmer, such as ``"de"``, or
+            ``"auto"`` to decide by the first passages.
         progress: Called with the number of passages so far, now and then and at the end.
         notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
         sources: Where the passages come from, for the manifest.

@@ -15,6 +15,7 @@ from keqa.retrievers.analysis import AnalyzerSettings, query_terms, register
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.place import unpacked
 from keqa.storage.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -69,22 +70,32 @@ def writing(index: tantivy.Index, folder: Path, heap: int, threads: int) -> Iter
             writer.wait_merging_threads()
 
 
-def make_schema(settings: AnalyzerSettings) -> tantivy.Schema:
-    """Return the schema: id, title and text, all stored, terms with frequencies but without positions."""
+def make_schema(settings: AnalyzerSettings, *, place: bool = True) -> tantivy.Schema:
+    """Return the schema: id, title and text, all stored, terms with frequencies but without positions.
+
+    Args:
+        settings: Of the analyzer.
+        place: Whether the place of a passage is kept; indexes of earlier versions have no field for it.
+    """
     from tantivy import SchemaBuilder
 
     builder = SchemaBuilder()
     builder.add_text_field("doc_id", stored=True, tokenizer_name="raw", index_option="basic")
     for name in ("title", "text"):
         builder.add_text_field(name, stored=True, tokenizer_name=settings.tokenizer, index_option="freq")
+    if place:
+        builder.add_bytes_field("place", stored=True, indexed=False)
     return builder.build()
 
 
 def make_document(passage: Passage, schema: tantivy.Schema) -> tantivy.Document:
-    """Return a passage, already clean, as the engine takes it."""
+    """Return a passage, already clean, as the engine takes it; without its place where the schema has none."""
     from tantivy import Document
 
-    return Document.from_dict({"doc_id": passage.id, "title": passage.title, "text": passage.text}, schema)
+    fields: dict[str, str | bytes] = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    if passage.place:
+        fields["place"] = passage.place.packed().encode()
+    return Document.from_dict(fields, schema)
 
 
 def commit_stamp(data: Path) -> int:
@@ -123,7 +134,7 @@ def _open(manifest: Manifest, data: Path) -> Opened:
         register(index, manifest.analyzer)
         index.reload()
         found = index.searcher().num_docs
-        fields = index.schema == make_schema(manifest.analyzer)
+        fields = index.schema in [make_schema(manifest.analyzer, place=kept) for kept in (True, False)]
     if not fields:
         raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
     if not data.exists():
@@ -214,4 +225,5 @@ def stored_passage(document: tantivy.Document) -> Passage:
         id=str(document.get_first("doc_id")),
         title=str(document.get_first("title") or ""),
         text=str(document.get_first("text") or ""),
+        place=unpacked(bytes(document.get_first("place") or b"").decode(errors="replace")),
     )

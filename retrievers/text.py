@@ -20,7 +20,8 @@ _MARKED = 2000
 _INVALID = re.compile("[\ud800-\udfff\ufeff]")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
-_SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]{{1,100}}")
+_LONGEST_WORD = 100
+_SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]{{1,{_LONGEST_WORD}}}")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -62,6 +63,11 @@ def one_line(text: str) -> str:
 
 def text_length(text: str) -> int:
     """Return the length in fifths of an English word; Chinese and Japanese count by character."""
+    if text.isascii():
+        # Many times as quick as the pattern, which finds the same.
+        words = text.split()
+        if len(text) <= _LONGEST_WORD or max(map(len, words), default=0) <= _LONGEST_WORD:
+            return WORD_LENGTH * len(words)
     unspaced = 0 if text.isascii() else len(_UNSPACED_CHARACTER.findall(text))
     return WORD_LENGTH * len(_SPACED_WORD.findall(text)) + CHARACTER_LENGTH * unspaced
 

@@ -21,6 +21,7 @@ from keqa.cli.options import (
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
+    from keqa.cli.live import LiveStory
     from keqa.data.question import AnswerType
     from keqa.evaluation.build import Parts
     from keqa.programs.program import Program
@@ -47,6 +48,8 @@ def ask(
         list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
     ] = None,
     as_json: AsJson = False,
+    full: Annotated[bool, typer.Option("--full", help="Show passages whole.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")] = False,
     no_cache: NoCache = False,
     *,
     models: LanguageModels,
@@ -55,18 +58,27 @@ def ask(
 ) -> None:
     """Ask a question and see how it was answered.
 
+    The answer stands first, then its sources with the sentences that carried it, then the story. On a terminal, each
+    quiz is shown as it settles.
+
     Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
     """
-    from keqa.cli.console import UNANSWERED, complain, status, warn
+    from keqa.cli.answer import shown_answer
+    from keqa.cli.console import UNANSWERED, complain, results, show_json, status, warn
+    from keqa.cli.live import LiveStory
+    from keqa.cli.record_tree import plain
 
     kind = _answer_type(answer_type, choice or [])
     settings = options.settings()
     if embedder is not None and program is None:
         raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
+    if as_json and (full or quiet):
+        raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     models.check()
     risk.check()
-    with status().status("asking…"):
+    console = status()
+    with console.status("asking…") as shown:
         text = _checked(sys.stdin.read() if question == "-" else question)
         from keqa.cli.opening import check_roles, open_program, open_retriever
         from keqa.evaluation.build import Parts, own_of
@@ -83,10 +95,18 @@ def ask(
         check_roles(roles)
         if promise:
             warn(promise)
-        record, error = _answer(asked, text, kind, choice or [])
+        live = console.is_terminal and not quiet and not as_json
+        record, error = _answer(asked, text, kind, choice or [], LiveStory(shown.update) if live else None)
     from keqa.programs.record_redaction import record_without_keys
 
-    _show(record_without_keys(record, [roles.task, roles.consistency, roles.utility]), as_json)
+    cleaned = record_without_keys(record, [roles.task, roles.consistency, roles.utility])
+    if quiet:
+        if cleaned.answer is not None:
+            results().print(plain(cleaned.answer, whole=True), soft_wrap=True)
+    elif as_json:
+        show_json(cleaned.model_dump(mode="json"))
+    else:
+        results().print(shown_answer(cleaned, full=full))
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)
@@ -129,24 +149,17 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
 
 
 def _answer(
-    program: Program, question: str, answer_type: AnswerType, choices: list[str]
+    program: Program, question: str, answer_type: AnswerType, choices: list[str], story: LiveStory | None
 ) -> tuple[QuestionRecord, StageError | None]:
     """Ask, and keep the record of a question that failed."""
     try:
-        prediction = program(question, answer_type=answer_type, choices=choices)
+        if story is None:
+            prediction = program(question, answer_type=answer_type, choices=choices)
+        else:
+            prediction = story.follow(program.stream(question, answer_type=answer_type, choices=choices))
     except StageError as error:
         record = getattr(error, "record", None)
         if record is None:
             raise
         return record, error
     return prediction.record, None
-
-
-def _show(record: QuestionRecord, as_json: bool) -> None:
-    from keqa.cli.console import results, show_json
-    from keqa.cli.record_tree import record_tree
-
-    if as_json:
-        show_json(record.model_dump(mode="json"))
-    else:
-        results().print(record_tree(record))

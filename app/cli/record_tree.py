@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from rich.tree import Tree
 
+from keqa.retrievers.place import Place
 from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 
-_QUIZ_SOURCES = {
+QUIZ_SOURCES = {
     "memory": "from memory",
     "passages": "from the passages kept",
     "closed_book": "closed book: nothing retrieved helped",
@@ -22,7 +23,9 @@ _QUIZ_SOURCES = {
     "skipped": "not asked",
     "failed": "failed",
 }
-_ANSWER_SOURCES = {
+"""What an answer to a quiz comes from, in words."""
+
+ANSWER_SOURCES = {
     "memory": "from memory",
     "passages": "from passages",
     "closed_book": "closed book",
@@ -32,6 +35,8 @@ _ANSWER_SOURCES = {
     "withheld": "withheld: its own answer is too probably wrong for the risk",
     "failed": "failed",
 }
+"""What an answer comes from, in words."""
+
 _LONGEST = 2000
 """A question or answer of more characters is cut in the tree; the JSON has all of it."""
 
@@ -42,22 +47,24 @@ _LONGEST_MESSAGE = 160
 """An error's message is cut in the tree: many quote the whole reply of an LM."""
 
 
-def record_tree(record: QuestionRecord) -> Tree:
-    """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, explanation, answer and cost.
+def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
+    """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, and cost.
 
     Args:
         record: The story of the question.
+        full: Whether passages are shown whole, and not a line of each: the sentences that carried an answer, where
+            there are any, or its beginning.
 
     Returns:
         A tree for a rich console. Everything in it is plain text: brackets in a passage are no markup.
     """
-    tree = Tree(_text(record.question, "bold"), guide_style="dim")
+    tree = Tree(plain(record.question, "bold"), guide_style="dim")
     for quiz in record.quizzes:
-        _add_quiz(tree, quiz, f"Quiz {quiz.index}")
+        _add_quiz(tree, quiz, f"Quiz {quiz.index}", full)
     if record.fallback is not None:
-        _add_quiz(tree, record.fallback, "The question itself")
+        _add_quiz(tree, record.fallback, "The question itself", full)
     if record.passages:
-        _add_passages(tree, record.passages)
+        _add_passages(tree, record.passages, (), full)
     if record.degradations:
         branch = tree.add(Text("What went wrong, and what was done", "yellow"))
         # A judge that fails on one passage mostly fails on ten: one line for those that were met alike.
@@ -66,9 +73,6 @@ def record_tree(record: QuestionRecord) -> Tree:
             alike.setdefault((one.stage, one.quiz, one.cause, one.action), []).append(one)
         for group in alike.values():
             branch.add(_degradation(group))
-    if record.explanation:
-        tree.add(_labelled("Explanation", record.explanation))
-    _add_answer(tree, record)
     tree.add(Text.assemble(("Cost: ", "bold"), cost_line(record.cost)))
     return tree
 
@@ -99,26 +103,26 @@ def cost_line(cost: Cost) -> str:
     return ", ".join(parts)
 
 
-def _add_quiz(tree: Tree, quiz: QuizRecord, label: str) -> None:
+def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
     head = _labelled(label, quiz.text)
     if quiz.resolved is not None and quiz.resolved != quiz.text:
         head.append(" → ", "dim")
-        head.append_text(_text(quiz.resolved))
+        head.append_text(plain(quiz.resolved))
     branch = tree.add(head)
     if quiz.samples:
         branch.add(_samples(quiz))
     if quiz.known is not None:
         branch.add(_verdict(quiz))
     if quiz.passages:
-        _add_passages(branch, quiz.passages, quiz.evidence)
+        _add_passages(branch, quiz.passages, quiz.evidence, full)
     elif quiz.retrieved:
         branch.add(Text("searched: nothing found"))
-    for title, lines in (("triples", [_text(one, "dim") for one in quiz.triples]), ("evidence", _evidence(quiz))):
+    for title, lines in (("triples", [plain(one, "dim") for one in quiz.triples]), ("evidence", _evidence(quiz))):
         if lines:
             part = branch.add(Text(title))
             for line in lines:
                 part.add(line)
-    source = _QUIZ_SOURCES[quiz.source]
+    source = QUIZ_SOURCES[quiz.source]
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))
     else:
@@ -129,9 +133,9 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str) -> None:
 def _evidence(quiz: QuizRecord) -> list[Text]:
     """Each sentence, with what selected it where that is known."""
     if not quiz.selected:
-        return [_text(sentence, _EVIDENCE) for sentence in quiz.evidence]
+        return [plain(sentence, _EVIDENCE) for sentence in quiz.evidence]
     return [
-        _text(one.text, _EVIDENCE).append_text(_text(f" (distance {one.distance:.2f} from {one.nearest_to})", "dim"))
+        plain(one.text, _EVIDENCE).append_text(plain(f" (distance {one.distance:.2f} from {one.nearest_to})", "dim"))
         for one in quiz.selected
     ]
 
@@ -141,7 +145,7 @@ def _samples(quiz: QuizRecord) -> Text:
     if not quiz.complete:
         line.append(f" of {quiz.tries}, which settled it")
     line.append(": ")
-    parts = [_text(f"“{cluster.answer}” ×{cluster.size}") for cluster in quiz.clusters]
+    parts = [plain(f"“{cluster.answer}” ×{cluster.size}") for cluster in quiz.clusters]
     abstained = sum(sample.abstained for sample in quiz.samples)
     if abstained:
         parts.append(Text(f"does not know ×{abstained}"))
@@ -173,32 +177,28 @@ def _consistency(quiz: QuizRecord) -> str:
     return f"consistency {quiz.consistency_exact} so far, {quiz.threshold_exact} out of reach"
 
 
-def _add_passages(tree: Tree, passages: list[PassageVerdict], evidence: Sequence[str] = ()) -> None:
+def _add_passages(tree: Tree, passages: list[PassageVerdict], evidence: Sequence[str], full: bool) -> None:
     """Each passage with what became of it, the evidence sentences in it highlighted."""
     kept = sum(passage.kept for passage in passages)
     branch = tree.add(Text(f"retrieved {_count(len(passages), 'passage')}, kept {kept}"))
     for passage in passages:
         mark, style = ("✓", "green") if passage.kept else ("✗", "dim")
-        head = Text.assemble((f"{mark} ", style), _text(passage.title or passage.passage_id, style))
+        head = Text.assemble((f"{mark} ", style), plain(passage.title or passage.passage_id, style))
+        if passage.file:
+            head.append_text(plain(f" [{Place(passage.file, passage.page, passage.heading)}]", "dim"))
         if passage.why:
-            head.append_text(_text(f" ({passage.why})", "yellow" if passage.verdict == "failed" else style))
-        text = _text(passage.text, "dim")
-        text.highlight_words([visible_line(sentence) for sentence in evidence], _EVIDENCE)
+            head.append_text(plain(f" ({passage.why})", "yellow" if passage.verdict == "failed" else style))
+        if full:
+            branch.add(head).add(_highlighted(plain(passage.text, "dim", whole=True), evidence))
+            continue
+        text = _highlighted(plain(" … ".join(passage.sentences) or passage.text, "dim"), evidence)
         text.no_wrap, text.overflow = True, "ellipsis"
         branch.add(head).add(text)
 
 
-def _add_answer(tree: Tree, record: QuestionRecord) -> None:
-    if record.failure is not None:
-        failure = record.failure
-        tree.add(_labelled(f"No answer: {failure.stage} failed ({failure.cause})", failure.message, "red"))
-    elif record.answer is not None:
-        line = _labelled("Answer", record.answer, "bold green")
-        tree.add(line.append(f" ({_ANSWER_SOURCES[record.answer_source]})", "dim"))
-    if record.withheld is not None:
-        tree.add(_labelled("Withheld", record.withheld, "dim"))
-    if record.confidence is not None:
-        tree.add(_labelled("Confidence", f"{record.confidence:.2f}"))
+def _highlighted(text: Text, evidence: Sequence[str]) -> Text:
+    text.highlight_words([visible_line(sentence) for sentence in evidence], _EVIDENCE)
+    return text
 
 
 def _degradation(alike: list[Degradation]) -> Text:
@@ -212,15 +212,22 @@ def _degradation(alike: list[Degradation]) -> Text:
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE]}…"
     line = _labelled(where, f"{message} ({first.cause})", "yellow")
-    return line.append_text(_text(f" → {first.action}"))
+    return line.append_text(plain(f" → {first.action}"))
 
 
 def _labelled(label: str, text: str, style: str = "") -> Text:
-    return Text.assemble((f"{label}: ", "bold"), _text(text, style))
+    return Text.assemble((f"{label}: ", "bold"), plain(text, style))
 
 
-def _text(text: str, style: str = "") -> Text:
-    cut = f"{text[:_LONGEST]}… ({len(text):,} characters)" if len(text) > _LONGEST else text
+def plain(text: str, style: str = "", *, whole: bool = False) -> Text:
+    """Text from outside as one line that acts on no terminal.
+
+    Args:
+        text: Any text.
+        style: How it is shown.
+        whole: Whether it is shown however long it is; otherwise its first 2,000 characters.
+    """
+    cut = text if whole or len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
     return Text(visible_line(cut), style)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.programs.records import QuestionRecord
-from keqa.programs.sources import Source, sources_of
+from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.server.problems import Problem, ProblemError
 
 MODEL = "keqa"
@@ -190,10 +190,12 @@ def _beside(record: QuestionRecord) -> dict[str, Any]:
     return {
         "annotations": [_annotation(source, end) for source in sources],
         "sources": [source.model_dump() for source in sources],
+        "disagreements": [str(one) for one in disagreements_of(record)],
         "explanation": record.explanation,
     }
 
 
 def _annotation(source: Source, end: int) -> dict[str, Any]:
-    cited = {"start_index": 0, "end_index": end, "title": source.title or source.id, "url": source.url}
+    title = source.label if source.file else source.title or source.id
+    cited = {"start_index": 0, "end_index": end, "title": title, "url": source.url}
     return {"type": "url_citation", "url_citation": cited}

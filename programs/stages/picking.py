@@ -23,7 +23,7 @@ _WHY = {"helpful": "judged helpful", "not helpful": "judged not helpful", "faile
 
 
 def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
-    passage = hit.passage
+    passage, place = hit.passage, hit.passage.place
     return PassageVerdict(
         passage_id=passage.id,
         title=passage.title,
@@ -32,6 +32,10 @@ def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict
         verdict=verdict,
         kept=kept,
         why=why,
+        file=place.file,
+        page=place.page,
+        heading=place.heading,
+        date=place.date,
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from keqa.errors import KeqaError, RetrievalError
 from keqa.retrievers.base import Passage
+from keqa.retrievers.place import unpacked
 from keqa.retrievers.text import clean_text
 from keqa.storage.untrusted import open_regular
 
@@ -35,7 +36,10 @@ def write_passages(data: Path, passages: Iterable[Passage], before: str = "") ->
     offsets, end, hashes = array("Q", [0]), 0, array("Q")
     with (data / f"{before}{_PASSAGES}").open("wb") as stream:
         for passage in passages:
-            line = json.dumps([passage.id, passage.title, passage.text], ensure_ascii=False).encode() + b"\n"
+            fields = [passage.id, passage.title, passage.text]
+            if passage.place:
+                fields.append(passage.place.packed())
+            line = json.dumps(fields, ensure_ascii=False).encode() + b"\n"
             stream.write(line)
             end += len(line)
             offsets.append(end)
@@ -127,11 +131,12 @@ class PassageFile:
             if not 0 <= end - start <= _LONGEST:
                 raise ValueError(f"it has {end - start:,} bytes")
             fields = json.loads(self._bytes[start:end])
-            if not isinstance(fields, list) or len(fields) != 3 or not all(isinstance(one, str) for one in fields):
+            known = isinstance(fields, list) and len(fields) in (3, 4)
+            if not known or not all(isinstance(one, str) for one in fields):
                 raise ValueError("it is no list of id, title and text")
         except (ValueError, RecursionError) as error:
             raise RetrievalError(f"passage {row} of the index is damaged: {error}; build the index again") from error
-        return Passage(*map(clean_text, fields))
+        return Passage(*map(clean_text, fields[:3]), *map(unpacked, fields[3:]))
 
 
 def open_rows(data: Path, name: str) -> NDArray[Any]:

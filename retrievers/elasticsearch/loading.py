@@ -17,7 +17,14 @@ from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import blocked, connect, problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load, taken_over
-from keqa.retrievers.elasticsearch.mapping import analyzer_settings, document, index_settings, key, passage_of
+from keqa.retrievers.elasticsearch.mapping import (
+    LANGUAGES,
+    analyzer_settings,
+    document,
+    index_settings,
+    key,
+    passage_of,
+)
 from keqa.retrievers.files import Origin
 from keqa.retrievers.intake import HEAD, Intake
 from keqa.retrievers.manifest import Manifest
@@ -101,10 +108,10 @@ def load_index(
     target = parse_address(address)
     _check(shards=shards, threads=threads, replicas=replicas, k1=k1, b=b)
     # An unknown language is refused before anything is read or sent.
-    language_of(language, ())
+    language_of(language, (), LANGUAGES)
     client = connect(target)
     try:
-        intake = Intake(passages, language, head=_HEAD)
+        intake = Intake(passages, language, head=_HEAD, languages=LANGUAGES)
         analyzer = analyzer_settings(str(intake.language))
         plan = {
             "language": analyzer.language,

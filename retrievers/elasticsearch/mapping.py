@@ -13,10 +13,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from keqa.errors import RetrievalError
+from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
 from keqa.retrievers.base import Passage
 from keqa.retrievers.files import Origin
+from keqa.retrievers.place import unpacked
 from keqa.retrievers.text import clean_text
 
 MOST_HITS: Final = 10_000
@@ -29,6 +30,9 @@ FILE_FIELDS: Final[dict[str, Any]] = {FILE: {"type": "keyword"}, DIGEST: {"type"
 """The file that a passage comes from; indexes of earlier versions have none of it."""
 
 _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
+LANGUAGES: Final = tuple(_TOKENIZER)
+"""The languages that there are analyzers for."""
+
 # Since 2, a Chinese query keeps the function words that are characters of other words.
 _VERSION: dict[Language, int] = {"en": 1, "zh": 2}
 _BEFORE_STOP: dict[Language, list[str]] = {
@@ -47,6 +51,9 @@ def analyzer_settings(language: str) -> AnalyzerSettings:
         InputError: The language is neither ``"en"`` nor ``"zh"``.
     """
     embedded = settings_for(language)
+    if embedded.language not in LANGUAGES:
+        known = ", ".join(LANGUAGES)
+        raise InputError(f"there is no analyzer for {language!r} in Elasticsearch: use auto, or one of {known}")
     return AnalyzerSettings(
         version=_VERSION[embedded.language],
         language=embedded.language,
@@ -104,7 +111,7 @@ def _chain(filters: list[str]) -> dict[str, Any]:
 
 
 def field_mappings() -> dict[str, Any]:
-    """Return the fields: id, title, text, and the file that a passage comes from; nothing else may come in."""
+    """Return the fields: id, title, text, the place, which is only kept, and the file; nothing else may come in."""
     text = {
         "type": "text",
         "analyzer": "keqa_text",
@@ -112,10 +119,9 @@ def field_mappings() -> dict[str, Any]:
         "similarity": "keqa_bm25",
         "index_options": "freqs",
     }
-    return {
-        "dynamic": "strict",
-        "properties": {"doc_id": {"type": "keyword"}, "title": text, "text": text, **FILE_FIELDS},
-    }
+    place = {"type": "keyword", "index": False, "doc_values": False}
+    fields = {"doc_id": {"type": "keyword"}, "title": text, "text": text, "place": place, **FILE_FIELDS}
+    return {"dynamic": "strict", "properties": fields}
 
 
 def document(passage: Passage, origin: Origin | None = None) -> dict[str, str]:
@@ -126,6 +132,8 @@ def document(passage: Passage, origin: Origin | None = None) -> dict[str, str]:
         origin: The file that it comes from, where that is known.
     """
     stored = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    if passage.place:
+        stored["place"] = passage.place.packed()
     return stored if origin is None else {**stored, FILE: origin.path, DIGEST: origin.digest}
 
 
@@ -137,7 +145,8 @@ def key(passage_id: str) -> str:
 
 def passage_of(source: dict[str, Any]) -> Passage:
     """Return the passage that a document holds."""
-    return Passage(id=str(source["doc_id"]), title=str(source["title"]), text=str(source["text"]))
+    place = unpacked(str(source.get("place", "")))
+    return Passage(str(source["doc_id"]), str(source["title"]), str(source["text"]), place)
 
 
 def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any] | None:

@@ -1,14 +1,13 @@
-"""Documents, one by one and by the folder: plain text, Markdown, HTML and PDF."""
+"""Documents, one by one and by the folder, whatever their format."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from keqa.errors import InputError, MissingExtraError
+from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.left_out import LeftOutCounter
 from keqa.retrievers.readers.common import (
@@ -21,13 +20,15 @@ from keqa.retrievers.readers.common import (
     read_whole,
     refuse_binary,
 )
-from keqa.retrievers.readers.html import text_of_html
-from keqa.retrievers.splitting import split_text
+from keqa.retrievers.readers.document import Document, Section, iso_date, markdown_sections
+from keqa.retrievers.readers.html import read_html
+from keqa.retrievers.readers.office import SUFFIXES, read_office
+from keqa.retrievers.readers.pdf import read_pdf
+from keqa.retrievers.readers.tables import read_csv
 from keqa.retrievers.text import clean_text, one_line
 
 # Beside its number, the id of a passage has this path, and ids are at most 1,000 characters long.
 _LONGEST_PATH = 900
-_HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
 def read_document(
@@ -48,24 +49,33 @@ def read_document(
     """
     suffix = plain_suffix(path)
     data = read_whole(path, MAX_DOCUMENT)
-    if suffix != ".pdf":
+    if suffix not in _NO_TEXT_FILES:
         refuse_binary(data, path)
-    title, text = DOCUMENTS[suffix](data, path, notice)
-    pieces = split_text(clean_text(text), words)
+    elif not data.strip():
+        left_out.pass_over("empty")
+        return
+    document = DOCUMENTS[suffix](data, path, notice)
+    pieces = list(document.passages(identifier, words))
     if not pieces and not data.strip():
         left_out.pass_over("empty")
     elif not pieces:
         needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
         left_out.unread(path, "without text", f"{path} has no text{needs}")
-    title = one_line(clean_text(title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
-    for number, piece in enumerate(pieces, start=1):
-        yield Passage(f"{identifier}#{number}", title, piece)
+    title = one_line(clean_text(document.title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
+    for number, (own, piece, place) in enumerate(pieces, start=1):
+        yield Passage(f"{identifier}#{number}", own or title, piece, place)
 
 
-def _read_markdown(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
+def _read_text(data: bytes, path: Path, notice: Notice) -> Document:
+    return Document("", [Section(decode(data, str(path), notice))])
+
+
+def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     front, text = _front_matter(text)
-    return _front_title(front) or _first_heading(text), text
+    sections = markdown_sections(text)
+    title = _front_entry(front, "title") or next((one.heading for one in sections if one.heading), "")
+    return Document(title, sections, iso_date(_front_entry(front, "date")))
 
 
 # Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
@@ -78,60 +88,30 @@ def _front_matter(text: str) -> tuple[str, str]:
     return ("", text) if end is None else ("\n".join(lines[1:end]), "\n".join(lines[end + 1 :]))
 
 
-def _front_title(front: str) -> str:
-    named = next((line for line in front.split("\n") if line.startswith("title:")), "")
-    title = named.removeprefix("title:").strip()
+def _front_entry(front: str, name: str) -> str:
+    named = next((line for line in front.split("\n") if line.startswith(f"{name}:")), "")
+    entry = named.removeprefix(f"{name}:").strip()
     for quote in ("'", '"'):
-        if len(title) > 1 and title.startswith(quote) and title.endswith(quote):
-            return title[1:-1]
-    return title
+        if len(entry) > 1 and entry.startswith(quote) and entry.endswith(quote):
+            return entry[1:-1]
+    return entry
 
 
-def _first_heading(text: str) -> str:
-    for line in text.split("\n"):
-        level = len(line) - len(line.lstrip("#"))
-        if 1 <= level <= 6 and line[level : level + 1].isspace():
-            heading = line[level:].strip()
-            # Closing hashes stand after a space: those of C# belong to it.
-            bare = heading.rstrip("#")
-            heading = bare.rstrip() if not bare or bare[-1].isspace() else heading
-            if heading:
-                return heading
-    return ""
+def _read_office(data: bytes, path: Path, notice: Notice) -> Document:
+    return read_office(data, path, plain_suffix(path))
 
 
-def _read_pdf(data: bytes, path: Path, notice: Notice) -> tuple[str, str]:
-    import io
-    import logging
-
-    # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
-    if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
-        log.setLevel(logging.CRITICAL)
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise MissingExtraError("documents", f"Reading {path.name}") from error
-    try:
-        reader = PdfReader(io.BytesIO(data))
-        # Many PDFs are encrypted with an empty password, which only restricts printing.
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadError("protected by a password", f"{path} is protected by a password")
-        text = "\n".join(page.extract_text() for page in reader.pages)
-        title = str((reader.metadata and reader.metadata.title) or "")
-    except UnreadError:
-        raise
-    # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
-    except Exception as error:
-        raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
-    return title, _HYPHENATED.sub("", text)
-
-
-DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], tuple[str, str]]]] = {
-    **dict.fromkeys((".htm", ".html"), lambda data, path, notice: text_of_html(data, path)),
+DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
+    ".csv": read_csv,
+    **dict.fromkeys(SUFFIXES, _read_office),
+    **dict.fromkeys((".htm", ".html"), lambda data, path, notice: read_html(data, path)),
     **dict.fromkeys((".markdown", ".md"), _read_markdown),
-    ".pdf": _read_pdf,
-    ".txt": lambda data, path, notice: ("", decode(data, str(path), notice)),
+    ".pdf": lambda data, path, notice: read_pdf(data, path),
+    ".txt": _read_text,
 }
+"""The reader of each suffix."""
+
+_NO_TEXT_FILES: Final = frozenset((*SUFFIXES, ".pdf"))
 
 
 def read_folder(

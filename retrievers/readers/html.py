@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Iterator
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from keqa.errors import MissingExtraError
+from keqa.retrievers.place import LONGEST_HEADING
 from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
+from keqa.retrievers.text import one_line
 
 if TYPE_CHECKING:
-    from bs4.element import PageElement
+    from bs4 import BeautifulSoup
+    from bs4.element import PageElement, Tag
 
 # Elements whose content is not the document's text.
 _NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg", "head"))
@@ -28,8 +33,34 @@ _OPENING = re.compile(r"<!--|<[!?]|<(script|style)(?=[\s/>])", re.IGNORECASE)
 _CLOSING: Final = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
 
 
+_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+# What pages call the date on which they were changed, or else published.
+_DATES: Final = (
+    "article:modified_time",
+    "last-modified",
+    "dcterms.modified",
+    "article:published_time",
+    "date",
+    "dcterms.date",
+    "dc.date",
+)
+
+
+_PARTS: Final = 50
+
+
+class _Heading(str):
+    """A heading, where it begins; its text follows as any other."""
+
+
 def text_of_html(data: bytes, path: Path) -> tuple[str, str]:
-    """The title and the text of a page, with an empty line between blocks.
+    """The title and the text of a page, with an empty line between blocks; see `read_html`."""
+    document = read_html(data, path)
+    return document.title, "".join(section.text for section in document.sections)
+
+
+def read_html(data: bytes, path: Path) -> Document:
+    """A page, with an empty line between blocks.
 
     Args:
         data: Its bytes; their encoding is what the page says, or guessed.
@@ -54,8 +85,35 @@ def text_of_html(data: bytes, path: Path) -> tuple[str, str]:
             soup = BeautifulSoup(_with_elements_only(text), "html.parser")
         except (RecursionError, AssertionError, ValueError, ParserRejectedMarkup) as error:
             raise UnreadError("damaged", f"{path} cannot be read as HTML: {error}") from error
-    heading = soup.title or soup.find("h1")
-    return heading.get_text(" ") if heading else "", "".join(_pieces(soup))
+    titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
+    sections: list[Section] = []
+    heading, pieces = "", [""]
+    for piece in _pieces(soup):
+        if isinstance(piece, _Heading):
+            sections.append(Section("".join(pieces), heading))
+            heading, pieces = piece, [""]
+        else:
+            pieces.append(piece)
+    sections.append(Section("".join(pieces), heading))
+    return Document(given_title(*titles), [one for one in sections if one.text], _date(soup))
+
+
+def _heading(element: Tag) -> str:
+    """The text of a heading: that of its first parts, as headings may be nested as deeply as anything else."""
+    from bs4.element import NavigableString
+
+    parts = [str(part) for part in itertools.islice(element.descendants, _PARTS) if isinstance(part, NavigableString)]
+    return one_line(" ".join(parts))[:LONGEST_HEADING]
+
+
+def _date(page: BeautifulSoup) -> str:
+    named = {}
+    for meta in page.find_all("meta"):
+        name = meta.get("property") or meta.get("name")
+        if isinstance(name, str):
+            named.setdefault(name.lower(), meta.get("content"))
+    found = (iso_date(named[name]) for name in _DATES if name in named)
+    return next(filter(None, found), "")
 
 
 def _with_elements_only(text: str) -> str:
@@ -97,6 +155,8 @@ def _pieces(page: PageElement) -> Iterator[str]:
                 yield "\n\n"
                 waiting.append("\n\n")
             waiting.extend(reversed(one.contents))
+            if one.name in _HEADINGS and (heading := _heading(one)):
+                yield _Heading(heading)
         elif isinstance(one, NavigableString) and isinstance(one, PreformattedString):
             continue
         else:

@@ -10,15 +10,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.readers.common import decode, read_lines, read_whole, record_passages
 
-# The names that published corpora use, in order of preference.
-_TEXT = ("text", "contents", "content", "passage", "paragraph_text", "body")
-_TITLE = ("title", "name", "heading")
+TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
+"""What published corpora call the text of a record, in order of preference."""
+
+TITLE_NAMES: Final = ("title", "name", "heading")
+"""What they call its title."""
+
 _ID = ("id", "_id", "doc_id", "docid", "passage_id", "pid")
 
 # Of DPR's file.
@@ -86,12 +89,12 @@ def _report_empty(path: Path, empty: int, notice: Notice) -> None:
 
 
 def _title_and_text(record: Mapping[str, Any], where: str) -> tuple[str, str]:
-    name = next((name for name in _TEXT if name in record), None)
+    name = next((name for name in TEXT_NAMES if name in record), None)
     if name is None:
         found = ", ".join(str(key)[:40] for key in list(record)[:10]) or "nothing"
-        raise InputError(f"{where}: there is no text; one of {', '.join(_TEXT)} is expected, found {found}")
+        raise InputError(f"{where}: there is no text; one of {', '.join(TEXT_NAMES)} is expected, found {found}")
     text = _as_text(record[name], where, name)
-    title_name = next((name for name in _TITLE if name in record), None)
+    title_name = next((name for name in TITLE_NAMES if name in record), None)
     if title_name is not None:
         return _as_text(record[title_name], where, title_name), text
     quoted = _QUOTED_TITLE.match(text)

@@ -19,14 +19,25 @@ def test_the_record_of_an_answer(keqa_command, served, own_index):
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
-    assert lines[0] == QUESTION
+    assert lines[0] == "Answer: Flora Isvik (summed up from the quizzes)"
+    assert lines.index("Sources:") < lines.index(QUESTION) < lines.index("├── Quiz 1: Who governs Carmouth?")
+    assert any(line.startswith("[1] Heidi Fenman (") and line.endswith("· quiz 2") for line in lines)
     assert "├── Quiz 1: Who governs Carmouth?" in lines
     assert any("consistency already 4/5 ≥ 4/5: known" in line for line in lines)
     assert "├── Quiz 2: To whom is #1 married? → To whom is Heidi Fenman married?" in lines
     assert any("retrieved 2 passages, kept 1" in line for line in lines)
-    assert "├── Answer: Flora Isvik (summed up from the quizzes)" in lines
     assert lines[-1].startswith("└── Cost: ")
     assert "1 retrieval" in lines[-1]
+
+
+def test_quiet_prints_the_answer_alone_and_full_the_passages_whole(keqa_command, served, own_index):
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--quiet")
+    assert (ended.code, ended.out) == (0, "Flora Isvik\n")
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--full")
+    assert ended.out.count("Flora Isvik") > 3
+    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json", "--quiet")
+    assert (ended.code, ended.out) == (2, "")
+    assert "leave out --full and --quiet" in ended.err
 
 
 def test_json_is_the_record_and_nothing_else(keqa_command, served, own_index):

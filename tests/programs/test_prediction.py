@@ -39,7 +39,7 @@ def program(scripted, retriever):
     return program
 
 
-SOURCE = {"title": "", "passage_id": "p0", "text": "Ann lives in Bergen."}
+SOURCE = {"title": "", "passage_id": "p0", "text": "Ann lives in Bergen.", "sentences": ["Ann lives in Bergen."]}
 
 
 def test_fields_are_plain_and_the_record_is_an_attribute(program):

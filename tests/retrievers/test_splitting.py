@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,3 +57,32 @@ def test_text_without_any_sentence_is_cut():
 
 def test_characters_that_the_sentence_splitter_drops_survive():
     assert "".join(sentences("Is it ○ ∯ &ᓰ& ∮ here? Yes.")).strip() == "Is it ○ ∯ &ᓰ& ∮ here? Yes."
+
+
+SENTENCES = [
+    ["Mr. J. Smith of Acme Inc. left.", "He came from the U.S. in Jan. 1990."],
+    ["They live in the U.S.", "The house is old."],
+    ["See no. 5 and p. 7.", "“Why?” she asked.", "“It rained.”", "Vol. 3 has more."],
+    [
+        "Dr. Müller kam am 3. Oktober, z. B. aus Ulm, d. h. von dort.",
+        "Die Straße ist lang!",
+        "Im 19. Jahrhundert nicht.",
+    ],
+    ["M. Dupont et Mme. Curie sont là.", "C'est vrai?", "Oui."],
+    ["Use 3.5 or .md files... and wait.", "Really?!", "(Yes.)", "It costs 5 $."],
+    ["他说：“你好！”", "我走了。", "真的吗？"],
+]
+
+
+@pytest.mark.parametrize("expected", SENTENCES)
+def test_where_sentences_end(expected):
+    joined = ("" if "他" in expected[0] else " ").join(expected)
+    assert [one.strip() for one in sentences(joined)] == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("ab\x1c .", max_size=300))
+def test_the_length_of_plain_text_is_counted_alike(text):
+    assert text_length(text) == text_length(text + "é") - (
+        0 if text[-1:].isalpha() or text[-1:] == "." else WORD_LENGTH
+    )

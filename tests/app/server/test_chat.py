@@ -36,7 +36,10 @@ def test_an_answer_with_its_sources_and_usage(client, server):
     cited = annotation.url_citation
     assert (cited.title, cited.url) == ("Heidi Fenman", "urn:keqa:passage:1")
     assert choice.message.content[cited.start_index : cited.end_index] == "Flora Isvik"
-    assert choice.message.sources == [{"id": "1", "title": "Heidi Fenman", "text": MARKUP, "quizzes": [2]}]
+    place = {"file": "", "page": None, "heading": "", "date": ""}
+    source = {"id": "1", "title": "Heidi Fenman", "text": MARKUP, **place, "sentences": [MARKUP], "quizzes": [2]}
+    assert choice.message.sources == [source]
+    assert choice.message.disagreements == []
     assert choice.message.explanation == "Heidi Fenman governs Carmouth."
     assert completion.usage.prompt_tokens > 100
     assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens

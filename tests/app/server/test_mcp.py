@@ -25,7 +25,8 @@ async def test_both_tools_over_http(serve, server, mode):
         answer = await client.call_tool("ask", {"question": QUESTION})
         found = await client.call_tool("search", {"query": "harbour", "k": 1})
     assert not answer.is_error
-    source = {"id": "1", "title": "Heidi Fenman", "text": MARKUP, "quizzes": [2]}
+    place = {"file": "", "page": None, "heading": "", "date": ""}
+    source = {"id": "1", "title": "Heidi Fenman", "text": MARKUP, **place, "sentences": [MARKUP], "quizzes": [2]}
     explained = "Heidi Fenman governs Carmouth."
     assert answer.structured_content == {"answer": "Flora Isvik", "explanation": explained, "sources": [source]}
     (passage,) = found.structured_content["passages"]

@@ -113,14 +113,14 @@ def test_a_folder_without_rights_is_named(folder, monkeypatch):
 
 
 def test_what_is_expected_is_counted_and_no_failure(folder):
-    for name in ("a.png", "b.png", "c.docx", ".hidden", "d"):
+    for name in ("a.png", "b.png", "c.odt", ".hidden", "d"):
         (folder / name).write_bytes(b"\x00")
     (folder / ".git").mkdir()
     (folder / "empty.txt").write_text("\n \n")
     (folder / "none.md").write_bytes(b"")
     passages, reported = left_out(folder)
     assert passages == [GOOD]
-    assert reported == LeftOut({"hidden": 2, ".png": 2, "empty": 2, ".docx": 1, "without a suffix": 1}, {}, ())
+    assert reported == LeftOut({"hidden": 2, ".png": 2, "empty": 2, ".odt": 1, "without a suffix": 1}, {}, ())
     assert reported.unexpected == 0
 
 
@@ -298,7 +298,7 @@ def test_splitting_takes_no_more_than_its_length(unit, before):
     ],
 )
 def test_titles_of_markdown(text, title):
-    assert documents._read_markdown(text.encode(), None, print)[0] == title
+    assert documents._read_markdown(text.encode(), None, print).title == title
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -1,0 +1,65 @@
+"""An answer for the terminal: first what was asked for, then what it rests on, then its story."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from keqa.cli.record_tree import ANSWER_SOURCES, plain, record_tree
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from keqa.programs.records import QuestionRecord
+    from keqa.programs.sources import Source
+
+_INDENT = (0, 0, 0, 4)
+
+
+def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
+    """The answer, how it follows, its sources with the sentences that carried it, and the story of the question.
+
+    Args:
+        record: Of the question; it may have failed.
+        full: Whether passages are shown whole.
+    """
+    from keqa.programs.sources import disagreements_of, sources_of
+
+    parts: list[RenderableType] = [_head(record)]
+    if record.withheld is not None:
+        parts.append(Text.assemble(("Withheld: ", "bold"), plain(record.withheld, "dim")))
+    if record.confidence is not None:
+        parts.append(Text.assemble(("Confidence: ", "bold"), f"{record.confidence:.2f}"))
+    if record.explanation:
+        parts.append(Text.assemble(("Explanation: ", "bold"), plain(record.explanation)))
+    sources = sources_of(record)
+    if sources:
+        parts.append(Text("Sources:", "bold"))
+        for number, source in enumerate(sources, start=1):
+            parts += _source(number, source, full)
+    parts += [plain(str(one), "yellow") for one in disagreements_of(record)]
+    return Group(*parts, Text(), record_tree(record, full=full))
+
+
+def _head(record: QuestionRecord) -> Text:
+    if record.failure is not None:
+        failure = record.failure
+        head = f"No answer: {failure.stage} failed ({failure.cause}): "
+        return Text.assemble((head, "bold"), plain(failure.message, "red"))
+    answer = plain(record.answer or "", "bold green")
+    return Text.assemble(("Answer: ", "bold"), answer, (f" ({ANSWER_SOURCES[record.answer_source]})", "dim"))
+
+
+def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
+    head = Text.assemble((f"[{number}] ", "bold"), plain(source.label))
+    if source.date:
+        head.append_text(plain(f", {source.date}"))
+    if source.quizzes:
+        quizzes = ", ".join(map(str, source.quizzes))
+        head.append(f" · quiz {quizzes}", "dim")
+    lines = [plain(source.text, "dim", whole=True)] if full else []
+    lines += [plain(f"“{sentence}”") for sentence in source.sentences]
+    return [head, *(Padding(line, _INDENT, expand=False) for line in lines)]

@@ -1,0 +1,234 @@
+"""Office documents and e-books to plain sections, in a process of its own that may be ended at any time.
+
+The libraries that read these formats build the whole document in memory and promise nothing about hostile ones. So
+`keqa.retrievers.readers.office` runs this module beside itself, with a bound on memory, and ends it where a document
+takes too long. The two speak frames over standard input and output: a line of JSON, then as many bytes as it says.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Final
+
+MEMORY: Final = 4 << 30
+"""The most bytes of address space that a conversion may take."""
+
+MOST_TEXT: Final = 256 << 20
+"""The most characters of a document's text."""
+
+_MARKUP: Final = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml", ".svg")
+_ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be"))
+_LAST_ROW: Final = 1_048_576
+_SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
+_PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
+_ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
+_E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
+
+
+class RefusedError(Exception):
+    """A document is not what its name says, or more than is read.
+
+    Attributes:
+        reason: What such files are counted as.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        """Take the reason and what is wrong, without the file's name."""
+        super().__init__(message)
+        self.reason = reason
+
+
+def convert(suffix: str, data: bytes) -> dict[str, Any]:
+    """The title, date and sections of a document.
+
+    Args:
+        suffix: ``.docx``, ``.pptx``, ``.xlsx`` or ``.epub``.
+        data: Its content.
+
+    Returns:
+        ``titles`` (candidates), ``date``, ``records`` and ``sections``, each with the fields of
+        `keqa.retrievers.readers.document.Section`.
+
+    Raises:
+        RefusedError: It is refused.
+        Exception: The libraries could not read it.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        _refuse_entities(archive)
+        titles, changed = ([], "") if suffix == ".epub" else _properties(archive)
+    found = _CONVERTERS[suffix](data)
+    return {**found, "titles": [*titles, *found.get("titles", [])], "date": found.get("date") or changed}
+
+
+def _refuse_entities(archive: zipfile.ZipFile) -> None:
+    """Refuse declarations of entities, which no such document needs and which can stand for gigabytes or files."""
+    for entry in archive.infolist():
+        if not entry.filename.lower().endswith(_MARKUP):
+            continue
+        content = archive.read(entry)
+        if any(entity in content for entity in _ENTITIES):
+            raise RefusedError("damaged", f"it declares XML entities ({entry.filename[:100]})")
+
+
+def _properties(archive: zipfile.ZipFile) -> tuple[list[str], str]:
+    """The title and the date of an Office document, as its properties have them."""
+    from defusedxml.ElementTree import fromstring
+
+    if "docProps/core.xml" not in archive.namelist():
+        return [], ""
+    core = fromstring(archive.read("docProps/core.xml"))
+    named = {element.tag.rpartition("}")[2]: element.text or "" for element in core}
+    return [named.get("title", "")], named.get("modified") or named.get("created", "")
+
+
+def _word(data: bytes) -> dict[str, Any]:
+    from markitdown import StreamInfo
+    from markitdown.converters import DocxConverter
+
+    converted = DocxConverter().convert(io.BytesIO(data), StreamInfo(extension=".docx"))
+    return {"sections": _sections(_plain(converted.markdown)), "titles": []}
+
+
+def _slides(data: bytes) -> dict[str, Any]:
+    from markitdown import StreamInfo
+    from markitdown.converters import PptxConverter
+
+    converted = PptxConverter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"))
+    _, *parts = _SLIDE.split(converted.markdown)
+    sections = []
+    for number, text in zip(parts[::2], parts[1::2], strict=True):
+        text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
+        title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
+        sections.append({"text": text, "heading": title, "page": int(number)})
+    return {"sections": sections, "titles": [one["heading"] for one in sections[:1]]}
+
+
+def _book(data: bytes) -> dict[str, Any]:
+    from markitdown import StreamInfo
+    from markitdown.converters import EpubConverter
+
+    converted = EpubConverter().convert(io.BytesIO(data), StreamInfo(extension=".epub"))
+    head, _, body = converted.markdown.partition("\n\n")
+    about = dict(match.groups() for match in map(_E_BOOK.fullmatch, head.splitlines()) if match)
+    text = body if about else converted.markdown
+    # Who wrote it is asked for as well.
+    by = f"{about.get('Title', '')}\n{about['Authors']}\n\n" if about.get("Authors") else ""
+    sections = _sections(by + _plain(text))
+    return {"sections": sections, "titles": [about.get("Title", "")], "date": about.get("Date", "")}
+
+
+def _sheets(data: bytes) -> dict[str, Any]:
+    from openpyxl import load_workbook
+
+    from keqa.retrievers.readers.tables import table_sections
+
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    sections: list[dict[str, Any]] = []
+    size = 0
+
+    def rows(sheet: Any) -> Iterator[list[str]]:
+        nonlocal size
+        # Rows that are passed over are given as empty ones, however many a file claims that there are.
+        for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if number > _LAST_ROW:
+                raise RefusedError("damaged", f"a sheet claims more than {_LAST_ROW:,} rows")
+            cells = ["" if cell is None else str(cell) for cell in row]
+            size += sum(map(len, cells))
+            if size > MOST_TEXT:
+                raise RefusedError("too large", f"its cells have more than {MOST_TEXT:,} characters: divide it")
+            yield cells
+
+    for sheet in book.worksheets:
+        found, _ = table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))
+        sections += [{"text": one.text, "heading": one.heading, "title": one.title} for one in found]
+    return {"sections": sections, "records": True}
+
+
+def _plain(markdown: str) -> str:
+    """Markdown with its structure, and without what a reader does not read: escapes, marks for bold, pictures."""
+    text = _PICTURE.sub(r"\1", markdown).replace("**", "")
+    lines = (line for line in text.split("\n") if line.strip("|- ") or not line.startswith("|"))
+    return _ESCAPE.sub(r"\1", "\n".join(lines))
+
+
+def _sections(markdown: str) -> list[dict[str, Any]]:
+    from keqa.retrievers.readers.document import markdown_sections
+
+    return [{"text": one.text, "heading": one.heading} for one in markdown_sections(markdown)]
+
+
+_CONVERTERS: Final[dict[str, Callable[[bytes], dict[str, Any]]]] = {
+    ".docx": _word,
+    ".pptx": _slides,
+    ".xlsx": _sheets,
+    ".epub": _book,
+}
+
+
+def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
+    """The next frame of a stream; None where it has ended."""
+    line = stream.readline()
+    if not line:
+        return None
+    head = json.loads(line)
+    body = stream.read(head["bytes"])
+    return (head, body) if len(body) == head["bytes"] else None
+
+
+def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
+    """Write a frame.
+
+    Args:
+        stream: Takes it.
+        head: Of JSON; may be anything that the reader knows.
+        body: What follows it.
+    """
+    stream.write(json.dumps({**head, "bytes": len(body)}).encode() + b"\n")
+    stream.write(body)
+    stream.flush()
+
+
+def main() -> None:
+    """Convert what comes in until the input ends."""
+    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
+    # What libraries print belongs to nobody.
+    sys.stdout = sys.stderr
+    _bound_memory()
+    while (frame := read_frame(incoming)) is not None:
+        head, data = frame
+        try:
+            found = convert(str(head["suffix"]), data)
+            body = json.dumps(found).encode()
+            if len(body) > 2 * MOST_TEXT:
+                raise RefusedError("too large", "its text is more than is read: divide it")
+            answer: dict[str, Any] = {}
+        except RefusedError as error:
+            answer, body = {"reason": error.reason, "why": str(error)}, b""
+        except ImportError as error:
+            answer, body = {"missing": str(error)}, b""
+        except MemoryError:
+            answer, body = {"reason": "too large", "why": "it takes more memory than is given to a document"}, b""
+        # What the libraries raise they do not document; all of it means that they cannot read the file.
+        except Exception as error:
+            answer, body = {"reason": "damaged", "why": f"{type(error).__name__}: {str(error)[:300]}"}, b""
+        write_frame(outgoing, answer, body)
+
+
+def _bound_memory() -> None:
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such bound; the one on time holds there as well.
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+
+
+if __name__ == "__main__":
+    main()

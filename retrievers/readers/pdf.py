@@ -1,0 +1,122 @@
+"""PDF: the text of its pages, the headings of its outline, and its title."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import MissingExtraError
+from keqa.retrievers.place import LONGEST_HEADING
+from keqa.retrievers.readers.common import LONGEST_TITLE, UnreadError
+from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
+from keqa.retrievers.text import one_line
+
+_HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+# Outlines of more entries, or deeper ones, are passed over: no reader's table of contents is like that.
+_MOST_ENTRIES = 20_000
+_DEEPEST = 50
+# A title is set larger than the rest of its page, by as much at least.
+_LARGER = 1.2
+_SHORTEST_TITLE = 4
+
+
+def read_pdf(data: bytes, path: Path) -> Document:
+    """The pages of a PDF.
+
+    Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
+
+    Args:
+        data: Its content.
+        path: For messages.
+
+    Raises:
+        UnreadError: It is damaged or protected.
+        MissingExtraError: The ``documents`` extra is missing.
+    """
+    # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
+    if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
+    try:
+        from pypdf import PdfReader
+    except ImportError as error:
+        raise MissingExtraError("documents", f"Reading {path.name}") from error
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        # Many PDFs are encrypted with an empty password, which only restricts printing.
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise UnreadError("protected by a password", f"{path} is protected by a password")
+        sized: list[tuple[float, str]] = []
+        pages = [
+            page.extract_text(visitor_text=None if number else _sizes(sized))
+            for number, page in enumerate(reader.pages)
+        ]
+        about: Any = reader.metadata or {}
+        stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
+    except UnreadError:
+        raise
+    # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
+    except Exception as error:
+        raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
+    title = given_title(stated, _largest(sized))
+    return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
+
+
+def _sections(pages: list[str], headings: dict[int, str]) -> list[Section]:
+    sections = []
+    heading = ""
+    for number, text in enumerate(pages, start=1):
+        heading = headings.get(number - 1, heading)
+        text = _HYPHENATED.sub("", text)
+        following = pages[number][:1] if number < len(pages) else ""
+        if re.search(r"[a-z]-$", text) and re.match("[a-z]", following):
+            # A word that goes on on the next page.
+            sections.append(Section(text[:-1], heading, number))
+        else:
+            sections.append(Section(text + "\n", heading, number))
+    return sections
+
+
+def _headings(reader: Any) -> dict[int, str]:
+    """What the outline says begins on a page, by the page's number from 0: the first entry of each."""
+    found: dict[int, str] = {}
+    try:
+        waiting = [(entry, 0) for entry in reversed(reader.outline)]
+        for _ in range(_MOST_ENTRIES):
+            if not waiting:
+                break
+            entry, depth = waiting.pop()
+            if isinstance(entry, list):
+                waiting += [(one, depth + 1) for one in reversed(entry)] if depth < _DEEPEST else []
+                continue
+            number = reader.get_destination_page_number(entry)
+            heading = one_line(str(entry.title))[:LONGEST_HEADING]
+            if number is not None and number >= 0 and heading:
+                found.setdefault(number, heading)
+    # An outline is a help; one that cannot be read takes nothing from the text.
+    except Exception:
+        return found
+    return found
+
+
+def _sizes(sized: list[tuple[float, str]]) -> Any:
+    def visit(text: str, matrix: Any, text_matrix: Any, font: Any, size: Any) -> None:
+        if text.strip() and isinstance(size, int | float):
+            scale = abs(float(text_matrix[3] or text_matrix[0]) * float(matrix[3] or matrix[0])) or 1.0
+            sized.append((round(float(size) * scale, 1), text))
+
+    return visit
+
+
+def _largest(sized: list[tuple[float, str]]) -> str:
+    """What is set larger than the most of a page; empty where nothing is."""
+    amounts: dict[float, int] = {}
+    for size, text in sized:
+        amounts[size] = amounts.get(size, 0) + len(text)
+    if len(amounts) < 2:
+        return ""
+    usual, largest = max(amounts, key=lambda size: amounts[size]), max(amounts)
+    title = one_line(" ".join(text for size, text in sized if size == largest))
+    return title if largest >= _LARGER * usual and _SHORTEST_TITLE <= len(title) <= LONGEST_TITLE else ""

@@ -1,0 +1,75 @@
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa.programs.supporting import says_otherwise, supporting_sentences
+
+TEXT = (
+    "Carmouth lies at the sea. Its mayor is Heidi Fenman, who\nwas born in 1950. Heidi Fenman likes tea. "
+    "It has two harbours."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "found"),
+    [
+        ("Who is the mayor of Carmouth?", "Heidi Fenman", ["Its mayor is Heidi Fenman, who\nwas born in 1950."]),
+        ("When was the mayor born?", "1950", ["Its mayor is Heidi Fenman, who\nwas born in 1950."]),
+        # The answer is in other words, so the question decides.
+        ("Does it have two harbours?", "yes", ["It has two harbours."]),
+        ("What is the capital of Norway?", "Oslo", []),
+        ("Where does Carmouth lie?", None, ["Carmouth lies at the sea."]),
+    ],
+)
+def test_the_sentences_that_carried_an_answer(question, answer, found):
+    assert supporting_sentences(TEXT, question, answer) == found
+
+
+def test_selected_evidence_decides():
+    evidence = ["It has two harbours.", "A sentence of another passage."]
+    assert supporting_sentences(TEXT, "Who?", "Heidi Fenman", evidence) == ["It has two harbours."]
+    assert supporting_sentences(TEXT, "Who?", "Heidi Fenman", ["A sentence of another passage."])[0].startswith(
+        "Its mayor"
+    )
+
+
+def test_three_sentences_at_most():
+    text = "Ann lives here. " * 3 + "Ann lives there. Ann lives near."
+    assert len(supporting_sentences(text, "Who lives?", "Ann")) == 3
+
+
+def test_chinese_is_compared_by_character():
+    text = "北京是中国的首都。上海在海边。市长是李安。"
+    assert supporting_sentences(text, "谁是市长？", "李安") == ["市长是李安。"]
+
+
+def test_another_sentence_says_otherwise():
+    said = "The mayor of Carmouth is Heidi Fenman."
+    other = "It rains. The mayor of Carmouth is Flora Isvik. It snows."
+    assert says_otherwise(other, said, "Heidi Fenman") == "The mayor of Carmouth is Flora Isvik."
+    assert says_otherwise("The wall is 13 metres high.", "The wall is 12 metres high.", "12 metres")
+    for same in (
+        "The mayor of Carmouth, Heidi Fenman, sings.",
+        "The mayor of Ulm is Bo.",
+        "The mayor of Carmouth.",
+        "",
+    ):
+        assert says_otherwise(same, said, "Heidi Fenman") == ""
+    assert says_otherwise(other, said, "Bo") == ""
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("ab.!? \n北京。A1", max_size=200), st.text("ab 北京A1", max_size=10))
+def test_sentences_are_parts_of_the_text(text, answer):
+    for sentence in supporting_sentences(text, "a b 北京", answer):
+        assert sentence
+        assert sentence in text
+        says_otherwise(text, sentence, answer)
+
+
+def test_a_very_long_record_takes_no_time():
+    begun = time.process_time()
+    supporting_sentences("Ann lives in a house of stone. " * 100_000, "Where does Ann live?", "stone")
+    assert time.process_time() - begun < 10

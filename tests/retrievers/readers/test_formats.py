@@ -1,0 +1,219 @@
+import io
+import struct
+import time
+import zipfile
+
+import office_files as files
+import pytest
+
+from keqa.errors import InputError, MissingExtraError
+from keqa.retrievers import read_corpus
+from keqa.retrievers.place import Place
+from keqa.retrievers.readers import office
+
+pytestmark = pytest.mark.process
+
+
+def read(path, data, notices=None):
+    path.write_bytes(data)
+    return list(read_corpus([path], notice=(notices if notices is not None else []).append))
+
+
+def test_a_word_document_has_headings_a_title_from_its_content_and_a_date(tmp_path):
+    filler = "The harbour is old and wide and deep. " * 20
+    parts = ["# Rules of the harbour", filler, "## Fees", "A ship pays 40 my_coins, or 3 * 4. " + filler]
+    data = files.docx(parts, title="Microsoft Word - Dokument1", modified="2024-05-31T10:00:00Z")
+    found = read(tmp_path / "h.docx", data)
+    assert {one.title for one in found} == {"Rules of the harbour"}
+    assert found[0].place == Place("h.docx", None, "Rules of the harbour", "2024-05-31")
+    assert found[-1].place == Place("h.docx", None, "Fees", "2024-05-31")
+    assert "A ship pays 40 my_coins, or 3 * 4." in " ".join(one.text for one in found)
+
+
+def test_the_title_of_a_word_document_is_the_one_that_somebody_gave(tmp_path):
+    data = files.docx(["# Head", "Some text."], title="Harbour report")
+    assert [one.title for one in read(tmp_path / "a.docx", data)] == ["Harbour report"]
+
+
+def test_slides_are_numbered_and_named(tmp_path):
+    data = files.pptx(
+        [("Plan for 2025", "We " + "grow the fleet. " * 30), ("Budget", "Five " + "ships cost much. " * 30)]
+    )
+    found = read(tmp_path / "p.pptx", data)
+    assert [one.title for one in found] == ["Plan for 2025"] * len(found)
+    assert [found[0].place.part, found[0].place.heading] == ["slide 1", "Plan for 2025"]
+    assert [found[-1].place.part, found[-1].place.heading] == ["slide 2", "Budget"]
+
+
+def test_a_row_of_a_sheet_is_a_record(tmp_path):
+    data = files.xlsx(
+        {"Ships": [["Name", "Built", "Berth"], ["Aurora", 1921, None], ["Boreas", 1954, "N4"]], "Empty": []}
+    )
+    found = read(tmp_path / "s.xlsx", data)
+    assert [(one.title, one.text, one.place.heading) for one in found] == [
+        ("Aurora", "Name: Aurora; Built: 1921", "Ships, row 2"),
+        ("Boreas", "Name: Boreas; Built: 1954; Berth: N4", "Ships, row 3"),
+    ]
+
+
+def test_a_book_has_chapters_an_author_and_a_date(tmp_path):
+    data = files.epub(
+        "The Harbour", "Ann Lee", "1998-02-01", "<h1>One</h1><p>It <b>rained</b>.</p><h2>Two</h2><p>Sun.</p>"
+    )
+    found = read(tmp_path / "b.epub", data)
+    assert [(one.title, one.text) for one in found] == [
+        ("The Harbour", "The Harbour Ann Lee # One It rained. ## Two Sun.")
+    ]
+    assert found[0].place.date == "1998-02-01"
+
+
+def test_pages_outline_and_date_of_a_pdf(tmp_path):
+    lines = [(10, "The mill stood here for long years and ground the corn.")] * 30
+    data = files.pdf([lines, lines], "A History", "D:20190203", [("Beginnings", 0), ("The end", 1)])
+    found = read(tmp_path / "m.pdf", data)
+    assert {one.title for one in found} == {"A History"}
+    assert found[0].place == Place("m.pdf", 1, "Beginnings", "2019-02-03")
+    assert found[-1].place == Place("m.pdf", 2, "The end", "2019-02-03")
+    pages = [one.place.page for one in found]
+    assert pages == sorted(pages)
+
+
+@pytest.mark.parametrize("stated", ["", "Microsoft Word - Dokument1", "untitled", "final_v2.docx"])
+def test_the_title_of_a_pdf_is_what_is_set_largest_where_nobody_gave_one(tmp_path, stated):
+    page = [(24, "The Mill of"), (24, "Aldermoor"), (10, "It stood here for long years.")]
+    assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
+
+
+def test_a_word_divided_between_pages_is_one(tmp_path):
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long har-")], [(10, "bour wall.")]]))
+    assert [one.text for one in found] == ["A long harbour wall."]
+
+
+def test_csv_with_a_column_of_text(tmp_path):
+    notices = []
+    ulm = "Ulm;Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man;1890"
+    rows = f"Stadt;Beschreibung;Jahr\r\n{ulm}\r\nBonn;;1949\r\n"
+    found = read(tmp_path / "c.csv", rows.encode("cp1252"), notices)
+    assert [one.text for one in found] == [
+        "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man (Stadt: Ulm; Jahr: 1890)",
+        "Stadt: Bonn; Jahr: 1949",
+    ]
+    assert [one.place for one in found] == [Place("c.csv", None, "row 2"), Place("c.csv", None, "row 3")]
+    assert any("'Beschreibung' was read as text" in one for one in notices)
+
+
+def test_csv_of_figures_and_titles_and_a_named_text(tmp_path):
+    found = read(tmp_path / "a.csv", b"name,height\nUlm,161\n")
+    assert [(one.title, one.text) for one in found] == [("Ulm", "name: Ulm; height: 161")]
+    found = read(tmp_path / "b.csv", b'title,text\nUlm,"High, and old."\n')
+    assert [(one.title, one.text) for one in found] == [("Ulm", "High, and old.")]
+    found = read(tmp_path / "c.csv", b"one column\nUlm\n")
+    assert [one.text for one in found] == ["one column: Ulm"]
+
+
+def test_headings_and_dates_of_markdown_and_html(tmp_path):
+    text = (
+        "---\ntitle: T\ndate: 2023-01-02\n---\n# One\n"
+        + "It rained here. " * 60
+        + "\n```\n# no heading\n```\n## Two\nSun."
+    )
+    found = read(tmp_path / "a.md", text.encode())
+    assert [found[0].place.heading, found[0].place.date] == ["One", "2023-01-02"]
+    assert not any(one.place.heading == "no heading" for one in found)
+    page = (
+        '<title>Untitled Document</title><meta property="article:modified_time" content="2020-03-04T00:00:00Z">'
+        "<h1>The Mill</h1><p>" + "It turned here. " * 60 + "</p><h2>Later <i>years</i></h2><p>" + "It stood. " * 60
+    )
+    found = read(tmp_path / "a.html", page.encode())
+    assert found[0].title == "The Mill"
+    assert found[0].place == Place("a.html", None, "The Mill", "2020-03-04")
+    assert found[-1].place.heading == "Later years"
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    answer = ({"missing": "no module"}, b"")
+    monkeypatch.setattr(office, "read_frame", lambda stream: answer)
+    with pytest.raises(MissingExtraError, match="documents"):
+        read(tmp_path / "a.docx", files.docx(["x"]))
+    # Its true answer is still on the way.
+    office._CONVERSIONS.end()
+
+
+# Hostile files.
+
+_LAUGHS = '<!DOCTYPE x [<!ENTITY a "' + "ha" * 50 + '"><!ENTITY b "' + "&a;" * 50 + '">]>'
+
+
+def sheet_of(rows):
+    """A workbook whose one sheet has these rows, in XML."""
+    with zipfile.ZipFile(io.BytesIO(files.xlsx({"S": [["x"]]}))) as packed:
+        content = {name: packed.read(name) for name in packed.namelist()}
+    name = next(name for name in content if "worksheets/sheet" in name)
+    start = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+    content[name] = f"{start}{rows}</sheetData></worksheet>"
+    return files.archive(content)
+
+
+def lying(data):
+    """An archive that claims that each of its files is a byte long."""
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        places = [entry.header_offset for entry in packed.infolist()]
+    changed = bytearray(data)
+    place = -1
+    while (place := changed.find(b"PK\x01\x02", place + 1)) >= 0:
+        changed[place + 24 : place + 28] = struct.pack("<I", 1)
+    for place in places:
+        changed[place + 22 : place + 26] = struct.pack("<I", 1)
+    return bytes(changed)
+
+
+HOSTILE = {
+    "bomb.docx": (lambda: files.archive({"word/document.xml": b"\0" * (64 << 20)}), "too large|unpacks to"),
+    "many.xlsx": (lambda: files.archive(dict.fromkeys(map(str, range(20_001)), "")), "unpacks to"),
+    "lying.docx": (lambda: lying(files.docx(["text " * 1000])), "cannot be read as .docx"),
+    "entities.docx": (lambda: files.docx(["&b;"], head=_LAUGHS), "declares XML entities"),
+    "entities.epub": (lambda: files.archive({"c.opf": _LAUGHS.encode("utf-16-le")}), "declares XML entities"),
+    "rows.xlsx": (
+        lambda: sheet_of('<row r="99999999999"><c r="A99999999999"/></row>'),
+        "claims more than 1,048,576 rows",
+    ),
+    "old.docx": (lambda: b"\xd0\xcf\x11\xe0" + b"\0" * 512, "before 2007"),
+    "nothing.pptx": (lambda: files.archive({"x": "y"}), "cannot be read as .pptx"),
+    "cut.xlsx": (lambda: files.xlsx({"S": [["x"] * 50] * 50})[:-200], "cannot be read as .xlsx"),
+    "cell.csv": (lambda: b"a,b\n" + b"x" * 1_000_000 + b",y\n", "line 2: malformed"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_one_error_and_soon(tmp_path, name):
+    make, message = HOSTILE[name]
+    data = make()
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / name, data)
+    assert time.monotonic() - begun < 60
+
+
+def test_a_cell_in_the_last_column_costs_a_row_and_no_table(tmp_path):
+    rows = '<row r="1"><c r="XFD1"><v>1</v></c></row><row r="1000000"><c r="XFD1000000"><v>7</v></c></row>'
+    found = read(tmp_path / "x.xlsx", sheet_of(rows))
+    assert [one.text for one in found] == ["1: 7"]
+
+
+def test_a_document_that_takes_too_long_is_given_up_and_the_next_is_read(tmp_path, monkeypatch):
+    nested = "<w:p/>" * 3_000_000
+    slow = files.archive({"word/document.xml": f"<x>{nested}</x>".encode()})
+    monkeypatch.setattr(office, "SECONDS", 0.0)
+    monkeypatch.setattr(office, "SECONDS_PER_MB", 0.0)
+    with pytest.raises(InputError, match=r"it took more than 0 s|ended the process"):
+        read(tmp_path / "slow.docx", slow)
+    monkeypatch.undo()
+    assert [one.text for one in read(tmp_path / "a.docx", files.docx(["Some text."]))] == ["Some text."]
+
+
+def test_one_bad_document_in_a_folder_is_left_out(tmp_path):
+    (tmp_path / "a.docx").write_bytes(files.docx(["Some text."]))
+    (tmp_path / "b.xlsx").write_bytes(b"PK\x03\x04no")
+    corpus = read_corpus([tmp_path], notice=lambda text: None)
+    assert [(one.id, one.text) for one in corpus] == [("a.docx#1", "Some text.")]
+    assert corpus.left_out.unread == {"damaged": 1}
