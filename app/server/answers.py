@@ -56,13 +56,15 @@ class Answers:
         self._slots = asyncio.Semaphore(limits.in_flight)
         self._waiting = 0
 
-    def check(self, question: object, answer_type: object = "short", choices: object = ()) -> Question:
+    def check(
+        self, question: object, answer_type: object = "short", choices: object = (), history: object = ()
+    ) -> Question:
         """A question that can be asked.
 
         Raises:
             InputError: It cannot.
         """
-        return Question.check(question, answer_type, choices, self._program.max_question_chars)
+        return Question.check(question, answer_type, choices, self._program.max_question_chars, history)
 
     def refuse_if_full(self) -> None:
         """Refuse before an answer is begun.
@@ -149,7 +151,9 @@ class Answers:
 
         from keqa.programs.record_redaction import record_without_secrets
 
-        call = {"answer_type": asked.answer_type, "choices": asked.choices}
+        call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
+        if asked.history:
+            call["history"] = list(asked.history)
         try:
             # In the loop of all questions: what a program computes between its calls keeps no other request waiting.
             with dspy.context(trace=None, max_history_size=_HISTORY):

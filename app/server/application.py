@@ -82,7 +82,7 @@ class _Routes:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise ProblemError(Problem(415, "the Content-Type must be application/json"))
         asked = ChatRequest.read(await request.body())
-        question = self._answers.check(asked.question, asked.answer_type, asked.choices)
+        question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history)
         if not asked.stream:
             return JSONResponse(Completion().whole(await self._answers.ask(question)))
         self._answers.refuse_if_full()
