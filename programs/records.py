@@ -275,9 +275,9 @@ class Degradation(Record):
     """Something that went wrong and what was done instead.
 
     Attributes:
-        stage: Where: ``rewrite`` (of a follow-up question), ``decompose``, ``references``, ``examine``, ``judge_consistency``, ``state_confidence``,
-            ``retrieve``, ``judge_utility``, ``select``, ``answer`` or ``summarize``; of a baseline or a gate
-            also its own stages.
+        stage: Where: ``rewrite`` (of a follow-up question), ``decompose``, ``references``, ``examine``,
+            ``judge_consistency``, ``state_confidence``, ``retrieve``, ``judge_utility``, ``select``, ``answer`` or
+            ``summarize``; of a baseline or a gate also its own stages.
         quiz: Number of the quiz; None where it concerns the whole question.
         cause: Class name of the error, or the name of a broken rule.
         message: What happened.

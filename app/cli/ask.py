@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,10 @@ def ask(
         list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
     ] = None,
     as_json: AsJson = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the story to this file, too, as a page that needs no network.", show_default=False),
+    ] = None,
     no_cache: NoCache = False,
     *,
     models: LanguageModels,
@@ -47,6 +52,10 @@ def ask(
     if embedder is not None and program is None:
         raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
     models.check()
+    if html is not None:
+        from keqa.page.told import check_place, write_story
+
+        check_place(html)
     with status().status("asking…"):
         text = _checked(sys.stdin.read() if question == "-" else question)
         from keqa.cli.opening import check_roles, open_program, open_retriever
@@ -59,7 +68,10 @@ def ask(
         record, error = _answer(asked, text, kind, choice or [])
     from keqa.programs.record_redaction import record_without_keys
 
-    _show(record_without_keys(record, [roles.task, roles.consistency, roles.utility]), as_json)
+    shown = record_without_keys(record, [roles.task, roles.consistency, roles.utility])
+    if html is not None:
+        write_story(shown, html)
+    _show(shown, as_json)
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)

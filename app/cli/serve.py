@@ -80,8 +80,9 @@ def serve(
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
 
     Without --index and --lm it serves the language model that ships with KEQA, over the testbed's encyclopedia.
-    The chat endpoint is /v1/chat/completions with the model keqa; MCP is at /mcp, and over standard input and output
-    with --mcp. Beside them: /v1/models, /health and /metrics.
+    The page, with a question box and each step of an answer, is at /. The chat endpoint is /v1/chat/completions with
+    the model keqa; MCP is at /mcp, and over standard input and output with --mcp. Beside them: /v1/models, /health and
+    /metrics.
 
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
@@ -109,7 +110,10 @@ def serve(
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
         known = "" if token is None else ", with a token"
-        status().print(f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}. Ctrl-C stops.", soft_wrap=True)
+        status().print(
+            f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}; the page is at {where}/. Ctrl-C stops.",
+            soft_wrap=True,
+        )
         log_to_stderr()
         web_server(app, answers.limits, server.grace).run([port])
 

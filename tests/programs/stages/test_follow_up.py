@@ -99,7 +99,7 @@ def test_what_is_no_history_is_refused_before_a_call(scripted):
 
 
 def test_a_batch_of_questions_with_histories(scripted):
-    lm, engine = scripted(reply)
+    lm, _ = scripted(reply)
     with dspy.context(lm=lm):
         (outcome,) = ClosedBook().answer_many([{"question": "Where was she born?", "history": HISTORY}])
     assert outcome.record.standalone == "Where was Ann Lee born?"
