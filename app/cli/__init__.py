@@ -15,6 +15,7 @@ from keqa.cli.reproduce import reproduce
 from keqa.cli.search import search
 from keqa.cli.serve import serve
 from keqa.cli.testbed import testbed
+from keqa.cli.view import view
 
 __all__ = ["app"]
 
@@ -51,6 +52,7 @@ app.command()(serve)
 app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(view)
 app.command()(reproduce)
 app.add_typer(boundary)
 app.add_typer(testbed)

@@ -69,7 +69,7 @@ def document_parts(kind: Kind, title: str, data: Any, blocks: Iterable[bytes]) -
 
 def _parts(kind: Kind, title: str, data: Any, *, served: bool) -> tuple[str, str]:
     style, script = _assets(kind)
-    wide = ' class="wide"' if kind == "runs" else ""
+    width = "wide" if kind == "runs" else "narrow"
     head = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -82,8 +82,8 @@ def _parts(kind: Kind, title: str, data: Any, *, served: bool) -> tuple[str, str
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{escape(title)}</h1></header>
-<main id="main"{wide}></main>
+<header class="{width}"><h1>{escape(title)}</h1></header>
+<main id="main" class="{width}"></main>
 <noscript><p>This page needs JavaScript; nothing is loaded for it from anywhere.</p></noscript>
 <script type="application/json" id="data">{_json(data)}</script>
 """

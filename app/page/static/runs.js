@@ -8,7 +8,7 @@ let runs = [], questions = [], shown = [], page = 0, wanted = 0;
 async function start() {
   const data = pageData().served ? await fetched("/runs.json") : pageData();
   runs = data.runs;
-  questions = data.questions.map((row) => ({ id: row[0], text: row[1], golds: row[2], kind: row[3], of: row[4] }));
+  questions = data.questions.map((row, number) => ({ number, id: row[0], text: row[1], golds: row[2], kind: row[3], of: row[4] }));
   for (const one of questions) one.plain = [one.text, one.id, ...one.golds, ...one.of.map((run) => (run ? run[1] : ""))]
     .join("\n").toLowerCase();
   main.append(methods(), filters, list, el("section", { id: "stories", "aria-live": "polite" }));
@@ -19,8 +19,10 @@ async function start() {
 
 async function fetched(path) {
   const reply = await fetch(path);
-  if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
-  return reply.json();
+  if (reply.ok) return reply.json();
+  let why = `the server answered ${reply.status}`;
+  try { why = (await reply.json()).error.message; } catch { /* not ours */ }
+  throw new Error(why);
 }
 
 function methods() {
@@ -110,7 +112,7 @@ async function show(one) {
     el("div", { class: "stories" }, told.map((each, number) => each &&
       el("section", { class: "card", "aria-label": runs[number].label },
         el("h3", {}, runs[number].label, " ", el("span", { class: STYLES[one.of[number][0]] }, OUTCOMES[one.of[number][0]])),
-        each.record ? story(each) : el("p", { class: "bad" }, each.error || "it has no record")))));
+        each.record ? story(each, false) : el("p", { class: "bad" }, each.error || "it has no record")))));
   title.focus();
   title.scrollIntoView({ block: "start" });
 }
@@ -119,7 +121,7 @@ async function show(one) {
 const blocks = new Map();
 
 async function storyOf(number, one) {
-  if (pageData().served) return fetched(`/story?run=${number}&id=${encodeURIComponent(one.id)}`);
+  if (pageData().served) return fetched(`/story?run=${number}&question=${one.number}`);
   const [block, place] = one.of[number][2];
   if (!blocks.has(block)) blocks.set(block, unpacked(document.getElementById(`block-${block}`).textContent));
   return (await blocks.get(block))[place];

@@ -6,7 +6,7 @@ function el(name, attributes, ...children) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
   return made;
 }
 
@@ -36,7 +36,7 @@ function counted(number, thing) {
 }
 
 // The story of one question: `told` has its record and its sources.
-function story(told) {
+function story(told, withQuestion = true) {
   const { record } = told, number = ++stories, places = new Map();
   const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, `Quiz ${quiz.index}`, number, places, told));
   if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, told));
@@ -44,7 +44,7 @@ function story(told) {
     ? el("section", { class: "card" }, passageList(record.passages, "own", number, places, told, null))
     : null;
   return el("article", { class: "story" },
-    el("h2", { dir: "auto", tabindex: "-1" }, record.question),
+    withQuestion && el("h2", { dir: "auto" }, record.question),
     record.standalone && el("p", { class: "soft", dir: "auto" }, `Asked as: ${record.standalone}`),
     answerCard(record, told.sources || [], places),
     quizzes, own, notes(record.degradations || []), costs(record.cost));
@@ -56,7 +56,7 @@ function answerCard(record, sources, places) {
     card.append(el("p", { class: "bad" }, `No answer: ${record.failure.stage} failed (${record.failure.cause})`),
       el("p", {}, record.failure.message));
   } else {
-    card.append(el("p", { class: "answer-text good", dir: "auto" }, record.answer || ""),
+    card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || ""),
       el("p", { class: "soft" }, ANSWER_SOURCES[record.answer_source] || record.answer_source));
   }
   if (record.explanation) card.append(el("p", { dir: "auto" }, record.explanation));

@@ -132,7 +132,7 @@ def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, op
     page.locator(".answer-text").wait_for()
     page.keyboard.type("To whom is the mayor married?")
     page.keyboard.press("Enter")
-    page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").wait_for()
+    page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
     page.locator(".answer-text").nth(1).wait_for()
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".story").count() == 0
