@@ -36,6 +36,13 @@ def ask(
         typer.Option(help="Write the story to this file, too, as a page that needs no network.", show_default=False),
     ] = None,
     no_cache: NoCache = False,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tokens that a reply may have.", show_default="1024; 256 for a model in this process"),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for one attempt at a call to a served model.")
+    ] = 120.0,
     *,
     models: LanguageModels,
     method: KeqaOptions,
@@ -62,7 +69,7 @@ def ask(
 
         models.check_listening()
         retriever = open_retriever(index, models.lm)
-        roles = models.roles(cache=not no_cache)
+        roles = models.roles(cache=not no_cache, max_tokens=max_tokens, timeout=timeout)
         asked = open_program(program, retriever, roles, settings, embedder)
         check_roles(roles)
         record, error = _answer(asked, text, kind, choice or [])

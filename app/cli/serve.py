@@ -129,21 +129,12 @@ def _open(
     cache: bool,
 ) -> Answers:
     """Open everything and make sure that it can be asked."""
-    from keqa.cli.console import status
+    from keqa.cli.opening import open_all
+    from keqa.server.answers import Answers
+    from keqa.server.serving import bound_memory
 
-    settings = method.settings()
-    models.check()
-    with status().status("opening…"):
-        from keqa.cli.opening import check_roles, open_program, open_retriever
-        from keqa.server.answers import Answers
-        from keqa.server.serving import bound_memory
-
-        bound_memory()
-        models.check_listening()
-        retriever = open_retriever(index, models.lm)
-        roles = models.roles(cache=cache)
-        asked = open_program(program, retriever, roles, settings, embedder)
-        check_roles(roles)
+    bound_memory()
+    asked, retriever, roles = open_all(index, program, embedder, models, method, cache=cache)
     return Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits)
 
 
