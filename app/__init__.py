@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         QuizAnswered,
         QuizExamined,
         QuizFound,
+        Rewritten,
         Searching,
     )
     from keqa.programs.saving.folder import load, save
@@ -77,6 +78,7 @@ __all__ = [
     "QuizFound",
     "RetrievalError",
     "Retriever",
+    "Rewritten",
     "Roles",
     "Searching",
     "StageError",
@@ -117,6 +119,7 @@ _HOMES = {
     "QuizExamined": "keqa.programs.runtime.progress",
     "QuizFound": "keqa.programs.runtime.progress",
     "Retriever": "keqa.retrievers",
+    "Rewritten": "keqa.programs.runtime.progress",
     "Roles": "keqa.lms",
     "Searching": "keqa.programs.runtime.progress",
     "Testbed": "keqa.testbed.testbed",

@@ -29,6 +29,8 @@ _KEPT = {
     "reproduce": "with --out, questions that ended are kept, and the same command resumes and asks the others",
     "compile": "finished work is kept; the same command resumes",
     "documents": "documents that were made are kept; the same command resumes",
+    "ask": "replies that came are in DSPy's cache unless it is off; the same command makes only the other calls",
+    "view": "the runs are as they were",
     "index": "an index that was there before is untouched; the same command builds the new one, and resumes a dense "
     "one or one of Elasticsearch",
     "serve": "questions in work got the time of --grace to end",
@@ -100,7 +102,8 @@ class _Stops:
         return code
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        again = self._code is not None
+        # In a conversation each one gives up a question.
+        again = self._code is not None and _command() != "chat"
         self._code = TERMINATED if number == signal.SIGTERM else INTERRUPTED
         if self.over:
             _leave(self._code)

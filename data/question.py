@@ -65,15 +65,19 @@ class Question:
         question: Cleaned.
         answer_type: What kind of answer it wants.
         choices: The options of a choice, cleaned.
+        history: The questions before with their answers, a line each, where it may be a follow-up.
     """
 
     question: str
     answer_type: AnswerType
     choices: list[str]
+    history: tuple[str, ...] = ()
 
     @classmethod
-    def check(cls, question: object, answer_type: object, choices: object, max_chars: int) -> Question:
-        """Check and clean what was asked.
+    def check(
+        cls, question: object, answer_type: object, choices: object, max_chars: int, history: object = ()
+    ) -> Question:
+        """Check and clean what was asked; see `keqa.data.conversation.turns` for `history`.
 
         Raises:
             InputError: It cannot be asked.
@@ -87,12 +91,14 @@ class Question:
         options = [check_text(choice, "choice") for choice in choices]
         if kind == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
-        return cls(text, kind, options)
+        from keqa.data.conversation import turns
+
+        return cls(text, kind, options, tuple(turns(history)))
 
     @staticmethod
     def arguments(item: object) -> dict[str, Any]:
         """The arguments of a program's call from a question, a mapping or an object with these as attributes."""
-        names = ("question", "answer_type", "choices")
+        names = ("question", "answer_type", "choices", "history")
         if isinstance(item, str) or item is None:
             return {"question": item}
         if isinstance(item, Mapping):

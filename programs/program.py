@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,11 +24,12 @@ from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.progress import Progress
+from keqa.programs.runtime.progress import Progress, Rewritten
 from keqa.programs.runtime.rollouts import is_rollout, rollout_of
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.streaming import as_status, astreamed, streamed
 from keqa.programs.sources import with_supporting_sentences
+from keqa.programs.stages.follow_up import FollowUp
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
 from keqa.retrievers.documents import question_asked
 
@@ -111,7 +113,7 @@ class Program(Stage):
         raise NotImplementedError
 
     def forward(
-        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AnswerPrediction:
         """Answer a question.
 
@@ -119,6 +121,9 @@ class Program(Stage):
             question: Its text. Lone surrogates and control characters in it are dropped.
             answer_type: ``short``, ``yes/no`` or ``choice``.
             choices: The options of a choice.
+            history: The questions before, each with its answer, as ``(question, answer)``, mappings of these names or a
+                ``dspy.History`` of them; the last ten count. A question with a history is rewritten to stand alone
+                first.
 
         Returns:
             A prediction with `answer`, `explanation` (may be empty) and `sources`, the passages that the answer rests
@@ -129,21 +134,21 @@ class Program(Stage):
             UnansweredError: It has no answer; the error carries its record.
             ConfigurationError: A key, model or setting is wrong, which no other question would escape.
         """
-        asked = Question.check(question, answer_type, choices, self.max_question_chars)
+        asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         with relayed_from_thread() as relay, as_status(relay):
             return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
 
     async def aforward(  # type: ignore[override]
-        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AnswerPrediction:
         """Answer a question from within an event loop; see `forward`."""
-        asked = Question.check(question, answer_type, choices, self.max_question_chars)
+        asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         async with relayed() as relay:
             with as_status(relay):
                 return await self.run(Session(self.bound, blocking=False), asked)
 
     def stream(
-        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> Iterator[Progress]:
         """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
 
@@ -156,15 +161,17 @@ class Program(Stage):
             InputError: The question cannot be asked.
             UnansweredError: As in `forward`, when the events before were read; so does `ConfigurationError`.
         """
-        Question.check(question, answer_type, choices, self.max_question_chars)
-        return streamed(lambda: self(question=question, answer_type=answer_type, choices=choices))
+        Question.check(question, answer_type, choices, self.max_question_chars, history)
+        return streamed(lambda: self(question=question, answer_type=answer_type, choices=choices, history=history))
 
     def astream(
-        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+        self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AsyncIterator[Progress]:
         """As `stream`, from within an event loop."""
-        Question.check(question, answer_type, choices, self.max_question_chars)
-        return astreamed(lambda: self.acall(question=question, answer_type=answer_type, choices=choices))
+        Question.check(question, answer_type, choices, self.max_question_chars, history)
+        return astreamed(
+            lambda: self.acall(question=question, answer_type=answer_type, choices=choices, history=history)
+        )
 
     def answer_many(self, questions: Iterable[Any], *, in_flight: int = 8) -> Iterator[Outcome]:
         """Answer many questions side by side and yield each as it finishes.
@@ -206,6 +213,10 @@ class Program(Stage):
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
         session.tell_apart(self.named_predictors())
+        given = asked
+        if asked.history:
+            with dspy.context(adapter=dspy.settings.adapter or adapter()):
+                asked = await self._standing_alone(session, asked)
         own = self.learned.ids_of(asked.question, asked.choices)
         if own:
             session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
@@ -216,20 +227,45 @@ class Program(Stage):
                 await self.solve(session, asked, story)
             except UnansweredError as error:
                 failure = error
-        record = self._record(session, asked, story, failure)
+        standalone = asked.question if asked.question != given.question else None
+        record = self._record(session, given, standalone, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
         return prediction_of(record if self.abstention is None else self.abstention.applied(record))
 
+    async def _standing_alone(self, session: Session, asked: Question) -> Question:
+        """A follow-up question made to stand alone.
+
+        The stage is no part of the program: it serves every method alike, learns nothing, and is not saved with one.
+        """
+        stage = FollowUp(self.bound)
+        if self._lms.value is not None:
+            stage.bind_lms(self._lms.value)
+        else:
+            # Predictors of the task that were given several are no reason not to ask the one of the settings.
+            with suppress(ValueError):
+                stage.rewrite.set_lm(self.get_lm())
+        session.tell_apart([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
+        text = await stage.run(session, asked.question, asked.history, self.max_question_chars)
+        if text != asked.question:
+            session.report(Rewritten(text))
+        return replace(asked, question=text)
+
     def _record(
-        self, session: Session, asked: Question, story: RecordBuilder, failure: UnansweredError | None
+        self,
+        session: Session,
+        asked: Question,
+        standalone: str | None,
+        story: RecordBuilder,
+        failure: UnansweredError | None,
     ) -> QuestionRecord:
         failed = None
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
         record = QuestionRecord(
             question=asked.question,
+            standalone=standalone,
             answer_type=asked.answer_type,
             choices=asked.choices,
             method=self.method,

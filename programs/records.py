@@ -305,9 +305,9 @@ class Degradation(Record):
     """Something that went wrong and what was done instead.
 
     Attributes:
-        stage: Where: ``decompose``, ``references``, ``examine``, ``judge_consistency``, ``state_confidence``,
-            ``retrieve``, ``judge_utility``, ``select``, ``answer`` or ``summarize``; of a baseline or a gate
-            also its own stages.
+        stage: Where: ``rewrite`` (of a follow-up question), ``decompose``, ``references``, ``examine``,
+            ``judge_consistency``, ``state_confidence``, ``retrieve``, ``judge_utility``, ``select``, ``answer`` or
+            ``summarize``; of a baseline or a gate also its own stages.
         quiz: Number of the quiz; None where it concerns the whole question.
         cause: Class name of the error, or the name of a broken rule.
         message: What happened.
@@ -347,6 +347,8 @@ class QuestionRecord(Record):
 
     Attributes:
         question: As asked, cleaned.
+        standalone: A follow-up question as it was rewritten to stand alone, where that changed it; it is what was
+            answered.
         answer_type: What kind of answer it wants.
         choices: The options of a choice.
         method: ``keqa`` or the name of a baseline.
@@ -366,6 +368,7 @@ class QuestionRecord(Record):
     """
 
     question: str
+    standalone: str | None = None
     answer_type: AnswerType = "short"
     choices: list[str] = Field(default_factory=list)
     method: str = "keqa"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from keqa.cli.ask import ask
 from keqa.cli.boundary import boundary
+from keqa.cli.chat import chat
 from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
+from keqa.cli.config import config
 from keqa.cli.demo import demo
 from keqa.cli.documents import documents
 from keqa.cli.evaluate import evaluate
@@ -16,6 +20,10 @@ from keqa.cli.reproduce import reproduce
 from keqa.cli.search import search
 from keqa.cli.serve import serve
 from keqa.cli.testbed import testbed
+from keqa.cli.view import view
+
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
 
 __all__ = ["app"]
 
@@ -39,13 +47,22 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Hold what stands before the command's name."""
+    """Hold what stands before the command's name, and take defaults from the files of settings."""
+    from typing import cast
+
+    from keqa.cli.settings_files import defaults
+
+    # Whoever looks up what is set wants to see it all, with its place.
+    if context.invoked_subcommand != "config":
+        context.default_map = defaults(cast("TyperGroup", context.command))
 
 
 app.command()(demo)
 app.command()(ask)
+app.command()(chat)
 app.add_typer(index)
 app.command()(documents)
 app.command()(search)
@@ -53,6 +70,8 @@ app.command()(serve)
 app.command("compile")(compile_command)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(view)
 app.command()(reproduce)
+app.command()(config)
 app.add_typer(boundary)
 app.add_typer(testbed)

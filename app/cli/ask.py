@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,7 +51,18 @@ def ask(
     as_json: AsJson = False,
     full: Annotated[bool, typer.Option("--full", help="Show passages whole.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the story to this file, too, as a page that needs no network.", show_default=False),
+    ] = None,
     no_cache: NoCache = False,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tokens that a reply may have.", show_default="1024; 256 for a model in this process"),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for one attempt at a call to a served model.")
+    ] = 120.0,
     *,
     models: LanguageModels,
     options: KeqaOptions,
@@ -77,6 +89,10 @@ def ask(
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     models.check()
     risk.check()
+    if html is not None:
+        from keqa.page.told import check_place, write_story
+
+        check_place(html)
     console = status()
     with console.status("asking…") as shown:
         text = _checked(sys.stdin.read() if question == "-" else question)
@@ -85,7 +101,7 @@ def ask(
 
         models.check_listening()
         retriever = open_retriever(index, models.lm)
-        roles = models.roles(cache=not no_cache)
+        roles = models.roles(cache=not no_cache, max_tokens=max_tokens, timeout=timeout)
         asked = (
             open_program(program, retriever, roles, settings, embedder)
             if method == "keqa"
@@ -100,6 +116,8 @@ def ask(
     from keqa.programs.record_redaction import record_without_keys
 
     cleaned = record_without_keys(record, [roles.task, roles.consistency, roles.utility])
+    if html is not None:
+        write_story(cleaned, html)
     if quiet:
         if cleaned.answer is not None:
             results().print(plain(cleaned.answer, whole=True), soft_wrap=True)

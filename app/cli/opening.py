@@ -12,6 +12,7 @@ from keqa.errors import ConfigurationError, InputError
 if TYPE_CHECKING:
     import dspy
 
+    from keqa.cli.options import KeqaOptions, LanguageModels
     from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.retrievers import Index, Retriever
@@ -88,6 +89,44 @@ def open_program(
 
     program: Program = load(folder, retriever, roles, embedder=embedder, **given)
     return program
+
+
+def open_all(
+    index: str | None,
+    program: Path | None,
+    embedder: str | None,
+    models: LanguageModels,
+    method: KeqaOptions,
+    *,
+    cache: bool,
+) -> tuple[Program, Index, Roles]:
+    """Open what a command asks again and again, and make sure that it can be asked.
+
+    Args:
+        index: As for `open_retriever`.
+        program: As for `open_program`.
+        embedder: As for `open_program`.
+        models: The options of the language models.
+        method: The options of the method.
+        cache: Whether DSPy's cache may answer.
+
+    Returns:
+        The program, the index and the language models.
+
+    Raises:
+        KeqaError: As for the functions of this module.
+    """
+    from keqa.cli.console import status
+
+    settings = method.settings()
+    models.check()
+    with status().status("opening…"):
+        models.check_listening()
+        retriever = open_retriever(index, models.lm)
+        roles = models.roles(cache=cache)
+        asked = open_program(program, retriever, roles, settings, embedder)
+        check_roles(roles)
+    return asked, retriever, roles
 
 
 def _needs_lm(index: str) -> str:

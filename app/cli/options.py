@@ -7,6 +7,7 @@ as an option of its own. A marker beside an option says how its value is written
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +57,7 @@ Index = Annotated[
     typer.Option(
         "--index",
         "-i",
+        envvar="KEQA_INDEX",
         help="An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are "
         "ranked together. documents:FILE gives each question the document that keqa documents made for it. The "
         "testbed's encyclopedia by default.",
@@ -109,13 +111,16 @@ class LanguageModel:
         _model(
             "--lm",
             "-m",
+            envvar="KEQA_LM",
             help="Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
             "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
             show_default=False,
         ),
         Places("/"),
     ] = None
-    api_base: Annotated[str | None, _model(help="Address of the server of --lm."), Server] = None
+    api_base: Annotated[str | None, _model(help="Address of the server of --lm.", envvar="KEQA_API_BASE"), Server] = (
+        None
+    )
 
     @property
     def name(self) -> str:
@@ -136,11 +141,11 @@ class LanguageModel:
             if values[address] is not None and values[model] is None:
                 raise InputError(f"{_flag(address)} needs {_flag(model)}: the model that this server serves")
 
-    def roles(self, *, cache: bool = True) -> Roles:
-        """Build the language model of each role; see `keqa.lms.build_roles`."""
+    def roles(self, *, cache: bool = True, **further: Any) -> Roles:
+        """Build the language model of each role; see `keqa.lms.build_roles`, also for what may be given further."""
         from keqa.lms import build_roles
 
-        return build_roles(**{**asdict(self), "lm": self.name}, cache=cache)
+        return build_roles(**{**asdict(self), "lm": self.name}, cache=cache, **further)
 
 
 @dataclass(frozen=True)
@@ -439,7 +444,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             parameters[name] = parameter.replace(annotation=hints[name])
 
     @wraps(command)
-    def spread(**values: Any) -> None:
+    def spread(context: typer.Context, **values: Any) -> None:
+        _drop_addresses_of_others(context, values)
         _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
         made = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
@@ -447,7 +453,24 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         }
         command(**values, **made)
 
-    return as_command(spread, parameters.values())
+    own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    return as_command(spread, [own, *parameters.values()])
+
+
+def _drop_addresses_of_others(context: typer.Context, values: dict[str, Any]) -> None:
+    """Leave out the address that a variable or file gives together with another language model than the one asked.
+
+    It is the server of that one: what is sent there, keys included, is not meant for it.
+    """
+    for name in [name for name in values if name.endswith("api_base") and values[name] is not None]:
+        model = f"{name[: -len('api_base')]}lm"
+        source = getattr(context.get_parameter_source(name), "name", "")
+        beside = {
+            "ENVIRONMENT": os.environ.get("KEQA_LM") if model == "lm" else None,
+            "DEFAULT_MAP": (context.default_map or {}).get(model),
+        }.get(source)
+        if beside is not None and beside != values.get(model):
+            values[name] = None
 
 
 def as_command(function: Callable[..., None], parameters: Iterable[inspect.Parameter]) -> Callable[..., None]:

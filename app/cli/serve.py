@@ -80,8 +80,9 @@ def serve(
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
 
     Without --index and --lm it serves the language model that ships with KEQA, over the testbed's encyclopedia.
-    The chat endpoint is /v1/chat/completions with the model keqa; MCP is at /mcp, and over standard input and output
-    with --mcp. Beside them: /v1/models, /health and /metrics.
+    The page, with a question box and each step of an answer, is at /. The chat endpoint is /v1/chat/completions with
+    the model keqa; MCP is at /mcp, and over standard input and output with --mcp. Beside them: /v1/models, /health and
+    /metrics.
 
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
@@ -109,7 +110,10 @@ def serve(
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
         known = "" if token is None else ", with a token"
-        status().print(f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}. Ctrl-C stops.", soft_wrap=True)
+        status().print(
+            f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}; the page is at {where}/. Ctrl-C stops.",
+            soft_wrap=True,
+        )
         log_to_stderr()
         web_server(app, answers.limits, server.grace).run([port])
 
@@ -125,21 +129,12 @@ def _open(
     cache: bool,
 ) -> Answers:
     """Open everything and make sure that it can be asked."""
-    from keqa.cli.console import status
+    from keqa.cli.opening import open_all
+    from keqa.server.answers import Answers
+    from keqa.server.serving import bound_memory
 
-    settings = method.settings()
-    models.check()
-    with status().status("opening…"):
-        from keqa.cli.opening import check_roles, open_program, open_retriever
-        from keqa.server.answers import Answers
-        from keqa.server.serving import bound_memory
-
-        bound_memory()
-        models.check_listening()
-        retriever = open_retriever(index, models.lm)
-        roles = models.roles(cache=cache)
-        asked = open_program(program, retriever, roles, settings, embedder)
-        check_roles(roles)
+    bound_memory()
+    asked, retriever, roles = open_all(index, program, embedder, models, method, cache=cache)
     return Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits)
 
 

@@ -93,6 +93,41 @@ def boundary(
     results().print(f"AUROC, often and sometimes against never and stale: {found.auroc_of_all:.3f}")
 
 
+@testbed.command()
+def questions(
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "test",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many to show.")] = 10,
+    seed: Annotated[int, typer.Option(help="Another seed shows others.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show questions to try with keqa ask and keqa chat, with their answers.
+
+    Below each stand its answer, its kind, and how often the language model that ships was told what its quizzes ask.
+    """
+    import random
+
+    from keqa.cli.console import results, show_json
+    from keqa.testbed.testbed import Testbed
+
+    splits = {"train", "dev", "test"}
+    if split not in splits:
+        raise InputError(f"there is no split {split!r}; there are {', '.join(sorted(splits))}")
+    given = getattr(Testbed(), split)
+    drawn = random.Random(seed).sample(given, min(count, len(given)))
+    if as_json:
+        rows = [
+            {"id": q.id, "question": q.question, "answer": q.answers[0], "kind": q.shape, "tiers": list(q.tiers)}
+            for q in drawn
+        ]
+        show_json(rows)
+        return
+    shown = results()
+    for one in drawn:
+        # On a line of its own, to be copied from.
+        shown.print(one.question, soft_wrap=True)
+        shown.print(f"    {one.answers[0]} ({one.shape}; told: {', '.join(one.tiers)})", style="dim", soft_wrap=True)
+
+
 def _tiers(found: Boundary) -> Table:
     from rich.table import Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from keqa.data.question import Question
@@ -18,6 +18,7 @@ from keqa.server.problems import TooBusyError, TookTooLongError
 if TYPE_CHECKING:
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
+    from keqa.programs.runtime.progress import Hears
     from keqa.retrievers import Hit, Retriever
 
 MOST_HITS = 50
@@ -56,13 +57,15 @@ class Answers:
         self._slots = asyncio.Semaphore(limits.in_flight)
         self._waiting = 0
 
-    def check(self, question: object, answer_type: object = "short", choices: object = ()) -> Question:
+    def check(
+        self, question: object, answer_type: object = "short", choices: object = (), history: object = ()
+    ) -> Question:
         """A question that can be asked.
 
         Raises:
             InputError: It cannot.
         """
-        return Question.check(question, answer_type, choices, self._program.max_question_chars)
+        return Question.check(question, answer_type, choices, self._program.max_question_chars, history)
 
     def refuse_if_full(self) -> None:
         """Refuse before an answer is begun.
@@ -74,11 +77,12 @@ class Answers:
             self.metrics.questions.labels("refused").inc()
             raise TooBusyError("the server has as many questions as it takes; ask again in a few seconds")
 
-    async def ask(self, asked: Question) -> QuestionRecord:
+    async def ask(self, asked: Question, hears: Hears | None = None) -> QuestionRecord:
         """Answer a question.
 
         Args:
             asked: As `check` gave it.
+            hears: Takes what happens meanwhile, in another thread.
 
         Returns:
             The record of its answer.
@@ -93,7 +97,7 @@ class Answers:
         started, outcome = time.perf_counter(), "failed"
         try:
             async with self._slot():
-                record = await self._answered(asked)
+                record = await self._answered(asked, hears)
             outcome = "answered"
             return record
         except TookTooLongError:
@@ -143,16 +147,20 @@ class Answers:
         self.metrics.add_retrievals(1)
         return hits
 
-    async def _answered(self, asked: Question) -> QuestionRecord:
+    async def _answered(self, asked: Question, hears: Hears | None) -> QuestionRecord:
         import dspy
         from dspy.clients.base_lm import GLOBAL_HISTORY
 
         from keqa.programs.record_redaction import record_without_secrets
+        from keqa.programs.runtime.progress import heard_by
 
-        call = {"answer_type": asked.answer_type, "choices": asked.choices}
+        call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
+        if asked.history:
+            call["history"] = list(asked.history)
         try:
             # In the loop of all questions: what a program computes between its calls keeps no other request waiting.
-            with dspy.context(trace=None, max_history_size=_HISTORY):
+            hearing = nullcontext() if hears is None else heard_by(hears)
+            with dspy.context(trace=None, max_history_size=_HISTORY), hearing:
                 prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
         except StageError as error:
             record = getattr(error, "record", None)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -16,16 +16,18 @@ from starlette.routing import Route
 
 from keqa.data.question import Question
 from keqa.errors import KeqaError
+from keqa.page.document import document
 from keqa.server.answers import Answers
+from keqa.server.asking import PageRequest, story_events
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, models, no_model
-from keqa.server.guard import OPEN, Guard
+from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.mcp_tools import mcp_server
 from keqa.server.problems import Problem, ProblemError, problem_of
 
 KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
 
-_CHAT, _MODELS, _METRICS, _MCP = "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
+_ASK, _CHAT, _MODELS, _METRICS, _MCP = "/ask", "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
 _OWN_MODEL = f"{_MODELS}/{MODEL}"
 
 
@@ -56,6 +58,8 @@ def application(answers: Answers, *, token: str | None = None, hosts: Iterable[s
     # FastAPI's pages of documentation load scripts from elsewhere.
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
+    api.add_api_route(PAGE, routes.page, methods=["GET"])
+    api.add_api_route(_ASK, routes.ask, methods=["POST"])
     api.add_api_route(_MODELS, routes.models, methods=["GET"])
     api.add_api_route(_MODELS + "/{name}", routes.model, methods=["GET"])
     api.add_api_route(OPEN, routes.health, methods=["GET"])
@@ -66,7 +70,7 @@ def application(answers: Answers, *, token: str | None = None, hosts: Iterable[s
     api.add_exception_handler(HTTPException, _no_route)
     for kind in (ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
-    paths = (_CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
+    paths = (PAGE, _ASK, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
     return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
 
 
@@ -75,19 +79,29 @@ class _Routes:
 
     def __init__(self, answers: Answers) -> None:
         self._answers, self._begun = answers, int(time.time())
+        self._page = document("ask", "KEQA", served=True)
 
     async def chat(self, request: Request) -> Response:
         """A chat completion, whole or as events."""
-        # A page of another site can send any text without asking, but not as JSON.
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise ProblemError(Problem(415, "the Content-Type must be application/json"))
+        _check_json(request)
         asked = ChatRequest.read(await request.body())
-        question = self._answers.check(asked.question, asked.answer_type, asked.choices)
+        question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history)
         if not asked.stream:
             return JSONResponse(Completion().whole(await self._answers.ask(question)))
         self._answers.refuse_if_full()
         events = _events(self._answers, question, with_usage=asked.wants_usage)
         return StreamingResponse(events, media_type="text/event-stream")
+
+    async def page(self) -> Response:
+        """The page with the question box; it holds nothing of this server's."""
+        return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
+
+    async def ask(self, request: Request) -> Response:
+        """A question of the page, as events."""
+        _check_json(request)
+        question = PageRequest.read(await request.body()).checked(self._answers)
+        self._answers.refuse_if_full()
+        return StreamingResponse(story_events(self._answers, question), media_type="text/event-stream")
 
     async def models(self) -> Response:
         """The list of models."""
@@ -111,6 +125,12 @@ class _Routes:
         """Why there is no answer."""
         problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)
+
+
+def _check_json(request: Request) -> None:
+    # A page of another site can send any text without asking, but not as JSON.
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise ProblemError(Problem(415, "the Content-Type must be application/json"))
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -37,7 +37,7 @@ class ChatRequest(BaseModel):
 
     Attributes:
         model: Must be `MODEL`.
-        messages: The last one of the user is the question.
+        messages: The last one of the user is the question, and those before it its history.
         stream: Whether the answer comes as events.
         stream_options: Whether the usage does as well.
         answer_type: As for `keqa.KEQA`; a field of KEQA's own.
@@ -85,20 +85,43 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """The last message of the user. Those before it are not read.
+        """The last message of the user.
 
         Raises:
             ProblemError: There is none, or it is more than text.
         """
-        for message in reversed(self.messages):
-            if message.role == "user":
-                return _text(message.content)
+        return _text(self.messages[self._last].content)
+
+    @property
+    def history(self) -> list[dict[str, str]]:
+        """The questions before the last one, each with its answer, where it had one; what else was said is not read."""
+        turns: list[dict[str, str]] = []
+        for message in self.messages[: self._last]:
+            said = " ".join(_texts(message.content))
+            if message.role == "user" and said.strip():
+                turns.append({"question": said})
+            elif message.role == "assistant" and turns and said.strip():
+                turns[-1].setdefault("answer", said)
+        return turns
+
+    @property
+    def _last(self) -> int:
+        """Which message is the question."""
+        for place in reversed(range(len(self.messages))):
+            if self.messages[place].role == "user":
+                return place
         raise ProblemError(Problem(400, "messages: none has the role user", param="messages"))
 
     @property
     def wants_usage(self) -> bool:
         """Whether a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
+
+
+def _texts(content: str | list[_Part] | None) -> list[str]:
+    if isinstance(content, list):
+        return [part.text for part in content if part.type == "text" and part.text]
+    return [content] if content else []
 
 
 def _text(content: str | list[_Part] | None) -> str:

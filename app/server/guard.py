@@ -25,7 +25,10 @@ from keqa.server.metrics import Metrics
 from keqa.server.problems import Problem, ProblemError, log, log_fault
 
 OPEN = "/health"
-"""The one path that asks for no token."""
+"""Where anybody learns that the server is there, without a token."""
+
+PAGE = "/"
+"""The page, which asks for the token and sends it with each question; by itself it shows nothing of the index."""
 
 _HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 # What is left of a body that is not read would be taken for the next request.
@@ -116,7 +119,9 @@ class Guard:
             raise ProblemError(Problem(421, message, code="unknown_host"))
         pages = [urlsplit(origin).netloc.lower() != hosts[0].lower() for origin in headers.get("origin", [])]
         sites = [site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])]
-        if any(pages) or any(sites):
+        # Somebody may follow a link to the page, from anywhere.
+        follows = scope["path"] == PAGE and headers.get("sec-fetch-mode") == ["navigate"] and not pages
+        if any(pages) or (any(sites) and not follows):
             raise ProblemError(Problem(403, "no page of another site may ask this server", code="cross_site"))
         client = scope.get("client")
         pause = self._rate.take(client[0] if client else "")
@@ -124,7 +129,11 @@ class Guard:
             later = {"Retry-After": str(math.ceil(pause))}
             message = f"more than {self._limits.rate} requests a minute from one address"
             raise ProblemError(Problem(429, message, "requests", "rate_limit_exceeded", headers=later))
-        if self._digest is not None and scope["path"] != OPEN and not self._knows(headers.get("authorization", [])):
+        if (
+            self._digest is not None
+            and scope["path"] not in (OPEN, PAGE)
+            and not self._knows(headers.get("authorization", []))
+        ):
             message = "a token is needed, as the header Authorization: Bearer TOKEN"
             challenge = {"WWW-Authenticate": "Bearer"}
             raise ProblemError(Problem(401, message, code="invalid_api_key", headers=challenge))

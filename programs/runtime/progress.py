@@ -24,6 +24,20 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Rewritten(Progress):
+    """A follow-up question was made to stand alone.
+
+    Attributes:
+        text: The question that is answered.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"Asked as: {self.text}"
+
+
+@dataclass(frozen=True)
 class QuizFound(Progress):
     """The question was taken apart, and this is a part of it.
 

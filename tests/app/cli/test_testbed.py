@@ -58,3 +58,16 @@ def test_one_skill_is_checked_by_itself(keqa_command, monkeypatch):
     ended = keqa_command("testbed", "check", *lm, "--skill", "juggle")
     assert ended.code == 2
     assert "there is no skill 'juggle'; there are 'decompose', 'judge consistency'" in ended.err.replace("\n", " ")
+
+
+def test_questions_to_try(keqa_command):
+    ended = keqa_command("testbed", "questions", "-n", 3)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert len(lines) == 6
+    assert all(line.endswith("?") for line in lines[::2])
+    assert all("told: " in line for line in lines[1::2])
+    assert keqa_command("testbed", "questions", "-n", 3, "--seed", 1).out != ended.out
+    rows = json.loads(keqa_command("testbed", "questions", "-n", 2, "--split", "train", "--json").out)
+    assert [set(row) for row in rows] == [{"id", "question", "answer", "kind", "tiers"}] * 2
+    assert "there is no split 'all'" in keqa_command("testbed", "questions", "--split", "all").err

@@ -81,7 +81,24 @@ def test_the_last_message_of_the_user_is_the_question(serving, server):
         {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
     ]
     assert serving.chat(messages=earlier).json()["choices"][0]["message"]["content"] == "Flora Isvik"
-    assert not any("Quinmouth" in str(call.messages) or "pirate" in str(call.messages) for call in server.calls)
+    first, *others = [str(call.messages) for call in server.calls]
+    # The conversation before it makes it stand alone, and what else was said is not read.
+    assert "Who governs Quinmouth? Nobody." in first
+    assert not any("Quinmouth" in messages for messages in others)
+    assert not any("pirate" in messages for messages in [first, *others])
+
+
+def test_a_follow_up_is_asked_so_that_it_stands_alone(client, server):
+    earlier = [
+        {"role": "user", "content": [{"type": "text", "text": "What is Carmouth?"}]},
+        {"role": "assistant", "content": "A harbour"},
+        {"role": "user", "content": ""},
+        {"role": "user", "content": "To whom is the mayor married?"},
+    ]
+    completion = client.chat.completions.create(model="keqa", messages=earlier)
+    assert completion.choices[0].message.content == "Flora Isvik"
+    assert "What is Carmouth? A harbour" in str(server.calls[0].messages)
+    assert "To whom is the mayor of Carmouth married?" in str(server.calls[1].messages)
 
 
 def test_the_model_is_listed(client):

@@ -178,7 +178,7 @@ def test_a_client_that_drips_its_second_request_is_cut_off(serve, server):
         "/static/app.js",
         "/docs",
         "/openapi.json",
-        "/",
+        "/page/page.css",
     ],
 )
 def test_no_path_leads_to_a_file(serve, server, path):

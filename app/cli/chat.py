@@ -1,0 +1,133 @@
+"""``keqa chat``: questions and follow-ups, one after the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from keqa.cli.options import AskedProgram, Embedder, Index, KeqaOptions, LanguageModels, NoCache, with_groups
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from keqa.lms import Roles
+    from keqa.programs.program import Program
+    from keqa.programs.records import QuestionRecord
+
+_HELP = "/story shows how the last answer was reached, /new forgets what was said, /quit ends."
+
+
+@with_groups
+def chat(
+    index: Index = None,
+    program: AskedProgram = None,
+    embedder: Embedder = None,
+    no_cache: NoCache = False,
+    *,
+    models: LanguageModels,
+    method: KeqaOptions,
+) -> None:
+    """Ask questions one after the other; a follow-up is rewritten to stand alone first.
+
+    The last ten questions and their answers are its history. /story shows how the last answer was reached, /new
+    forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
+    is none. Exit code 2: something to put right first.
+    """
+    from keqa.cli.console import status
+    from keqa.cli.opening import open_all
+
+    asked, _, roles = open_all(index, program, embedder, models, method, cache=not no_cache)
+    if sys.stdin.isatty():
+        status().print(_HELP, style="dim", soft_wrap=True)
+    _Conversation(asked, roles).hold(_lines())
+
+
+class _Conversation:
+    """What was said so far."""
+
+    def __init__(self, program: Program, roles: Roles) -> None:
+        self._program, self._lms = program, [roles.task, roles.consistency, roles.utility]
+        self._history: list[tuple[str, str]] = []
+        self._last: QuestionRecord | None = None
+
+    def hold(self, lines: Iterator[str]) -> None:
+        """Answer each line until they end."""
+        from keqa.cli.console import complain
+
+        for line in lines:
+            word = line.strip()
+            if word == "/quit":
+                return
+            if word.startswith("/"):
+                self._command(word)
+            elif word:
+                try:
+                    self._ask(word)
+                except InputError as error:
+                    complain(error)
+
+    def _command(self, word: str) -> None:
+        from keqa.cli.console import results, status
+
+        if word == "/new":
+            self._history.clear()
+            self._last = None
+            status().print("A new conversation.", style="dim")
+        elif word == "/story" and self._last is not None:
+            from keqa.cli.record_tree import record_tree
+
+            results().print(record_tree(self._last))
+        else:
+            unknown = "no question was answered yet" if word == "/story" else f"there is no {word}"
+            status().print(f"keqa: {unknown}. {_HELP}", style="yellow", soft_wrap=True)
+
+    def _ask(self, question: str) -> None:
+        from keqa.cli.console import complain, status
+        from keqa.errors import StageError
+        from keqa.programs.record_redaction import record_without_keys
+
+        try:
+            with status().status("asking…"):
+                record = self._program(question, history=self._history).record
+        except KeyboardInterrupt:
+            status().print("given up", style="dim")
+            return
+        except StageError as error:
+            complain(error)
+            record = getattr(error, "record", None)
+        if record is None:
+            return
+        self._last = record_without_keys(record, self._lms)
+        if self._last.answer is not None:
+            self._history.append((self._last.standalone or self._last.question, self._last.answer))
+            _show(self._last)
+
+
+def _show(record: QuestionRecord) -> None:
+    """The answer, what it was taken to be an answer to, and its sources."""
+    from rich.text import Text
+
+    from keqa.cli.console import results
+    from keqa.programs.sources import sources_of
+    from keqa.storage.terminal import visible_line
+
+    shown = results()
+    if record.standalone is not None:
+        shown.print(Text(f"→ {visible_line(record.standalone)}", "dim"), soft_wrap=True)
+    shown.print(Text(visible_line(record.answer or ""), "bold green"), soft_wrap=True)
+    names = dict.fromkeys(source.title or source.id for source in sources_of(record))
+    if names:
+        shown.print(Text(f"Sources: {visible_line('; '.join(names))}", "dim"), soft_wrap=True)
+
+
+def _lines() -> Iterator[str]:
+    """What is typed, with a prompt where somebody types it."""
+    typed = sys.stdin.isatty()
+    while True:
+        if typed:
+            sys.stderr.write("> ")
+            sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line

@@ -1,0 +1,99 @@
+"""``keqa config``: what options are set to by files and variables, and where each value comes from."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+
+from keqa.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from typer.core import TyperGroup
+
+_VARIABLES = {"lm": "KEQA_LM", "api_base": "KEQA_API_BASE", "index": "KEQA_INDEX"}
+_BUILT_IN = {
+    "lm": "keqa/tiny, which ships with KEQA",
+    "index": "the testbed's encyclopedia",
+    "api_base": "the provider's",
+}
+_ENDINGS = ("_API_KEY", "_TOKEN", "_API_TOKEN", "_ACCESS_KEY")
+
+
+def config(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show what is set where: by keqa.toml, by variables, or built in.
+
+    A keqa.toml holds options by their names, for all commands or in a table for one of them:
+
+        lm = "openai/gpt-4o-mini"
+        index = "my-index"
+        [ask]
+        tries = 7
+
+    One is the user's own (KEQA_CONFIG names another file), and one may stand in the folder where a command runs; that
+    of the folder goes before, and may name servers of this machine only. KEQA_LM, KEQA_API_BASE and KEQA_INDEX go
+    before both, and options before all. Keys and tokens stand in the environment only, and are never shown.
+    """
+    from keqa.cli.console import results, show_json
+    from keqa.cli.settings_files import settings, user_file
+
+    rows = _rows(settings(cast("TyperGroup", context.find_root().command)))
+    secrets = sorted(name for name in os.environ if name.endswith(_ENDINGS) and os.environ[name])
+    if as_json:
+        show_json({"settings": rows, "secrets": secrets, "file": str(user_file())})
+        return
+    results().print(_table(rows))
+    results().print(f"Set in the environment, and not shown: {', '.join(secrets) or 'no key'}", soft_wrap=True)
+    results().print(f"Your own file: {user_file()}{'' if user_file().exists() else ' (not there)'}", soft_wrap=True)
+
+
+def _rows(found: list[Any]) -> list[dict[str, str]]:
+    """Each setting with its value and its place; the last one for an option is the one that holds."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for name, built_in in _BUILT_IN.items():
+        rows["", name] = _row("", name, built_in, "built in")
+    for one in found:
+        shown = ", ".join(map(str, one.value)) if isinstance(one.value, list) else str(one.value)
+        rows[one.command, one.name] = _row(one.command, one.name, shown, str(one.place))
+    for name, variable in _VARIABLES.items():
+        if os.environ.get(variable):
+            # It goes before what files set for a command of its own, too.
+            for key in [key for key in rows if key[1] == name]:
+                del rows[key]
+            rows["", name] = _row("", name, os.environ[variable], variable)
+    asked, beside = rows["", "lm"], {one.name: one for one in found if not one.command}
+    others = asked["from"] == "KEQA_LM" and "lm" in beside and beside["lm"].value != os.environ["KEQA_LM"]
+    if others and rows["", "api_base"]["from"] != "KEQA_API_BASE":
+        # The address in a file is that of the language model in it; see `keqa.cli.options`.
+        rows["", "api_base"] = _row("", "api_base", _BUILT_IN["api_base"], "built in")
+    return [rows[key] for key in sorted(rows)]
+
+
+def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
+    from keqa.storage.redaction import without_keys
+
+    where = f"[{command}] " if command else ""
+    return {"option": f"{where}{name.replace('_', '-')}", "value": without_keys(_without_login(value)), "from": place}
+
+
+def _without_login(value: str) -> str:
+    """An address without the name and password that may stand in it."""
+    import re
+
+    return re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value)
+
+
+def _table(rows: list[dict[str, str]]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from keqa.storage.terminal import visible_line
+
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("option", "value", "from"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(visible_line(row[name]) for name in ("option", "value", "from")))
+    return table

@@ -1,0 +1,214 @@
+"""Run files side by side: what became of each question in brief, and its stories where they are wanted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.evaluation.reading import places, read_header
+from keqa.evaluation.records import RunHeader, RunLine
+from keqa.page.document import document_parts
+from keqa.page.told import told
+from keqa.storage.untrusted import open_regular
+
+RIGHT, PARTLY, WRONG, FAILED = range(4)
+"""What may have become of a question; the page knows them by their numbers."""
+
+_MAGIC = b'{"header":'
+_BLOCK = 1 << 20
+"""So many bytes of stories, about, are unpacked for one of them."""
+
+
+@dataclass
+class _Row:
+    """A question: what each run made of it, None where it was not asked."""
+
+    id: str
+    text: str
+    golds: list[str]
+    kind: str
+    cells: list[list[Any] | None]
+
+
+@dataclass
+class _RunOf:
+    """A run file."""
+
+    path: Path
+    header: RunHeader
+    places: dict[int, range] = field(default_factory=dict)
+    sums: dict[int, Counter[str]] = field(default_factory=dict)
+
+
+class Runs:
+    """The runs of some files. Stories stay in the files, and are read when they are wanted."""
+
+    def __init__(self, files: Iterable[Path | str]) -> None:
+        """Read the files once.
+
+        Args:
+            files: Run files, or folders of them.
+
+        Raises:
+            InputError: There is no run file, or one is damaged.
+        """
+        self._rows: list[_Row] = []
+        self._runs = [_RunOf(path, read_header(path)) for path in run_files(files)]
+        known: dict[tuple[str, str], int] = {}
+        for number, run in enumerate(self._runs):
+            for place, line in places(run.path):
+                key = (run.header.dataset, line.id)
+                if key not in known:
+                    known[key] = len(self._rows)
+                    cells: list[list[Any] | None] = [None] * len(self._runs)
+                    self._rows.append(_Row(line.id, line.question, line.answers, line.kind, cells))
+                row = known[key]
+                run.places[row] = place
+                run.sums[row] = _sums(line)
+                self._rows[row].cells[number] = [outcome(line), line.answer or ""]
+
+    def __len__(self) -> int:
+        """How many questions there are, each counted once."""
+        return len(self._rows)
+
+    @property
+    def count(self) -> int:
+        """How many runs there are."""
+        return len(self._runs)
+
+    def overview(self) -> dict[str, Any]:
+        """All of it but the stories, as the page takes it."""
+        questions = [[row.id, row.text, row.golds, row.kind, row.cells] for row in self._rows]
+        return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
+
+    def story(self, run: int, question: int) -> dict[str, Any]:
+        """The story of a question in a run; see `keqa.page.told.told`.
+
+        Args:
+            run: Its number, from 0.
+            question: Its place in the overview.
+
+        Raises:
+            KeyError: It was not asked there.
+            InputError: The file has changed since it was read.
+        """
+        if not 0 <= run < len(self._runs):
+            raise KeyError(run)
+        of = self._runs[run]
+        place = of.places[question]
+        try:
+            with open_regular(of.path, links=True, error=InputError) as stream:
+                stream.seek(place.start)
+                line = RunLine.model_validate_json(stream.read(len(place)), strict=True)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{of.path} has changed since it was read: start keqa view again") from error
+        if line.id != self._rows[question].id:
+            raise InputError(f"{of.path} has changed since it was read: start keqa view again")
+        return _told(line)
+
+    def page(self) -> Iterator[str]:
+        """A file of its own with everything in it, in parts; stories are packed, and unpacked when they are opened."""
+        overview, ends = self.overview(), 0
+        for number, run in enumerate(self._runs):
+            for block, group in enumerate(_blocks(run), ends):
+                for place, row in enumerate(group):
+                    cell = self._rows[row].cells[number]
+                    overview["questions"][row][4] = list(overview["questions"][row][4])
+                    overview["questions"][row][4][number] = [*(cell or []), [block, place]]
+                ends = block + 1
+        blocks = (
+            gzip.compress(json.dumps([self.story(number, row) for row in group]).encode(), mtime=0)
+            for number, run in enumerate(self._runs)
+            for group in _blocks(run)
+        )
+        return document_parts("runs", "KEQA: runs", overview, blocks)
+
+    def _brief(self, run: _RunOf) -> dict[str, Any]:
+        sums: Counter[str] = Counter()
+        for one in run.sums.values():
+            sums.update(one)
+        asked = len(run.sums)
+        labels = Counter(one.header.label for one in self._runs)
+        label = run.header.label if labels[run.header.label] == 1 else str(run.path.with_suffix(""))
+        return {
+            "label": label,
+            "method": run.header.method,
+            "asked": asked,
+            "failed": sums["failed"],
+            "em": sums["em"] / asked if asked else None,
+            "f1": sums["f1"] / asked if asked else None,
+            **{name: sums[name] / max(1, asked) for name in ("calls", "retrievals", "tokens")},
+        }
+
+
+def run_files(given: Iterable[Path | str]) -> list[Path]:
+    """The run files that are meant.
+
+    Args:
+        given: Run files, or folders of them, in which other files are passed over.
+
+    Raises:
+        InputError: A folder or file is missing, or there is no run file.
+    """
+    found: dict[Path, None] = {}
+    for path in map(Path, given):
+        if not path.is_dir():
+            found[path] = None
+            continue
+        inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)]
+        if not inside:
+            raise InputError(f"there is no run file in {path}: keqa evaluate and keqa compare write them, to --out")
+        found |= dict.fromkeys(inside)
+    return list(found)
+
+
+def outcome(line: RunLine) -> int:
+    """What became of a question: `RIGHT` is an exact match, or the right one of yes and no or of choices."""
+    if line.failed:
+        return FAILED
+    if line.scores.get("accuracy", line.scores.get("em", 0.0)) == 1:
+        return RIGHT
+    return PARTLY if line.scores.get("f1", 0.0) > 0 else WRONG
+
+
+def _begins_as_run(path: Path) -> bool:
+    try:
+        with open_regular(path, links=True, error=InputError) as stream:
+            return stream.read(len(_MAGIC)) == _MAGIC
+    except (OSError, InputError):
+        return False
+
+
+def _sums(line: RunLine) -> Counter[str]:
+    sums: Counter[str] = Counter(failed=int(line.failed))
+    sums.update({name: line.scores.get(name, 0) for name in ("em", "f1")})
+    if line.record is not None:
+        cost = line.record.cost
+        sums.update(calls=cost.samples, retrievals=cost.retrievals, tokens=cost.tokens)
+    return sums
+
+
+def _told(line: RunLine) -> dict[str, Any]:
+    if line.record is None:
+        return {"record": None, "error": "" if line.error is None else line.error.message}
+    return told(line.record)
+
+
+def _blocks(run: _RunOf) -> Iterator[list[int]]:
+    """The questions of a run, some of them at a time."""
+    group: list[int] = []
+    size = 0
+    for row, place in run.places.items():
+        group.append(row)
+        size += len(place)
+        if size >= _BLOCK:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

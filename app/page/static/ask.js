@@ -1,0 +1,138 @@
+// The question box, and each question's quizzes as they settle.
+const main = document.getElementById("main");
+const turns = el("div", { id: "turns" });
+const state = el("p", { role: "status", "aria-live": "polite", class: "soft", id: "state" });
+const question = el("textarea", { id: "question", rows: "2", required: true, autofocus: true });
+const kind = el("select", { id: "kind" }, el("option", { value: "short" }, "a short answer"),
+  el("option", { value: "yes/no" }, "yes or no"), el("option", { value: "choice" }, "a choice"));
+const choices = el("textarea", { id: "choices", rows: "3" });
+const choicesLabel = el("label", { hidden: true }, "Choices, one a line", choices);
+const token = el("input", { id: "token", type: "password", autocomplete: "off" });
+const tokenLabel = el("label", { hidden: true }, "Token of this server", token);
+const ask = el("button", { type: "submit", class: "main" }, "Ask");
+const stop = el("button", { type: "button", disabled: true }, "Stop");
+const afresh = el("button", { type: "button", disabled: true }, "New conversation");
+const form = el("form", { "aria-label": "Ask a question" }, el("label", {}, "Question", question), choicesLabel, tokenLabel,
+  el("div", { class: "row" }, el("label", {}, "Wanted", kind), ask, stop, afresh));
+const MOST_TURNS = 10;
+let running = null, history = [];
+
+main.append(form, state, turns);
+kind.addEventListener("change", () => { choicesLabel.hidden = kind.value !== "choice"; });
+stop.addEventListener("click", () => running && running.abort());
+afresh.addEventListener("click", () => {
+  history = [];
+  turns.replaceChildren();
+  afresh.disabled = true;
+  state.textContent = "";
+  question.focus();
+});
+question.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    form.requestSubmit();
+  }
+});
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (running || !question.value.trim()) return;
+  const text = question.value.trim(), turn = live(text);
+  running = new AbortController();
+  ask.disabled = true;
+  stop.disabled = false;
+  turns.prepend(turn.element);
+  state.textContent = "asking…";
+  try {
+    await follow(text, turn, running.signal);
+  } catch (error) {
+    turn.failed(error.name === "AbortError" ? "Stopped." : error.message);
+  } finally {
+    running = null;
+    ask.disabled = false;
+    stop.disabled = true;
+    afresh.disabled = !turns.children.length;
+  }
+});
+
+async function follow(text, turn, signal) {
+  const body = { question: text, answer_type: kind.value, history };
+  if (kind.value === "choice") body.choices = choices.value.split("\n").map((one) => one.trim()).filter(Boolean);
+  const headers = { "Content-Type": "application/json" };
+  if (token.value) headers.Authorization = `Bearer ${token.value}`;
+  const reply = await fetch("/ask", { method: "POST", headers, body: JSON.stringify(body), signal });
+  if (!reply.ok) {
+    if (reply.status === 401) {
+      tokenLabel.hidden = false;
+      token.focus();
+    }
+    let why = `the server answered ${reply.status}`;
+    try { why = (await reply.json()).error.message; } catch { /* not ours */ }
+    throw new Error(why);
+  }
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "", ended = false;
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    rest += value;
+    for (let end; (end = rest.indexOf("\n\n")) >= 0; rest = rest.slice(end + 2)) {
+      const line = rest.slice(0, end);
+      if (!line.startsWith("data: ")) continue;
+      const event = JSON.parse(line.slice(6));
+      ended = ended || event.kind === "Answered" || event.kind === "Failed";
+      turn.hears(event);
+      if (event.kind === "Answered") {
+        history = [...history, { question: text, answer: event.record.answer }].slice(-MOST_TURNS);
+        question.value = "";
+      }
+    }
+  }
+  if (!ended) throw new Error("the server went away before the answer was there");
+}
+
+// A question in work: a card for each quiz, which its events fill.
+function live(text) {
+  const cards = new Map(), list = el("div", {});
+  const element = el("article", { class: "turn" }, el("h2", { dir: "auto" }, text), list);
+  const card = (index, title) => {
+    const name = index ? `Quiz ${index}` : "The question itself";
+    if (!cards.has(index)) {
+      const made = el("section", { class: "card quiz", "aria-label": name });
+      made.append(el("h3", { dir: "auto" }, `${name}: ${title}`));
+      cards.set(index, made);
+      list.append(made);
+    }
+    return cards.get(index);
+  };
+  const line = (where, words, style) => where.append(el("p", { class: style || "", dir: "auto" }, words));
+  const hears = (event) => {
+    if (event.said) state.textContent = event.said;
+    if (event.kind === "QuizFound") line(card(event.index, event.text), "…", "soft waiting");
+    if (event.kind === "Rewritten") list.prepend(el("p", { class: "soft", dir: "auto" }, `Asked as: ${event.text}`));
+    if (event.kind === "QuizExamined") {
+      const share = event.consistency === null ? "" : `, ${Math.round(100 * event.consistency)}% of its answers agree`;
+      line(card(event.index, event.text), event.known ? `known: ${event.answer}${share}` : `not known${share}`,
+        event.known ? "good" : "warn");
+    }
+    if (event.kind === "Searching") line(card(event.index || 0, event.query), `searching: ${event.query}`, "soft");
+    if (event.kind === "PassagesKept") {
+      line(card(event.index, event.text), `kept ${event.kept.length} of ${event.found} passages`, "soft");
+    }
+    if (event.kind === "QuizAnswered") {
+      const where = card(event.index, event.text);
+      const waiting = where.querySelector(".waiting");
+      if (waiting) waiting.remove();
+      line(where, event.answer === null ? "no answer" : `answer: ${event.answer}`, event.answer === null ? "warn" : "good");
+    }
+    if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
+      element.replaceChildren(story(event));
+      state.textContent = event.record.answer === null ? `No answer: ${event.message || ""}` : `Answer: ${event.record.answer}`;
+    } else if (event.kind === "Failed") failed(event.message);
+  };
+  const failed = (why) => {
+    for (const waiting of element.querySelectorAll(".waiting")) waiting.remove();
+    list.append(el("p", { class: "bad", role: "alert" }, why));
+    state.textContent = "";
+  };
+  return { element, hears, failed };
+}

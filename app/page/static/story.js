@@ -1,0 +1,227 @@
+// Text from outside becomes text nodes only: nothing here reads HTML.
+function el(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
+  return made;
+}
+
+const QUIZ_SOURCES = {
+  memory: "from memory",
+  passages: "from the passages kept",
+  closed_book: "closed book: nothing retrieved helped",
+  largest_cluster: "the most frequent of its own answers: nothing retrieved helped",
+  blocked: "not asked: a quiz it refers to has no answer",
+  skipped: "not asked",
+  failed: "failed",
+};
+const ANSWER_SOURCES = {
+  memory: "from memory",
+  passages: "from passages",
+  closed_book: "closed book",
+  largest_cluster: "the most frequent of its own answers",
+  summary: "summed up from the quizzes",
+  fallback: "from the question itself, with retrieval: the quizzes did not settle it",
+  failed: "failed",
+};
+
+let stories = 0;
+
+function counted(number, thing) {
+  return `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
+}
+
+// The story of one question: `told` has its record and its sources.
+function story(told, withQuestion = true) {
+  const { record } = told, number = ++stories, places = new Map();
+  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, `Quiz ${quiz.index}`, number, places, told));
+  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, told));
+  const own = record.passages && record.passages.length
+    ? el("section", { class: "card" }, passageList(record.passages, "own", number, places, told, null))
+    : null;
+  return el("article", { class: "story" },
+    withQuestion && el("h2", { dir: "auto" }, record.question),
+    record.standalone && el("p", { class: "soft", dir: "auto" }, `Asked as: ${record.standalone}`),
+    answerCard(record, told.sources || [], places),
+    quizzes, own, notes(record.degradations || []), costs(record.cost));
+}
+
+function answerCard(record, sources, places) {
+  const card = el("section", { class: "card answer", "aria-label": "Answer" });
+  if (record.failure) {
+    card.append(el("p", { class: "bad" }, `No answer: ${record.failure.stage} failed (${record.failure.cause})`),
+      el("p", {}, record.failure.message));
+  } else {
+    card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || ""),
+      el("p", { class: "soft" }, ANSWER_SOURCES[record.answer_source] || record.answer_source));
+  }
+  if (record.explanation) card.append(el("p", { dir: "auto" }, record.explanation));
+  if (sources.length) {
+    const named = new Map();
+    for (const source of sources) named.set(source.title, (named.get(source.title) || 0) + 1);
+    const line = (source) => sourceLine(source, places, named.get(source.title) > 1);
+    card.append(el("h3", {}, "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
+  }
+  return card;
+}
+
+// The button opens the passage in the story. Sources of one title are told apart by where they stand.
+function sourceLine(source, places, withId) {
+  const place = places.get(placeKey(source.id, source.title, source.text));
+  const name = source.title || source.id, line = [];
+  line.push(place
+    ? el("button", { type: "button", class: "plain source", dir: "auto", onclick: () => open(place) }, name)
+    : el("span", { dir: "auto" }, name));
+  const where = whereabouts(source) || (withId && source.title ? source.id : "");
+  if (where) line.push(el("span", { class: "soft", dir: "auto" }, ` ${where}`));
+  if (source.quizzes && source.quizzes.length) {
+    line.push(el("span", { class: "soft" }, ` (quiz ${source.quizzes.join(", ")})`));
+  }
+  return line;
+}
+
+function whereabouts(source) {
+  const at = source.place || source, part = /\.pptx$/i.test(at.file || "") ? "slide" : "page";
+  return [at.file, at.page ? `${part} ${at.page}` : "", at.heading, at.date].filter(Boolean).join(", ");
+}
+
+function placeKey(id, title, text) {
+  return JSON.stringify([id, title, text]);
+}
+
+function open(place) {
+  for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+  place.scrollIntoView({ block: "center" });
+  place.querySelector("summary").focus({ preventScroll: true });
+}
+
+function quizCard(quiz, label, number, places, told) {
+  const card = el("section", { class: "card quiz", "aria-label": label },
+    el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
+  if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
+  if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
+  if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
+  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, told, quiz));
+  else if (quiz.retrieved) card.append(el("p", {}, "Searched: nothing found"));
+  for (const [title, lines] of [["Triples", quiz.triples], ["Evidence", quiz.evidence]]) {
+    if (lines && lines.length) {
+      card.append(el("details", {}, el("summary", {}, `${title} (${lines.length})`),
+        el("ul", {}, lines.map((line) => el("li", { dir: "auto" }, line)))));
+    }
+  }
+  const how = QUIZ_SOURCES[quiz.source] || quiz.source;
+  card.append(quiz.answer === null || quiz.answer === undefined
+    ? el("p", { class: "warn" }, `No answer (${how})`)
+    : el("p", {}, el("strong", { class: "good", dir: "auto" }, quiz.answer), el("span", { class: "soft" }, ` (${how})`)));
+  return card;
+}
+
+function draws(quiz) {
+  const most = Math.max(quiz.tries, quiz.samples.length), rows = [];
+  const row = (name, size, kind) => {
+    const bar = el("div", { class: "bar" });
+    bar.style.width = `${(100 * size) / most}%`;
+    return el("li", { class: "cluster" }, el("span", { class: kind, dir: "auto" }, name),
+      el("div", { "aria-hidden": "true" }, bar), el("span", {}, `×${size}`));
+  };
+  for (const cluster of quiz.clusters) rows.push(row(`“${cluster.answer}”`, cluster.size, ""));
+  const silent = quiz.samples.filter((sample) => sample.abstained).length;
+  if (silent) rows.push(row("does not know", silent, "soft"));
+  const failed = quiz.samples.filter((sample) => sample.error).length;
+  if (failed) rows.push(row("failed", failed, "warn"));
+  const early = quiz.complete === false ? ` of ${quiz.tries}, which settled it` : "";
+  const texts = quiz.samples.map((sample) =>
+    el("li", { dir: "auto" }, sample.text === null || sample.text === undefined ? `failed: ${sample.error}` : sample.text));
+  return el("div", {}, el("p", {}, `Asked ${counted(quiz.samples.length, "time")}${early}, without help:`),
+    el("ul", { class: "plain", "aria-label": "Answers by meaning" }, rows),
+    el("details", {}, el("summary", { class: "soft" }, "Each draw"), el("ol", {}, texts)));
+}
+
+function gate(quiz) {
+  const parts = [];
+  if (quiz.consistency_exact) {
+    if (!quiz.threshold_exact) parts.push(`consistency ${quiz.consistency_exact}`);
+    else if (quiz.complete !== false) {
+      parts.push(`consistency ${quiz.consistency_exact} ${quiz.known ? "≥" : "<"} ${quiz.threshold_exact}`);
+    } else if (quiz.known) parts.push(`consistency already ${quiz.consistency_exact} ≥ ${quiz.threshold_exact}`);
+    else parts.push(`consistency ${quiz.consistency_exact} so far, ${quiz.threshold_exact} out of reach`);
+  }
+  if (quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
+  const verdict = quiz.known ? el("strong", { class: "good" }, "known") : el("strong", { class: "warn" }, "unknown, so search");
+  const name = quiz.gate ? el("span", { class: "soft" }, ` (gate: ${quiz.gate})`) : "";
+  return el("p", {}, parts.join(", ") + (parts.length ? ": " : ""), verdict, name);
+}
+
+function passageList(passages, quiz, number, places, told, of) {
+  const kept = passages.filter((passage) => passage.kept).length;
+  return el("div", {}, el("p", {}, `Retrieved ${counted(passages.length, "passage")}, kept ${kept}:`),
+    el("ul", { class: "plain" }, passages.map((passage) => {
+      const sentences = carried(passage, told, of);
+      const where = whereabouts(passage);
+      const made = el("details", { class: "passage" + (passage.kept ? " kept" : ""), open: passage.kept },
+        el("summary", { dir: "auto" },
+          el("span", { class: passage.kept ? "good" : "soft" }, passage.kept ? "✓ kept: " : "✗ left out: "),
+          passage.title || passage.passage_id,
+          el("span", { class: passage.verdict === "failed" ? "warn" : "soft" }, ` (${passage.why || passage.verdict})`)),
+        where && el("p", { class: "soft" }, where),
+        el("p", { class: "text", dir: "auto" }, highlighted(passage.text, sentences)));
+      const key = placeKey(passage.passage_id, passage.title, passage.text);
+      if (passage.kept && !places.has(key)) places.set(key, made);
+      return el("li", {}, made);
+    })));
+}
+
+// The sentences that carried an answer, from wherever the record names them.
+function carried(passage, told, quiz) {
+  const source = (told.sources || []).find((one) => one.id === passage.passage_id && one.text === passage.text);
+  const named = [passage.sentences, source && source.sentences, passage.kept && quiz && quiz.evidence];
+  return named.filter(Array.isArray).flat().filter((sentence) => typeof sentence === "string" && sentence.trim());
+}
+
+function highlighted(text, sentences) {
+  const places = [];
+  for (const sentence of sentences) {
+    const wanted = sentence.trim(), start = text.indexOf(wanted);
+    if (start >= 0) places.push([start, start + wanted.length]);
+  }
+  places.sort((one, other) => one[0] - other[0]);
+  const parts = [];
+  let end = 0;
+  for (const [start, stop] of places) {
+    if (start < end) continue;
+    parts.push(text.slice(end, start), el("mark", {}, text.slice(start, stop)));
+    end = stop;
+  }
+  return [...parts, text.slice(end)];
+}
+
+function notes(degradations) {
+  if (!degradations.length) return null;
+  return el("section", { class: "card" }, el("h3", { class: "warn" }, "What went wrong, and what was done"),
+    el("ul", {}, degradations.map((one) => el("li", {},
+      `${one.stage.replaceAll("_", " ")}${one.quiz === null ? "" : `, quiz ${one.quiz}`}: ${one.message} (${one.cause}) → ${one.action}`))));
+}
+
+function costs(cost) {
+  if (!cost) return null;
+  const roles = Object.entries(cost.by_role || {});
+  const sum = (name) => roles.reduce((total, [, role]) => total + (role[name] || 0), 0);
+  const head = ["role", "LM calls", "from the cache", "failed", "tokens read", "written"];
+  const cells = (role) => [role.calls, role.cached, role.failed, role.prompt_tokens, role.completion_tokens];
+  const row = (name, numbers) => el("tr", {}, el("th", { scope: "row" }, name),
+    numbers.map((value) => el("td", { class: "number" }, value.toLocaleString("en"))));
+  return el("details", { class: "card cost" },
+    el("summary", {}, `Cost: ${counted(sum("calls"), "LM call")}, ${counted(cost.retrievals, "retrieval")}, ` +
+      `${(sum("prompt_tokens") + sum("completion_tokens")).toLocaleString("en")} tokens, ${cost.seconds.toFixed(1)} s`),
+    el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, head.map((name, place) => el("th", { scope: "col", class: place ? "number" : "" }, name)))),
+      el("tbody", {}, roles.map(([name, role]) => row(name, cells(role)))))));
+}
+
+function pageData() {
+  return JSON.parse(document.getElementById("data").textContent);
+}

@@ -1,0 +1,65 @@
+"""What a page is given of a question: its record and its sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import InputError
+from keqa.page.document import document
+from keqa.programs.records import QuestionRecord
+from keqa.programs.sources import sources_of
+
+
+def told(record: QuestionRecord) -> dict[str, Any]:
+    """A story as a page shows it.
+
+    Args:
+        record: Of the question. Keys and addresses must not be in it any more.
+
+    Returns:
+        JSON with ``record`` and ``sources``.
+    """
+    return {
+        "record": record.model_dump(mode="json"),
+        "sources": [source.model_dump(mode="json") for source in sources_of(record)],
+    }
+
+
+def story_page(record: QuestionRecord) -> str:
+    """A question's story as an HTML file of its own, which loads nothing.
+
+    Args:
+        record: As for `told`.
+    """
+    return document("one", "KEQA", told(record)).text
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no page can be written, before anything is paid for.
+
+    Args:
+        path: The file to be.
+
+    Raises:
+        InputError: Its folder is missing, or it is a folder itself.
+    """
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise InputError(f"the page cannot be written to {path}: {why}")
+
+
+def write_story(record: QuestionRecord, path: Path) -> None:
+    """Write a question's story as an HTML file of its own.
+
+    Args:
+        record: As for `told`.
+        path: The file; one that is there is replaced.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    try:
+        path.write_text(story_page(record), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"the page cannot be written to {path}: {error.strerror or error}") from None

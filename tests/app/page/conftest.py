@@ -1,0 +1,4 @@
+from fixtures.browser import browser, open_page
+from fixtures.serving import serve, slow
+
+__all__ = ["browser", "open_page", "serve", "slow"]

@@ -1,0 +1,169 @@
+"""The page of a server, in a browser and as events."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fixtures.serving import MARKUP, QUESTION
+from servers.openai_server import OpenAIServer
+
+pytestmark = pytest.mark.server
+
+TOKEN = "a-token-of-thirty-characters-0"
+
+
+@pytest.fixture
+def serving(serve, server):
+    return serve(server)
+
+
+def events_of(serving, **body):
+    with serving.client as client:
+        answer = client.post("/ask", json={"question": QUESTION, **body})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    parts = [part for part in answer.text.split("\n\n") if part.startswith("data: ")]
+    return [json.loads(part.removeprefix("data: ")) for part in parts]
+
+
+def ask(page, text):
+    page.get_by_role("textbox", name="Question").fill(text)
+    page.get_by_role("button", name="Ask").click()
+
+
+def test_the_events_of_a_question(serving):
+    events = events_of(serving)
+    kinds = [event["kind"] for event in events]
+    assert kinds[:2] == ["QuizFound", "QuizFound"]
+    assert kinds[-1] == "Answered"
+    assert {"QuizExamined", "Searching", "PassagesKept", "QuizAnswered"} <= set(kinds)
+    end = events[-1]
+    assert end["record"]["answer"] == "Flora Isvik"
+    assert [(source["id"], source["text"]) for source in end["sources"]] == [("1", MARKUP)]
+    assert "Known: Who governs Carmouth? Heidi Fenman" in [event.get("said") for event in events]
+
+
+def test_a_follow_up(serving, server):
+    history = [{"question": "What is Carmouth?", "answer": "A harbour"}]
+    events = events_of(serving, question="To whom is the mayor married?", history=history)
+    assert events[0]["kind"] == "Rewritten"
+    assert events[0]["text"] == "To whom is the mayor of Carmouth married?"
+    assert "What is Carmouth? A harbour" in str(server.calls[0].messages)
+
+
+def test_a_question_without_an_answer_ends_with_its_story(serve):
+    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+        *_, end = events_of(serve(lm))
+    assert end["kind"] == "Failed"
+    assert "failed" in end["message"]
+    assert end["record"]["answer"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({}, 400), ({"question": " "}, 400), ({"question": "Who?", "history": [{"answer": "x"}]}, 400), ([], 400)],
+)
+def test_what_cannot_be_asked(serving, server, body, status):
+    with serving.client as client:
+        assert client.post("/ask", json=body).status_code == status
+        assert client.post("/ask", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert server.count == 0
+
+
+def test_the_page_is_open_and_questions_are_not(serve, server):
+    serving = serve(server, token=TOKEN)
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    with serving.client as client:
+        page = client.get("/")
+        assert page.status_code == 200
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert client.get("/", headers=link).status_code == 200
+        # A page of another site may lead to this one, and neither read it nor ask.
+        assert client.get("/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}).status_code == 403
+        assert client.post("/ask", json={"question": QUESTION}, headers=link).status_code == 403
+        assert client.get("/metrics", headers=link).status_code == 403
+        assert client.post("/ask", json={"question": QUESTION}).status_code == 401
+    assert server.count == 0
+
+
+def test_asking_in_a_browser(serving, open_page):
+    page = open_page(serving.url + "/")
+    ask(page, QUESTION)
+    page.get_by_text("Flora Isvik").first.wait_for()
+    assert page.locator(".answer-text").inner_text() == "Flora Isvik"
+    quiz = page.get_by_role("region", name="Quiz 1")
+    assert quiz.get_by_role("listitem").first.inner_text().split() == ["“Heidi", "Fenman”", "×4"]
+    assert "known" in quiz.inner_text()
+    # What a passage holds is text.
+    assert page.locator(".passage.kept .text").inner_text() == MARKUP
+    assert page.locator("#main script").count() == 0
+    assert page.get_by_role("status").inner_text() == "Answer: Flora Isvik"
+
+
+def test_a_source_opens_at_its_passage(serving, open_page):
+    page = open_page(serving.url + "/")
+    ask(page, QUESTION)
+    passage = page.locator(".passage.kept")
+    passage.wait_for()
+    passage.locator("summary").click()
+    assert not passage.locator(".text").is_visible()
+    page.get_by_role("button", name="Heidi Fenman").focus()
+    page.keyboard.press("Enter")
+    assert passage.locator(".text").is_visible()
+    assert passage.evaluate("one => one.contains(document.activeElement)")
+
+
+def test_quizzes_appear_as_they_settle(serve, server, open_page):
+    server.latency = 0.3
+    page = open_page(serve(server).url + "/")
+    ask(page, QUESTION)
+    page.get_by_role("region", name="Quiz 1").get_by_text("known: Heidi Fenman").wait_for()
+    # The second is still in work then.
+    assert page.locator(".answer-text").count() == 0
+    assert page.get_by_role("button", name="Stop").is_enabled()
+    page.locator(".answer-text").wait_for()
+    assert page.get_by_role("button", name="Ask").is_enabled()
+
+
+def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, open_page):
+    page = open_page(serving.url + "/", color_scheme="dark")
+    page.keyboard.type(QUESTION)
+    page.keyboard.press("Enter")
+    page.locator(".answer-text").wait_for()
+    page.keyboard.type("To whom is the mayor married?")
+    page.keyboard.press("Enter")
+    page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
+    page.locator(".answer-text").nth(1).wait_for()
+    page.get_by_role("button", name="New conversation").click()
+    assert page.locator(".story").count() == 0
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
+
+
+def test_stopping_frees_the_place(serve, slow, open_page):
+    serving = serve(slow)
+    page = open_page(serving.url + "/")
+    ask(page, QUESTION)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("alert").get_by_text("Stopped.").wait_for()
+    for _ in range(100):
+        if serving.metric("keqa_in_work") == 0:
+            break
+        page.wait_for_timeout(50)
+    assert serving.metric("keqa_questions_total", outcome="cancelled") == 1
+
+
+def test_the_page_asks_for_the_token(serve, server, open_page):
+    page = open_page(serve(server, token=TOKEN).url + "/")
+    ask(page, QUESTION)
+    page.get_by_role("textbox", name="Token of this server").fill(TOKEN)
+    page.get_by_role("button", name="Ask").click()
+    page.locator(".answer-text").wait_for()
+
+
+def test_a_choice(serving, server, open_page):
+    page = open_page(serving.url + "/")
+    page.get_by_role("combobox", name="Wanted").select_option("choice")
+    page.get_by_role("textbox", name="Choices, one a line").fill("Flora Isvik\nIda Holm")
+    ask(page, QUESTION)
+    page.locator(".answer-text").wait_for()
+    assert any("Ida Holm" in str(call.messages) for call in server.calls)

@@ -1,0 +1,240 @@
+"""Run files side by side: what is read of them, the page, and the file of its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from keqa.errors import InputError
+from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
+from keqa.page.runs import FAILED, PARTLY, RIGHT, WRONG, Runs
+from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, QuestionRecord, QuizRecord
+
+EVIL = "<img src=x onerror=alert(1)></script>"
+
+
+def header(label, ids, **further):
+    return RunHeader(
+        **{
+            "method": "keqa",
+            "label": label,
+            "dataset": "d",
+            "ids": ids,
+            "configuration": RunSettings(),
+            "fingerprint": "f",
+            **further,
+        }
+    )
+
+
+def line(number, answer="Ann", em=1.0, f1=1.0, text="A passage.", **further):
+    passage = PassageVerdict(
+        passage_id="p", title="Title", text=text, score=1.0, verdict="helpful", kept=True, why="judged helpful"
+    )
+    quiz = QuizRecord(index=1, text=f"Who is {number}?", passages=[passage], answer=answer, source="passages")
+    record = QuestionRecord(
+        question=f"Who is {number}?",
+        quizzes=[quiz],
+        answer=answer,
+        answer_source="passages",
+        cost=Cost(by_role={"task": CallCost(calls=2, samples=2, prompt_tokens=100)}, retrievals=1),
+    )
+    fields = {
+        "id": str(number),
+        "question": f"Who is {number}?",
+        "answers": ["Ann"],
+        "kind": "odd" if number % 2 else "even",
+        "answer": answer,
+        "scores": {"em": em, "f1": f1, "contains": em},
+        "record": record,
+    }
+    return RunLine(**{**fields, **further})
+
+
+def failed(number):
+    failure = Failure(stage="answer", cause="LMTimeoutError", message="no reply")
+    zero = {"em": 0.0, "f1": 0.0, "contains": 0.0}
+    return line(number, answer=None, scores=zero, record=None, error=failure)
+
+
+def write(path, lines, label=None, **further):
+    made = header(label or path.stem, [one.id for one in lines], **further)
+    path.write_bytes(header_line(made) + b"".join(map(run_line, lines)))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    write(runs / "keqa.jsonl", [line(0), line(1, text=EVIL), line(2, "Bo Ann", 0.0, 0.5), failed(3)])
+    write(runs / "rag.jsonl", [line(0), line(1, EVIL, 0.0, 0.0), line(4)])
+    (runs / "calls.jsonl").write_text('{"other": 1}\n')
+    return runs
+
+
+@pytest.fixture
+def viewed(open_page):
+    """Opens runs in a browser, as `keqa view` serves them."""
+    from keqa.server.run_view import LIMITS, run_view
+    from keqa.server.serving import listen, server
+
+    stops = []
+
+    def view(runs):
+        web = server(run_view(runs), LIMITS, 1)
+        port = listen("127.0.0.1", 0)
+        thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
+        thread.start()
+        stops.append((web, thread, port))
+        page = open_page(f"http://127.0.0.1:{port.getsockname()[1]}/")
+        page.locator("#main[data-ready]").wait_for()
+        return page
+
+    yield view
+    for web, thread, port in stops:
+        web.should_exit = True
+        thread.join(20)
+        port.close()
+
+
+def test_what_became_of_each_question(folder):
+    found = Runs([folder])
+    overview = found.overview()
+    assert [run["label"] for run in overview["runs"]] == ["keqa", "rag"]
+    assert [row[0] for row in overview["questions"]] == ["0", "1", "2", "3", "4"]
+    assert overview["questions"][1] == ["1", "Who is 1?", ["Ann"], "odd", [[RIGHT, "Ann"], [WRONG, EVIL]]]
+    assert overview["questions"][2][4] == [[PARTLY, "Bo Ann"], None]
+    assert overview["questions"][3][4] == [[FAILED, ""], None]
+    keqa = overview["runs"][0]
+    assert (keqa["asked"], keqa["failed"], keqa["em"], keqa["f1"]) == (4, 1, 0.5, 0.625)
+    assert (keqa["calls"], keqa["retrievals"], keqa["tokens"]) == (1.5, 0.75, 75.0)
+
+
+def test_stories_are_read_from_the_files(folder):
+    found = Runs([folder])
+    assert found.story(0, 1)["sources"][0]["text"] == EVIL
+    assert found.story(0, 3) == {"record": None, "error": "no reply"}
+    for run, question in ((1, 2), (2, 0), (-1, 0), (0, 9)):
+        with pytest.raises(KeyError):
+            found.story(run, question)
+    write(folder / "rag.jsonl", [line(7), line(8)])
+    with pytest.raises(InputError, match="has changed since"):
+        found.story(1, 1)
+
+
+def test_a_question_asked_again_has_its_later_story(tmp_path):
+    path = write(tmp_path / "keqa.jsonl", [line(0)])
+    path.write_bytes(header_line(header("keqa", ["0"])) + run_line(failed(0)) + run_line(line(0)))
+    found = Runs([path])
+    assert found.overview()["runs"][0]["failed"] == 0
+    assert found.story(0, 0)["record"]["answer"] == "Ann"
+
+
+def test_questions_of_two_data_sets_are_two(tmp_path):
+    write(tmp_path / "a.jsonl", [line(0)], label="keqa")
+    write(tmp_path / "b.jsonl", [line(0)], label="keqa", dataset="other")
+    found = Runs([tmp_path])
+    assert len(found) == 2
+    assert [run["label"].rpartition("/")[2] for run in found.overview()["runs"]] == ["a", "b"]
+
+
+def test_what_is_no_run(tmp_path, keqa_command):
+    for path, why in ((tmp_path, "no run file in"), (tmp_path / "missing.jsonl", "missing")):
+        ended = keqa_command("view", path)
+        assert ended.code == 2
+        assert why in ended.err
+
+
+@pytest.mark.server
+def test_methods_side_by_side_and_stories_next_to_each_other(folder, viewed):
+    page = viewed(Runs([folder]))
+    assert page.get_by_role("region", name="Methods").get_by_role("row").nth(1).inner_text().split("\t")[:4] == [
+        "keqa",
+        "4",
+        "0.500",
+        "0.625",
+    ]
+    page.get_by_role("button", name="Who is 1?").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="rag").wait_for()
+    stories = page.locator("#stories .story")
+    assert stories.count() == 2
+    assert stories.nth(0).locator(".passage .text").inner_text() == EVIL
+    assert stories.nth(1).locator(".answer-text").inner_text() == EVIL
+    assert page.evaluate("document.activeElement.textContent") == "Who is 1?"
+
+
+@pytest.mark.server
+def test_filters(folder, viewed):
+    page = viewed(Runs([folder]))
+    shown = page.locator("#questions .question")
+
+    def questions():
+        return [text.removeprefix("Who is ").rstrip("?") for text in shown.all_inner_texts()]
+
+    page.get_by_role("combobox", name="Outcome").select_option("failed")
+    assert questions() == ["3"]
+    page.get_by_role("combobox", name="Outcome").select_option("right")
+    assert questions() == ["0", "1", "4"]
+    page.get_by_role("combobox", name="Method").select_option("rag")
+    assert questions() == ["0", "4"]
+    page.get_by_role("combobox", name="Kind").select_option("odd")
+    assert page.get_by_role("status").inner_text() == "no question of 5"
+    page.get_by_role("combobox", name="Kind").select_option("any")
+    page.get_by_role("combobox", name="Outcome").select_option("any")
+    page.get_by_role("combobox", name="Method").select_option("any")
+    page.get_by_role("checkbox", name="methods differ").check()
+    assert questions() == ["1", "2", "3", "4"]
+    page.get_by_role("searchbox", name="Text").fill("bo ann")
+    assert questions() == ["2"]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Two runs of 10,000 questions."""
+    folder = tmp_path_factory.mktemp("large")
+    right, wrong = (run_line(line(9, answer, score, score)) for answer, score in (("Ann", 1.0), ("Bo", 0.0)))
+    ids = [str(number) for number in range(10_000)]
+    for label, each in (("keqa", 7), ("rag", 3)):
+        with (folder / f"{label}.jsonl").open("wb") as stream:
+            stream.write(header_line(header(label, ids)))
+            for number in range(10_000):
+                text = (right if number % each else wrong).replace(b'"id": "9"', b'"id": "%d"' % number)
+                stream.write(text.replace(b"Who is 9?", b"Who is %d?" % number))
+    return folder
+
+
+@pytest.mark.server
+@pytest.mark.process
+def test_ten_thousand_questions_open_and_are_filtered_at_once(large, viewed):
+    page = viewed(Runs([large]))
+    assert page.locator("#questions .question").count() == 50
+    # From the request to the list: about a second on a machine with nothing else to do.
+    assert page.evaluate("performance.now()") < 10_000
+    page.get_by_role("combobox", name="Method").select_option("keqa")
+    page.get_by_role("combobox", name="Outcome").select_option("wrong")
+    assert "1,429 questions of 10,000" in page.get_by_role("status").inner_text()
+    page.get_by_role("button", name="Next").click()
+    assert "51 to 100" in page.get_by_role("status").inner_text()
+    page.get_by_role("button", name="Who is 350?").click()
+    page.locator("#stories .story").nth(1).wait_for()
+
+
+@pytest.mark.process
+def test_a_file_of_its_own(large, tmp_path, keqa_command, open_page):
+    file = tmp_path / "view.html"
+    ended = keqa_command("view", large, "--html", file)
+    assert ended.code == 0, ended.err
+    assert "2 runs of 10,000 questions" in ended.err
+    page = open_page(file.as_uri())
+    page.get_by_role("searchbox", name="Text").fill("Who is 9999?")
+    page.get_by_role("button", name="Who is 9999?").click()
+    page.locator("#stories .story").nth(1).wait_for()
+    assert page.locator("#stories .passage .text").first.inner_text() == "A passage."
+
+
+def test_the_overview_of_runs_is_json(folder):
+    assert json.loads(json.dumps(Runs([folder]).overview()))["questions"][0][1] == "Who is 0?"

@@ -1,0 +1,139 @@
+"""A story as a file of its own, and every part of a record as the page shows it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from keqa.page.document import document
+from keqa.page.told import story_page, write_story
+from keqa.programs.records import (
+    CallCost,
+    ClusterRecord,
+    Cost,
+    Degradation,
+    Failure,
+    PassageVerdict,
+    QuestionRecord,
+    QuizRecord,
+    SampleRecord,
+)
+
+EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+
+
+def passage(name, *, kept=True, text="One. Two is it. Three."):
+    verdict = "helpful" if kept else "not helpful"
+    return PassageVerdict(
+        passage_id=name, title="Title", text=text, score=1.0, verdict=verdict, kept=kept, why=f"judged {verdict}"
+    )
+
+
+QUIZ = QuizRecord(
+    index=1,
+    text=f"Who? {EVIL}",
+    samples=[
+        SampleRecord(text=EVIL, cluster=0),
+        SampleRecord(text="I do not know", abstained=True),
+        SampleRecord(error="LMTimeoutError"),
+    ],
+    clusters=[ClusterRecord(answer=EVIL, size=1, members=[0])],
+    tries=3,
+    consistency=1 / 3,
+    consistency_exact="1/3",
+    threshold=0.8,
+    threshold_exact="4/5",
+    gate="votes",
+    known=False,
+    retrieved=True,
+    passages=[passage("a"), passage("b", text=EVIL), passage("c", kept=False)],
+    evidence=["Two is it."],
+    answer=EVIL,
+    source="passages",
+)
+RECORD = QuestionRecord(
+    question=EVIL,
+    quizzes=[QUIZ],
+    degradations=[Degradation(stage="judge_utility", quiz=1, cause="X", message=EVIL, action="left it out")],
+    explanation=EVIL,
+    answer=EVIL,
+    answer_source="summary",
+    cost=Cost(by_role={"task": CallCost(calls=3, prompt_tokens=1200)}, retrievals=1, seconds=1.25),
+)
+
+
+@pytest.fixture
+def shown(tmp_path, open_page):
+    def show(text: str):
+        path = tmp_path / "story.html"
+        path.write_text(text, encoding="utf-8")
+        return open_page(path.as_uri())
+
+    return show
+
+
+def test_everything_is_there_and_all_of_it_is_text(shown):
+    page = shown(story_page(RECORD))
+    assert page.locator("h2").inner_text() == EVIL
+    assert page.locator(".answer-text").inner_text() == EVIL
+    assert page.locator("#main script, #main img").count() == 0
+    quiz = page.get_by_role("region", name="Quiz 1").inner_text()
+    for part in ("does not know", "failed", "consistency 1/3 < 4/5: unknown, so search", "✗ left out: Title"):
+        assert part in quiz
+    assert page.locator("mark").all_inner_texts() == ["Two is it."]
+    assert "judge utility, quiz 1" in page.locator("#main").inner_text()
+    assert "Cost: 3 LM calls, 1 retrieval, 1,200 tokens, 1.3 s" in page.locator(".cost summary").inner_text()
+
+
+def test_sources_of_one_title_are_told_apart_and_open(shown):
+    page = shown(story_page(RECORD))
+    lines = page.locator(".answer li").all_inner_texts()
+    assert lines == ["Title a (quiz 1)", "Title b (quiz 1)"]
+    page.locator(".answer li button").nth(1).click()
+    assert page.evaluate("document.activeElement.closest('.passage').querySelector('.text').textContent") == EVIL
+
+
+def test_a_source_says_where_it_stands(shown):
+    place = {"file": "deck.pptx", "page": 3, "heading": "Results", "date": "2024-05-31"}
+    source = {"id": "a", "title": "Title", "text": "One. Two is it. Three.", "quizzes": [1]}
+    told = {"record": json.loads(RECORD.model_dump_json())}
+    for one in ({**source, **place}, {**source, "place": place}):
+        page = shown(document("one", "KEQA", {**told, "sources": [{**one, "sentences": ["Three."]}]}).text)
+        assert "Title deck.pptx, slide 3, Results, 2024-05-31" in page.locator(".answer li").inner_text()
+        assert page.locator("mark").all_inner_texts() == ["Two is it.", "Three."]
+
+
+def test_a_question_without_an_answer(shown):
+    failure = Failure(stage="summarize", cause="LMTimeoutError", message=EVIL)
+    page = shown(story_page(QuestionRecord(question="Who?", failure=failure)))
+    assert "No answer: summarize failed (LMTimeoutError)" in page.locator(".answer").inner_text()
+
+
+def test_passages_of_a_method_without_quizzes(shown):
+    record = QuestionRecord(
+        question="Who?", method="rag", passages=[passage("a")], answer="Ann", answer_source="passages"
+    )
+    page = shown(story_page(record))
+    page.get_by_role("button", name="Title").click()
+    assert page.locator(".passage.kept .text").is_visible()
+
+
+@pytest.mark.server
+def test_ask_writes_the_page(keqa_command, server, own_index, tmp_path, open_page):
+    question = "To whom is the mayor of Carmouth married?"
+    file = tmp_path / "story.html"
+    served = ["--lm", "openai/scripted", "--api-base", server.api_base, "--index", own_index]
+    ended = keqa_command("ask", question, *served, "--html", file)
+    assert ended.code == 0, ended.err
+    assert file.stat().st_size < 300_000
+    assert open_page(file.as_uri()).locator(".answer-text").inner_text() == "Flora Isvik"
+    before = server.count
+    ended = keqa_command("ask", question, *served, "--html", tmp_path / "missing" / "story.html")
+    assert (ended.code, server.count) == (2, before)
+    assert "there is no folder" in ended.err
+
+
+def test_a_page_that_cannot_be_written(tmp_path):
+    with pytest.raises(Exception, match="cannot be written"):
+        write_story(RECORD, tmp_path)

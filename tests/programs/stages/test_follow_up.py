@@ -1,0 +1,105 @@
+"""A follow-up question is made to stand alone, whatever the method."""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+from dspy.lm15 import RateLimitError
+
+from keqa.errors import InputError
+from keqa.programs import KEQA
+from keqa.programs.baselines import ClosedBook
+from keqa.programs.records import QuestionRecord
+from keqa.programs.runtime.progress import Rewritten
+
+HISTORY = [("Who wrote Emma?", "Ann Lee"), ("When?", "1901")]
+
+
+def reply(name, inputs, config):
+    if name == "RewriteFollowUp":
+        return {"standalone": "Where was Ann Lee born?"}
+    if name == "DecomposeQuestion":
+        return {"quizzes": [inputs["question"]]}
+    return {"answer": "Bo", "helpful": True, "same": True}
+
+
+def test_every_stage_is_asked_the_rewritten_question(scripted, retriever):
+    lm, engine = scripted(reply)
+    with dspy.context(lm=lm):
+        record = KEQA(retriever("text"))("Where was she born?", history=HISTORY).record
+    assert (record.question, record.standalone) == ("Where was she born?", "Where was Ann Lee born?")
+    (asked,) = engine.asked("RewriteFollowUp")
+    assert asked["question"] == "Where was she born?"
+    assert "Who wrote Emma? Ann Lee" in asked["history"]
+    assert engine.asked("DecomposeQuestion") == [{"question": "Where was Ann Lee born?"}]
+    assert record.quizzes[0].text == "Where was Ann Lee born?"
+    assert record.cost.by_step["follow_up.rewrite"].calls == 1
+    assert QuestionRecord.model_validate_json(record.model_dump_json()) == record
+
+
+async def test_with_language_models_of_its_own_and_in_a_stream(scripted):
+    lm, engine = scripted(reply)
+    program = ClosedBook(lms=None)
+    program.set_lm(lm)
+    events = [event async for event in program.astream("Where was she born?", history=HISTORY)]
+    assert events[0] == Rewritten("Where was Ann Lee born?")
+    assert str(events[0]) == "Asked as: Where was Ann Lee born?"
+    assert engine.asked("AnswerQuestion")[0]["question"] == "Where was Ann Lee born?"
+
+
+def test_without_a_history_nothing_is_rewritten(scripted):
+    lm, engine = scripted(reply)
+    with dspy.context(lm=lm):
+        record = ClosedBook()("Where was she born?").record
+    assert engine.count["RewriteFollowUp"] == 0
+    assert record.standalone is None
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "cause"),
+    [
+        ({"standalone": "  "}, "NoRephrasing"),
+        ({"standalone": "long " * 2000}, "NoRephrasing"),
+        ("no form", "AdapterParseError"),
+        (RateLimitError("busy"), "LMRateLimitError"),
+    ],
+)
+def test_where_it_fails_the_question_is_asked_as_it_stands(scripted, rewritten, cause):
+    def answer(name, inputs, config):
+        if name != "RewriteFollowUp":
+            return reply(name, inputs, config)
+        if isinstance(rewritten, Exception):
+            raise rewritten
+        return rewritten
+
+    lm, engine = scripted(answer)
+    with dspy.context(lm=lm):
+        record = ClosedBook()("Where was she born?", history=HISTORY).record
+    assert engine.asked("AnswerQuestion")[0]["question"] == "Where was she born?"
+    assert record.standalone is None
+    assert (record.degradations[-1].stage, record.degradations[-1].cause) == ("rewrite", cause)
+
+
+def test_it_is_no_part_of_what_is_saved_or_learned(scripted, retriever):
+    lm, _ = scripted(reply)
+    program = KEQA(retriever("text"))
+    before = program.dump_state()
+    with dspy.context(lm=lm, trace=[]):
+        program("Where was she born?", history=HISTORY)
+        assert not any("standalone" in prediction for _, _, prediction in dspy.settings.trace)
+    assert program.dump_state() == before
+    assert not any("follow" in name for name, _ in program.named_predictors())
+
+
+def test_what_is_no_history_is_refused_before_a_call(scripted):
+    lm, engine = scripted(reply)
+    with dspy.context(lm=lm), pytest.raises(InputError, match="history"):
+        ClosedBook()("Where was she born?", history="Who wrote Emma?")
+    assert not engine.calls
+
+
+def test_a_batch_of_questions_with_histories(scripted):
+    lm, _ = scripted(reply)
+    with dspy.context(lm=lm):
+        (outcome,) = ClosedBook().answer_many([{"question": "Where was she born?", "history": HISTORY}])
+    assert outcome.record.standalone == "Where was Ann Lee born?"
