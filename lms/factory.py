@@ -3,7 +3,8 @@
 =============================  =========================================================================
 ``keqa/tiny``                  the model that ships with the package; it knows the testbed only
 ``local/smollm2``              SmolLM2-135M-Instruct from a Python package; real and weak
-``transformers/<folder>``      any causal LM of transformers, or a folder with a .gguf file, in this process
+``transformers/<folder>``      any causal LM of transformers, one fine-tuned here (an adapter, or a whole model), or a
+                               folder with a .gguf file, in this process
 ``transformers/<hub id>``      the same, from the hub or its cache
 anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``ollama_chat/…``, ``hosted_vllm/…``
 =============================  =========================================================================
@@ -92,12 +93,14 @@ def build_lm(
     if api_base:
         raise ConfigurationError(f"{model} runs in this process and takes no api_base")
     from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
+    from keqa.lms.local.provider import InProcessLM, LocalProvider
 
     path = place_of(provider, name)
     engine = TransformersEngine.shared(path)
     label = name if provider != "transformers" else Path(path).name if Path(path).exists() else name
-    return dspy.LM(
+    return InProcessLM(
         f"{provider}/{label}@{fingerprint(path)}",
+        provider=LocalProvider(model),
         engine=engine,
         async_engine=AsyncTransformersEngine(engine),
         temperature=temperature,
