@@ -70,6 +70,7 @@ class Report:
         chosen: The names of the trials that a step went on with; the others were left out.
         failed: Questions without an answer, by step; each scored 0.
         sources: What the program was compiled from; see `keqa.optimize.compile.sources_of`.
+        finetuned_on: The calls that its language models were fine-tuned on, by predictor; empty where they were not.
     """
 
     optimizer: str
@@ -89,6 +90,7 @@ class Report:
     chosen: list[str] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
+    finetuned_on: dict[str, int] = field(default_factory=dict)
 
     @property
     def before_score(self) -> Interval | None:
@@ -136,6 +138,7 @@ class Report:
             "failed": [asdict(one) for one in self.failed],
             "problems": self.problems,
             "sources": self.sources,
+            **({"finetuned_on": self.finetuned_on} if self.finetuned_on else {}),
         }
 
 

@@ -282,6 +282,12 @@ class Program(Stage):
             raise ValueError("the predictors of the task have several language models, so there is no one to return")
         return first
 
+    def named_sub_modules(self, type_: Any = None, skip_compiled: bool = False) -> Iterator[tuple[str, Any]]:
+        """As DSPy's, without the candidates on other language models that an optimizer may have left with a program."""
+        for name, part in super().named_sub_modules(type_, skip_compiled):
+            if not name.startswith("self.candidate_programs"):
+                yield name, part
+
     def reset_copy(self) -> Program:
         """A copy without what an optimizer added, on the same language models."""
         new: Program = self.deepcopy()
