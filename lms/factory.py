@@ -33,11 +33,14 @@ class Roles:
         task: Decomposes, answers quizzes, answers from knowledge, summarizes.
         consistency: Judges whether two answers mean the same (D_s in the KEQA paper).
         utility: Judges whether a passage helps (D_u in the KEQA paper).
+        boundary: Judges what is known, for boundary models that ask a language model; where None that of the task, or
+            the one that was fine-tuned for it.
     """
 
     task: dspy.LM
     consistency: dspy.LM
     utility: dspy.LM
+    boundary: dspy.LM | None = None
 
 
 def build_lm(
@@ -148,10 +151,12 @@ def build_roles(
     lm: str | dspy.LM,
     consistency_lm: str | dspy.LM | None = None,
     utility_lm: str | dspy.LM | None = None,
+    boundary_lm: str | dspy.LM | None = None,
     *,
     api_base: str | None = None,
     consistency_api_base: str | None = None,
     utility_api_base: str | None = None,
+    boundary_api_base: str | None = None,
     **kwargs: Any,
 ) -> Roles:
     """The LMs of all roles.
@@ -160,9 +165,11 @@ def build_roles(
         lm: For the task, and for the roles without one of their own.
         consistency_lm: For judging whether answers mean the same.
         utility_lm: For judging whether passages help.
+        boundary_lm: For boundary models that ask a language model; see `Roles`.
         api_base: Address for `lm`; also for a role's own LM of the same provider that has no address of its own.
         consistency_api_base: Address for the consistency LM.
         utility_api_base: Address for the utility LM.
+        boundary_api_base: Address for the boundary LM.
         **kwargs: As for `build_lm`, for all of them.
 
     Returns:
@@ -188,6 +195,9 @@ def build_roles(
         task=make(lm, api_base),
         consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),
         utility=make(picker, address_for(picker, utility_api_base, lm, api_base)),
+        boundary=None
+        if boundary_lm is None
+        else make(boundary_lm, address_for(boundary_lm, boundary_api_base, lm, api_base)),
     )
 
 

@@ -150,7 +150,10 @@ def finetune(
         random.Random(options.seed).shuffle(data)
         tuned[id(lm)] = _trained(lm, data, options, folder, asking)
     before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
-    lms = Roles(**{role: tuned.get(id(getattr(before, role)), getattr(before, role)) for role in ROLES})
+    lms = Roles(
+        **{role: tuned.get(id(getattr(before, role)), getattr(before, role)) for role in ROLES},
+        boundary=getattr(before, "boundary", None),
+    )
     return Finetuned(
         without_demos(program, lms),
         lms,

@@ -71,7 +71,7 @@ def lms_of(program: Program) -> RoleLMs | None:
         return None
     default = dspy.settings.lm if bound is None else bound.task
     named = {role: found.get(role) or getattr(bound, role, None) or default for role in _ROLES}
-    return Roles(**named)
+    return Roles(**named, boundary=getattr(bound, "boundary", None))
 
 
 def lms_asked(program: Program) -> list[Any]:

@@ -20,6 +20,7 @@ from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
+from keqa.programs.runtime.asides import Running, running
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
@@ -193,6 +194,7 @@ class Program(Stage):
         story, failure = RecordBuilder(), None
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
+        running.set(Running(session, self._lms.value))
         session.tell_apart(self.named_predictors())
         own = self.learned.ids_of(asked.question, asked.choices)
         if own:

@@ -37,9 +37,13 @@ class Texts:
         return (*request.config.stop, *(() if self.tokenizer.chat_template else (PLAIN_STOP,)))
 
     def encode(self, request: lm15.Request) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The prompt's tokens, and where in them the system message and the messages before the last one end."""
+        """The prompt's tokens, and where in them the system message and the messages before the last one end.
+
+        A last message of the assistant's is a reply that has begun, and is continued.
+        """
         messages = [{**one, "content": self._as_text(one["content"])} for one in messages_of(request)]
-        text = self.render(messages)
+        begun = messages.pop()["content"] if len(messages) > 1 and messages[-1]["role"] == "assistant" else ""
+        text = self.render(messages) + (begun if self.tokenizer.chat_template or not begun else f" {begun}")
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             with self._lock:
