@@ -466,8 +466,27 @@ def no_question_is_shown_its_own_labels() -> None:
 
 def bootstrap_finetune() -> None:
     """BootstrapFinetune."""
-    asked = keqa.KEQA(search, lms=keqa.build_roles("keqa/tiny"))
-    dspy.BootstrapFinetune(metric=None, num_threads=1).compile(asked, trainset=train(1))
+    with tempfile.TemporaryDirectory() as folder:
+        kwargs = {"folder": f"{folder}/adapter", "epochs": 1, "rank": 2}
+        asked = keqa.KEQA(search, lms=keqa.build_roles("keqa/tiny"))
+        chosen = dspy.BootstrapFinetune(metric=None, num_threads=1, train_kwargs=kwargs)
+        learned = chosen.compile(asked, trainset=train(1))
+    expect(learned.get_lm().model.startswith("transformers/adapter@"), True)
+    expect(isinstance(learned(question=QUESTION).answer, str), True)
+
+
+def better_together_with_weights() -> None:
+    """BetterTogether (prompts, then weights)."""
+    with tempfile.TemporaryDirectory() as folder:
+        kwargs = {"folder": f"{folder}/adapter", "epochs": 1, "rank": 2}
+        asked = keqa.KEQA(search, lms=keqa.build_roles("keqa/tiny"))
+        chosen = dspy.BetterTogether(
+            right,
+            p=dspy.BootstrapFewShot(right, max_labeled_demos=0),
+            w=dspy.BootstrapFinetune(num_threads=1, train_kwargs=kwargs),
+        )
+        learned = chosen.compile(asked, trainset=train(2), valset=[], strategy="p -> w")
+    expect(learned.get_lm().model.startswith("transformers/adapter@"), True)
 
 
 def history() -> None:
@@ -578,6 +597,7 @@ ROWS = [
     faults_in_a_retriever_surface,
     no_question_is_shown_its_own_labels,
     bootstrap_finetune,
+    better_together_with_weights,
     history,
     as_tool,
     compile_with_an_optimizer_and_a_metric,

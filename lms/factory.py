@@ -3,7 +3,8 @@
 =============================  =========================================================================
 ``keqa/tiny``                  the model that ships with the package; it knows the testbed only
 ``local/smollm2``              SmolLM2-135M-Instruct from a Python package; real and weak
-``transformers/<folder>``      any causal LM of transformers, or a folder with a .gguf file, in this process
+``transformers/<folder>``      any causal LM of transformers, one fine-tuned here (an adapter, or a whole model), or a
+                               folder with a .gguf file, in this process
 ``transformers/<hub id>``      the same, from the hub or its cache
 anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``ollama_chat/…``, ``hosted_vllm/…``
 =============================  =========================================================================
@@ -33,11 +34,14 @@ class Roles:
         task: Decomposes, answers quizzes, answers from knowledge, summarizes.
         consistency: Judges whether two answers mean the same (D_s in the KEQA paper).
         utility: Judges whether a passage helps (D_u in the KEQA paper).
+        boundary: Judges what is known, for boundary models that ask a language model; where None that of the task, or
+            the one that was fine-tuned for it.
     """
 
     task: dspy.LM
     consistency: dspy.LM
     utility: dspy.LM
+    boundary: dspy.LM | None = None
 
 
 def build_lm(
@@ -97,12 +101,14 @@ def build_lm(
     if api_base:
         raise ConfigurationError(f"{model} runs in this process and takes no api_base")
     from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
+    from keqa.lms.local.provider import InProcessLM, LocalProvider
 
     path = place_of(provider, name)
     engine = TransformersEngine.shared(path)
     label = name if provider != "transformers" else Path(path).name if Path(path).exists() else name
-    return dspy.LM(
+    return InProcessLM(
         f"{provider}/{label}@{fingerprint(path)}",
+        provider=LocalProvider(model),
         engine=engine,
         async_engine=AsyncTransformersEngine(engine),
         temperature=temperature,
@@ -150,10 +156,12 @@ def build_roles(
     lm: str | dspy.LM,
     consistency_lm: str | dspy.LM | None = None,
     utility_lm: str | dspy.LM | None = None,
+    boundary_lm: str | dspy.LM | None = None,
     *,
     api_base: str | None = None,
     consistency_api_base: str | None = None,
     utility_api_base: str | None = None,
+    boundary_api_base: str | None = None,
     **kwargs: Any,
 ) -> Roles:
     """The LMs of all roles.
@@ -162,9 +170,11 @@ def build_roles(
         lm: For the task, and for the roles without one of their own.
         consistency_lm: For judging whether answers mean the same.
         utility_lm: For judging whether passages help.
+        boundary_lm: For boundary models that ask a language model; see `Roles`.
         api_base: Address for `lm`; also for a role's own LM of the same provider that has no address of its own.
         consistency_api_base: Address for the consistency LM.
         utility_api_base: Address for the utility LM.
+        boundary_api_base: Address for the boundary LM.
         **kwargs: As for `build_lm`, for all of them.
 
     Returns:
@@ -190,6 +200,9 @@ def build_roles(
         task=make(lm, api_base),
         consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),
         utility=make(picker, address_for(picker, utility_api_base, lm, api_base)),
+        boundary=None
+        if boundary_lm is None
+        else make(boundary_lm, address_for(boundary_lm, boundary_api_base, lm, api_base)),
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,6 +57,7 @@ class Compiled(Generic[P]):
         reflection_lm: The language model that reflected, whose key must not be saved.
         folder: Where finished work is kept; None where it was a temporary one.
         nested: The compiled program within a module; None where it is `program` itself.
+        lm_folders: Where the fine-tuned language models of this process are, by role; empty where there are none.
     """
 
     program: P
@@ -64,6 +65,7 @@ class Compiled(Generic[P]):
     reflection_lm: Any = field(default=None, repr=False)
     folder: Path | None = None
     nested: Program | None = None
+    lm_folders: Mapping[str, Path] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a question; see `keqa.programs.program.Program.forward`. A module is called as it is."""
@@ -77,6 +79,9 @@ class Compiled(Generic[P]):
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
+
+        Fine-tuned language models are saved beside it, as ``FOLDER.lm``, with the model string
+        ``transformers/FOLDER.lm``.
 
         Args:
             folder: Where to; a program that is there already is replaced if it was compiled from the same sources.
@@ -95,7 +100,25 @@ class Compiled(Generic[P]):
             check_sources(folder, self.report.sources)
         facts = {**self.report.about(), **about}
         facts["problems"] = [without_folders(problem) for problem in facts["problems"]]
+        if self.lm_folders:
+            from keqa.optimize.finetuning import save_lms
+
+            # By name: program and language models may be moved together.
+            facts["language_models"] = {role: place.name for role, place in save_lms(self.lm_folders, folder).items()}
         save(self._own(), folder, **without_secrets(facts, [self.reflection_lm]))
+
+    def saved_lms(self, folder: str | Path) -> dict[str, Path]:
+        """Where `save` puts the fine-tuned language models of a program, by role, those of one model named once.
+
+        Args:
+            folder: Of the program.
+        """
+        from keqa.optimize.finetuning import places_beside
+
+        found: dict[Path, str] = {}
+        for role, place in places_beside(self.lm_folders, folder).items():
+            found.setdefault(place, role)
+        return {role: place for place, role in found.items()}
 
     def _own(self) -> Program:
         found = self.program if self.nested is None else self.nested
@@ -189,6 +212,7 @@ def compile_program(
             asking=asking,
             calls=calls,
             options=chosen,
+            adapters=None if folder is None else place,
         )
         with dspy.context(usage_tracker=meter):
             try:
@@ -216,8 +240,12 @@ def compile_program(
         chosen=steps.chosen,
         failed=asking.failures.found,
         sources=sources,
+        finetuned_on={} if steps.finetuned is None else steps.finetuned.conversations,
     )
-    return Compiled(compiled, report, chosen.reflection_lm, None if folder is None else Path(folder))
+    lm_folders = {} if steps.finetuned is None else steps.finetuned.folders
+    return Compiled(
+        compiled, report, chosen.reflection_lm, None if folder is None else Path(folder), lm_folders=lm_folders
+    )
 
 
 # Under this name the package exports it.

@@ -8,11 +8,12 @@ from typing import Any
 import dspy
 
 from keqa.data.example import Example
+from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
 from keqa.optimize.scoring import metric_fingerprint
 from keqa.programs.fingerprint import digest, lm_spec, retriever_spec
 from keqa.programs.program import Program
-from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.stages.stage import RoleLMs, Stage
 
 _ROLES = ("task", "consistency", "utility")
 
@@ -57,8 +58,20 @@ def question_key(state: str, question: str, answer_type: str, choices: Any) -> s
 
 
 def lms_of(program: Program) -> RoleLMs | None:
-    """The language models that a program is bound to by role; None where ``dspy.settings.lm`` answers."""
-    return program._lms.value
+    """The language models that a program has by role; None where ``dspy.settings.lm`` answers.
+
+    They are those that it is bound to, or those that its predictors have got since, as fine-tuning gives them.
+    """
+    bound = program._lms.value
+    found: dict[str, Any] = {}
+    for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
+        for name, role in stage.roles.items():
+            found.setdefault(role, getattr(stage, name).lm)
+    if bound is None and not any(found.values()):
+        return None
+    default = dspy.settings.lm if bound is None else bound.task
+    named = {role: found.get(role) or getattr(bound, role, None) or default for role in _ROLES}
+    return Roles(**named, boundary=getattr(bound, "boundary", None))
 
 
 def lms_asked(program: Program) -> list[Any]:

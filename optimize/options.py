@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dspy.teleprompt import Teleprompter
 
 from keqa.errors import ConfigurationError
+from keqa.lms.local.training import TrainingOptions
 from keqa.optimize.dspy_bridge.optimizers import OPTIMIZERS, Budget, check_optimizer
 from keqa.optimize.dspy_bridge.own_optimizer import check_own_optimizer, optimizer_settings
 from keqa.optimize.search_space import Grid
@@ -19,7 +21,7 @@ metric is worth five calls. λ is 0 by default, since what a search costs are th
 
 _FEWEST_TRIES, _MOST_TRIES = 5, 1_000
 
-UNREFLECTING = ("bootstrap", "none")
+UNREFLECTING = ("bootstrap", "finetune", "none")
 """The optimizers that need no language model to reflect."""
 
 
@@ -28,9 +30,9 @@ class Options:
     """How to compile.
 
     Attributes:
-        optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba`` or ``none``; or an optimizer of DSPy's of your own
-            making, such as ``dspy.BootstrapFewShotWithRandomSearch(metric=...)``, which gets the metric of the
-            compilation where it has none.
+        optimizer: ``bootstrap``, ``gepa``, ``mipro``, ``simba``, ``finetune`` or ``none``; or an optimizer of DSPy's
+            of your own making, such as ``dspy.BootstrapFewShotWithRandomSearch(metric=...)``, which gets the metric of
+            the compilation where it has none.
         reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA), or its model string.
         budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_bridge.optimizers.optimize`.
         demos: Demonstrations of a predictor.
@@ -43,6 +45,7 @@ class Options:
         tuning: Whether to tune the settings.
         grid: The values to try.
         cost_per_retrieval: λ, what a search costs in the metric's units.
+        training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
         cost_per_call: μ, what a reply of a language model costs in the metric's units; None is `COST_PER_CALL`.
@@ -63,6 +66,7 @@ class Options:
     tuning: bool = True
     grid: Grid = field(default_factory=Grid)
     cost_per_retrieval: float = 0.0
+    training: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     in_flight: int = 8
     cost_per_call: float | None = None
@@ -85,6 +89,9 @@ class Options:
                 f"budget is that of {', '.join(OPTIMIZERS)}; {self.optimizer} has none. Name one of them as the "
                 "optimizer, or leave budget out"
             )
+        if self.training and self.optimizer != "finetune":
+            raise ConfigurationError(f"training is that of finetune; {self.optimizer_name} trains no language model")
+        TrainingOptions.of({name: value for name, value in self.training.items() if name != "folder"})
         if not isinstance(self.grid, Grid):
             raise ConfigurationError(f"grid must be a keqa.optimize.search_space.Grid, not {self.grid!r}")
         if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:

@@ -16,6 +16,7 @@ from keqa.optimize.demos.bootstrap import bootstrap
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
 from keqa.optimize.failures import TooManyFailuresError
+from keqa.optimize.finetuning import Finetuned, apart, check_finetunable, finetune
 from keqa.optimize.options import UNREFLECTING, Options
 from keqa.optimize.reference.build import build_reference
 from keqa.optimize.reference.labelling import Labeller
@@ -34,6 +35,9 @@ _NAMED = 5
 def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
     """Whether a compilation of a program builds a utility reference: where it is wanted and would be used."""
     if not isinstance(program, KEQA):
+        return False
+    # A fine-tuned language model needs no demonstrations, those of the utility judge included.
+    if options.optimizer == "finetune":
         return False
     return options.reference and program.pick and program._retriever.value is not None
 
@@ -68,6 +72,7 @@ class Steps:
         boundary: What became of the boundary model; None where none was trained.
         counts: Entries of the utility reference by label, where it is kept.
         problems: What could not be used, and why.
+        finetuned: What fine-tuning made, where it is kept.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Steps:
         asking: Asking,
         calls: Journal,
         options: Options,
+        adapters: Path | None = None,
     ) -> None:
         """Set up.
 
@@ -91,7 +97,10 @@ class Steps:
             asking: How questions are asked.
             calls: Where the calls of tuning are kept.
             options: How to compile.
+            adapters: Where fine-tuned language models go; by DSPy's own rule where None.
         """
+        self.adapters = adapters
+        self.finetuned: Finetuned | None = None
         self.before, self.train, self.val = program, train, val
         self.folder, self.asking, self.calls, self.options = folder, asking, calls, options
         self.trials: list[Trial] = []
@@ -142,12 +151,16 @@ class Steps:
     def _learned(self) -> Program:
         """What one of DSPy's optimizers makes of the program, where it is better on the validation questions."""
         options = self.options
+        if options.optimizer == "finetune":
+            check_finetunable(self.before)
         if options.reflection_lm is not None:
             ask_once(options.reflection_lm)
         own = self._score(self.before, "the program as it is", steps=options.optimizer not in UNREFLECTING)
         if options.optimizer == "none":
             self._keep(own)
             return self.before
+        if options.optimizer == "finetune":
+            return self._finetuned(own)
         candidate = optimize(self.before, self.train, self.val, self.asking, options)
         trial = self._score(candidate, options.optimizer_name)
         if trial.score <= own.score:
@@ -158,6 +171,21 @@ class Steps:
             return self.before
         self._keep(trial)
         return candidate
+
+    def _finetuned(self, own: Trial) -> Program:
+        """The program on fine-tuned language models, unless it is worse on the validation questions beyond chance."""
+        found = finetune(self.before, self.train, self.asking, self.options, self.adapters)
+        asking, calls = self.asking, self.calls
+        self.asking, self.calls = apart(asking, calls, found.lms)
+        trial = self._score(found.program, "finetune")
+        if len(trial.scores) > 1 and paired_bootstrap(trial.scores, own.scores).high < 0:
+            self.asking, self.calls = asking, calls
+            self._keep(own)
+            self.problems.append("the fine-tuned language model is worse on the validation questions: left out")
+            return self.before
+        self._keep(trial)
+        self.finetuned = found
+        return found.program
 
     def _with_reference(self, program: KEQA) -> KEQA:
         """The program with a reference, unless it is worse with it beyond chance."""

@@ -88,6 +88,7 @@ class Report:
         boundary: Of the boundary model what it reads, how many draws it was trained on, its figures on questions held
             out, and whether it was kept; None where none was trained.
         cost_per_call: μ.
+        finetuned_on: The calls that its language models were fine-tuned on, by predictor; empty where they were not.
     """
 
     optimizer: str
@@ -109,6 +110,7 @@ class Report:
     sources: dict[str, str] = field(default_factory=dict)
     boundary: dict[str, Any] | None = None
     cost_per_call: float = 0.0
+    finetuned_on: dict[str, int] = field(default_factory=dict)
 
     @property
     def before_score(self) -> Interval | None:
@@ -159,6 +161,7 @@ class Report:
             "failed": [asdict(one) for one in self.failed],
             "problems": self.problems,
             "sources": self.sources,
+            **({"finetuned_on": self.finetuned_on} if self.finetuned_on else {}),
         }
 
 

@@ -172,6 +172,9 @@ def models_by_role(program: Program) -> Iterator[tuple[str, dict[str, Any]]]:
     for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
         for name, role in stage.roles.items():
             yield role, lm_spec(getattr(stage, name).lm or dspy.settings.lm)
+    boundary = getattr(program._lms.value, "boundary", None)
+    if boundary is not None:
+        yield "boundary", lm_spec(boundary)
 
 
 def gate_fingerprint(gate: Any) -> str:

@@ -21,6 +21,7 @@ from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
+from keqa.programs.runtime.asides import Running, running
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
@@ -212,6 +213,7 @@ class Program(Stage):
         story, failure = RecordBuilder(), None
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
+        running.set(Running(session, self._lms.value))
         session.tell_apart(self.named_predictors())
         given = asked
         if asked.history:
@@ -334,6 +336,12 @@ class Program(Stage):
         if any(lm is not first for lm in found):
             raise ValueError("the predictors of the task have several language models, so there is no one to return")
         return first
+
+    def named_sub_modules(self, type_: Any = None, skip_compiled: bool = False) -> Iterator[tuple[str, Any]]:
+        """As DSPy's, without the candidates on other language models that an optimizer may have left with a program."""
+        for name, part in super().named_sub_modules(type_, skip_compiled):
+            if not name.startswith("self.candidate_programs"):
+                yield name, part
 
     def reset_copy(self) -> Program:
         """A copy without what an optimizer added, on the same language models."""

@@ -41,6 +41,8 @@ PRINTED = {
             "Retrievers of DSPy's and of other makes, functions",
             "Faults in a retriever surface",
             "No optimizer shows a question its own labels",
+            "BootstrapFinetune",
+            "BetterTogether (prompts, then weights)",
             "as_tool, ReAct",
             "keqa.compile: optimizer objects, metrics, a result to ask",
             "keqa.compile in a parent",

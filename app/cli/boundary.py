@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from keqa.cli.options import AsJson, InFlight, LanguageModel, QuestionOptions, refuse_empty, with_groups
+from keqa.cli.options import (
+    AsJson,
+    BoundaryLMOptions,
+    InFlight,
+    LanguageModel,
+    QuestionOptions,
+    refuse_empty,
+    with_groups,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,6 +24,11 @@ if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions
     from keqa.optimize.boundary.check import Figures, Ranked
 
+_OPTIONS_OF = {
+    "light": ("--reads",),
+    "finetuned": ("--training", "--language", "--soft-labels", "--boundary-lm"),
+    "prompted": ("--show", "--examples", "--reflection-lm", "--boundary-lm"),
+}
 _QUIZZES, _DRAWS = "quizzes.jsonl", "draws.jsonl"
 
 boundary = typer.Typer(
@@ -105,6 +118,7 @@ def collect(
 
 
 @boundary.command()
+@with_groups
 def train(
     collected: CollectedFolders,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.", show_default=False)],
@@ -115,42 +129,111 @@ def train(
     embedder: Annotated[
         str, typer.Option(help="Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.")
     ] = "hashing-256",
+    kind: Annotated[
+        Literal["light", "finetuned", "prompted"],
+        typer.Option(
+            help="light: numbers, in seconds. finetuned: --boundary-lm, trained as KBM's is, in a folder beside OUT. "
+            "prompted: --boundary-lm is asked, with examples from COLLECTED."
+        ),
+    ] = "light",
+    training: Annotated[
+        str | None,
+        typer.Option(
+            help="Of finetuned, such as method=lora,rate=0.001; KBM's settings by default.", show_default=False
+        ),
+    ] = None,
+    language: Annotated[Literal["en", "zh"], typer.Option(help="Of the prompt of finetuned.")] = "en",
+    soft_labels: Annotated[
+        bool, typer.Option("--soft-labels", help="finetuned learns shares, and not what a threshold makes of them.")
+    ] = False,
+    show: Annotated[
+        Literal["balanced", "nearest"], typer.Option(help="Which examples prompted shows a quiz.")
+    ] = "balanced",
+    examples: Annotated[int, typer.Option(min=0, max=64, help="How many of them.")] = 8,
+    reflection_lm: Annotated[
+        str | None, typer.Option(help="Writes the instruction of prompted, by GEPA.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
+    *,
+    model: BoundaryLMOptions,
 ) -> None:
-    """Train a light boundary model, in seconds, and show how models like it fare on questions held out.
+    """Train a boundary model, and show how such models fare on questions held out.
 
-    keqa compare gate-boundary:model=OUT … asks a program with it.
+    keqa compare gate-boundary:model=OUT … asks a program with it. A light model is trained on all questions, after
+    figures of models like it; the others hold a fifth of the questions out.
     """
     from keqa.cli.console import results, show_figures
-    from keqa.optimize.boundary.collect import write_private
-    from keqa.optimize.boundary.train import train_light
 
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file, such as {out / 'model.json'}")
-    trained = train_light([_read(folder) for folder in collected], reads=reads, embedder=embedder)
+    given = {
+        "--training": training is not None,
+        "--language": language != "en",
+        "--soft-labels": soft_labels,
+        "--show": show != "balanced",
+        "--examples": examples != 8,
+        "--reflection-lm": reflection_lm is not None,
+        "--reads": reads != "draft",
+        "--boundary-lm": model.boundary_lm is not None,
+    }
+    for option in (name for name, is_given in given.items() if is_given and name not in _OPTIONS_OF[kind]):
+        raise InputError(f"{option} is none of --kind {kind}: leave it out")
+    found = [_read(folder) for folder in collected]
+    values: dict[str, Any] = {}
+    if kind == "light":
+        from keqa.optimize.boundary.train import train_light
+
+        trained: Any = train_light(found, reads=reads, embedder=embedder)
+        said = "Trained on all of them"
+    elif kind == "finetuned":
+        trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)
+        values["lm"] = folder.name
+        said = f"Trained as {folder}"
+    else:
+        trained = _prompted(found, model, show, examples, embedder, reflection_lm)
+        said = "Examples chosen"
     import json
 
-    write_private(out, json.dumps(trained.model.written(), ensure_ascii=True).encode())
+    from keqa.optimize.boundary.collect import write_private
+
+    write_private(out, json.dumps({**trained.model.written(), **values}, ensure_ascii=True).encode())
     if as_json:
         show_figures(trained.held_out.as_json())
     else:
         results().print(_table(trained.held_out, "held-out quizzes"))
-        results().print(f"Trained on all of them: {out}", soft_wrap=True)
+        results().print(f"{said}: {out}", soft_wrap=True)
 
 
 @boundary.command()
+@with_groups
 def check(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that keqa boundary train wrote.")],
     collected: CollectedFolders,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw how often quizzes that it takes for so probably known are: a .png or .pdf file."),
+    ] = None,
     as_json: AsJson = False,
+    *,
+    asked: BoundaryLMOptions,
 ) -> None:
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
+    from contextlib import nullcontext
+
     from keqa.cli.console import results, show_figures
     from keqa.optimize.boundary.check import check_model
-    from keqa.programs.boundary.light import read_model
+    from keqa.programs.boundary.files import read_model
 
-    found = read_model(model)
-    figures = check_model(found, [_read(folder) for folder in collected], found.roots)
+    found: Any = read_model(model)
+    if found.kind != "prompted" and asked.boundary_lm is not None:
+        raise InputError(f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one")
+    quizzes = [_read(folder) for folder in collected]
+    with _asking(asked) if found.kind == "prompted" else nullcontext():
+        figures = check_model(found, quizzes, found.roots)
+        if plot is not None:
+            from keqa.optimize.boundary.reliability import draw_reliability
+
+            draw_reliability(found, quizzes, plot)
     if as_json:
         show_figures(figures.as_json())
     else:
@@ -168,6 +251,48 @@ def _asked(options: QuestionOptions) -> Questions:
     return questions_of(options if own or options.split else replace(options, split="train"), MethodOptions())
 
 
+def _finetuned(
+    found: list[Any], out: Path, lm: str, training: str | None, language: Any, soft_labels: bool
+) -> tuple[Any, Path]:
+    """A fine-tuned model, and the folder of its language model: beside its file."""
+    from keqa.cli.compile import read_training
+    from keqa.cli.progress import Bars
+    from keqa.optimize.boundary.asked import train_finetuned
+
+    folder = out.with_name(f"{out.name}.lm")
+    with Bars() as bars:
+        trained = train_finetuned(
+            found,
+            lm,
+            folder,
+            language=language,
+            soft_labels=soft_labels,
+            training=read_training(training),
+            progress=lambda step, steps, loss: bars.report("fine-tuning", step, steps),
+        )
+    return trained, folder
+
+
+def _prompted(
+    found: list[Any], asked: BoundaryLMOptions, show: Any, examples: int, embedder: str, reflection_lm: str | None
+) -> Any:
+    from keqa.lms import build_lm
+    from keqa.optimize.boundary.asked import train_prompted
+
+    reflecting = None if reflection_lm is None else build_lm(reflection_lm)
+    lm = build_lm(asked.name, api_base=asked.boundary_api_base)
+    return train_prompted(found, lm, show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
+
+
+def _asking(asked: BoundaryLMOptions) -> Any:
+    """With the language model that a prompted boundary model asks."""
+    import dspy
+
+    from keqa.lms import build_lm
+
+    return dspy.context(lm=build_lm(asked.name, api_base=asked.boundary_api_base))
+
+
 def _read(folder: Path) -> Any:
     from keqa.optimize.boundary.collect import read_collected
 
@@ -182,6 +307,8 @@ def _table(figures: Figures, what: str) -> Table:
         table.add_column(name, justify="right")
     for name, ranked in (("boundary model", figures.mastery), ("vote of five draws", figures.vote)):
         table.add_row(name, *_cells(ranked))
+    if figures.failed:
+        table.caption = f"{figures.failed} could not be judged, and count as unknown"
     return table
 
 

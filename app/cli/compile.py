@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LEARNING = "Learning"
 
 
+_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
 _learning = partial(typer.Option, rich_help_panel=_LEARNING)
 
 
@@ -48,11 +50,15 @@ class LearningOptions:
     reflection_api_base: Annotated[str | None, _learning(help="Address of the server of --reflection-lm."), Server] = (
         None
     )
-    optimizer: Annotated[str, _learning(help="bootstrap, gepa, mipro, simba or none.")] = "bootstrap"
+    optimizer: Annotated[str, _learning(help="bootstrap, gepa, mipro, simba, finetune or none.")] = "bootstrap"
     budget: Annotated[
         str,
         _learning(help="Of gepa, mipro and simba: light, medium, heavy; or a number, of questions, trials or steps."),
     ] = "light"
+    training: Annotated[
+        str | None,
+        _learning(help="Of finetune, such as epochs=3,rank=16,rate=0.001,method=full.", show_default=False),
+    ] = None
     demos: Annotated[int, _learning(help="Demonstrations of a predictor.", min=0)] = 4
     judge_demos: Annotated[int, _learning(help="Demonstrations of the consistency judge.", min=0)] = 8
     sets: Annotated[int, _learning(help="Sets of demonstrations to choose from.", min=0)] = 4
@@ -93,7 +99,7 @@ class LearningOptions:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
         if self.reflection_api_base is not None and self.reflection_lm is None:
             raise InputError("--reflection-api-base needs --reflection-lm")
-        if self.reflection_lm is not None and self.optimizer in ("bootstrap", "none"):
+        if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):
             raise InputError(
                 f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
             )
@@ -103,6 +109,7 @@ class LearningOptions:
         values = asdict(self)
         for name in ("reflection_lm", "reflection_api_base"):
             del values[name]
+        values["training"] = read_training(self.training)
         for name in ("boundary", "reference", "tuning"):
             values[name] = not values.pop(f"no_{name}")
         return {**values, "budget": int(self.budget) if self.budget.isdecimal() else self.budget}
@@ -121,6 +128,16 @@ def compile_command(
     ] = None,
     val: Annotated[
         Path | None, typer.Option(help="Pairs to choose by; without it a quarter of TRAIN is held out.")
+    ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option(
+            "--program",
+            "-p",
+            help="A compiled program to begin from, such as one with demonstrations that finetune shall learn from.",
+            rich_help_panel="Method",
+            show_default=False,
+        ),
     ] = None,
     method: Annotated[
         str,
@@ -194,6 +211,7 @@ def compile_command(
     if val_limit is not None and val is None and not testbed:
         raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
     learning.check()
+    refuse_empty("--program", program)
     benchmarks = of_training(data, split=split, sample=sample, seed=learning.seed) if data else None
     trainset, valset, problems, own = _questions_of(train, val, limit, val_limit, benchmarks)
     place = work or out.with_name(f"{out.name}.work")
@@ -220,7 +238,7 @@ def compile_command(
             cache.installed(),
         ):
             compiled = compile_program(
-                make(spec, Parts(searched, roles, settings, own=merged(own, own_of(models.lm)))),
+                make(spec, Parts(searched, roles, settings, program, own=merged(own, own_of(models.lm)))),
                 trainset,
                 valset,
                 folder=place,
@@ -236,14 +254,34 @@ def compile_command(
         show_figures(compiled.report.about())
         return
     _show(compiled)
-    ask = f'Ask with: keqa ask "…" --program {out}'
-    advice = ask if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name} --program {out}"
+    lm = "".join(f" --{_OPTIONS[role]} transformers/{place}" for role, place in compiled.saved_lms(out).items())
+    ask = f'Ask with: keqa ask "…" --program {out}{lm}'
+    measure = f"Measure with: keqa evaluate {spec.method.name} --program {out}{lm}"
+    advice = ask if spec.method.kind == "keqa" else measure
     from keqa.programs.reference.embedding import is_built_in
 
     # A model that only the folder names would not be opened.
     embedder = learning.embedder
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
     results().print(advice + named, soft_wrap=True)
+
+
+def read_training(text: str | None) -> dict[str, Any]:
+    """The options of a training from a command line, such as ``epochs=3,rank=16``.
+
+    Raises:
+        InputError: It has another form.
+    """
+    found: dict[str, Any] = {}
+    for part in (text or "").split(",") if text else []:
+        name, given, value = (one.strip() for one in part.partition("="))
+        if not (name and given and value):
+            raise InputError(f"--training is NAME=VALUE,NAME=VALUE, such as epochs=3,rank=16, and not {text!r:.80}")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:

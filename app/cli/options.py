@@ -164,6 +164,12 @@ class LanguageModels(LanguageModel):
         str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
     ] = None
     utility_api_base: Annotated[str | None, _model(help="Address of the server of --utility-lm."), Server] = None
+    boundary_lm: Annotated[
+        str | None,
+        _model(help="Asked by a prompted or fine-tuned boundary model; --lm, or the one that was trained, by default."),
+        Places("/"),
+    ] = None
+    boundary_api_base: Annotated[str | None, _model(help="Address of the server of --boundary-lm."), Server] = None
 
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded.
@@ -178,9 +184,27 @@ class LanguageModels(LanguageModel):
             (self.lm, self.api_base),
             (self.consistency_lm, self.consistency_api_base),
             (self.utility_lm, self.utility_api_base),
+            (self.boundary_lm, self.boundary_api_base),
         )
         named = [(model, address) for model, address in own if model is not None]
         check_listening((model, address_for(model, at, self.name, self.api_base)) for model, at in named)
+
+
+@dataclass(frozen=True)
+class BoundaryLMOptions:
+    """The language model of a boundary model by itself."""
+
+    boundary_lm: Annotated[
+        str | None,
+        _model(help="What is trained, or asked; keqa/tiny by default.", show_default=False),
+        Places("/"),
+    ] = None
+    boundary_api_base: Annotated[str | None, _model(help="Address of the server of --boundary-lm."), Server] = None
+
+    @property
+    def name(self) -> str:
+        """Its model string."""
+        return self.boundary_lm or "keqa/tiny"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ def load_model(path: str) -> tuple[Any, Any]:
     """Load a causal language model.
 
     Args:
-        path: A folder as ``save_pretrained`` writes it, a folder with one .gguf file, such a file, or a hub id.
+        path: A folder as ``save_pretrained`` writes it, one with an adapter (`keqa.lms.local.adapters`) or with one
+            .gguf file, such a file, or a hub id.
 
     Returns:
         Tokenizer and model, on the accelerator where there is one, ready to run.
@@ -33,7 +36,10 @@ def load_model(path: str) -> tuple[Any, Any]:
         from keqa.lms.local.plain_llama import load_plain, readable
     except ImportError as error:
         raise MissingExtraError("local", "A language model in this process") from error
-    folder, extra = _source(path)
+    from keqa.lms.local.adapters import base_of, is_adapter, merge
+
+    adapter = path if is_adapter(path) else None
+    folder, extra = _source(base_of(adapter) if adapter else path)
     if extra and not can_read_gguf():
         raise MissingExtraError("gguf", f"The model {path}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -47,20 +53,53 @@ def load_model(path: str) -> tuple[Any, Any]:
         raise MissingExtraError("gguf" if extra else "local", f"The model {path}") from error
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
-    return tokenizer, model.to(device).eval()
+    model = model.to(device).eval()
+    if adapter:
+        merge(model, adapter)
+    return tokenizer, model
+
+
+def load_for_training(path: str, dtype: Any) -> tuple[Any, Any]:
+    """Load a causal language model of transformers, which can be trained.
+
+    Args:
+        path: As for `load_model`; no adapter.
+        dtype: Of its weights.
+
+    Raises:
+        MissingExtraError: A package is missing.
+        ConfigurationError: There is no model of a usable kind.
+    """
+    folder, extra = _source(path)
+    if extra and not can_read_gguf():
+        raise MissingExtraError("gguf", f"The model {path}")
+    try:
+        return _by_transformers(folder, path, dtype, extra)
+    except ImportError as error:
+        raise MissingExtraError("gguf" if extra else "finetune", f"Training {path}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
 
 
 def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    with without_bars():
+        config = AutoConfig.from_pretrained(folder, **extra)
+        _check_kind(path, config)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
+        return tokenizer, AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Without the progress bars of transformers."""
     from transformers.utils import logging
 
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        config = AutoConfig.from_pretrained(folder, **extra)
-        _check_kind(path, config)
-        tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-        return tokenizer, AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
+        yield
     finally:
         if bars:
             logging.enable_progress_bar()

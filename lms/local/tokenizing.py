@@ -3,7 +3,7 @@
 import bisect
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dspy import lm15
@@ -37,9 +37,13 @@ class Texts:
         return (*request.config.stop, *(() if self.tokenizer.chat_template else (PLAIN_STOP,)))
 
     def encode(self, request: lm15.Request) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The prompt's tokens, and where in them the system message and the messages before the last one end."""
+        """The prompt's tokens, and where in them the system message and the messages before the last one end.
+
+        A last message of the assistant's is a reply that has begun, and is continued.
+        """
         messages = [{**one, "content": self._as_text(one["content"])} for one in messages_of(request)]
-        text = self.render(messages)
+        begun = messages.pop()["content"] if len(messages) > 1 and messages[-1]["role"] == "assistant" else ""
+        text = self.render(messages) + (begun if self.tokenizer.chat_template or not begun else f" {begun}")
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             with self._lock:
@@ -53,6 +57,25 @@ class Texts:
         if len(messages) > 2 and (at := text.rfind(last)) >= 0:
             borders.append(at)
         return tuple(encoding.ids), tuple(sorted({bisect.bisect_right(ends, border) for border in borders}))
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text that is made already, such as a prompt."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is not None:
+            return list(backend.encode(text, add_special_tokens=False).ids)
+        with self._lock:
+            return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def conversation(self, messages: Sequence[Mapping[str, str]], reply: str) -> tuple[str, str]:
+        """The prompt that messages become, and the same with a reply to them and what ends it."""
+        shown = [{**one, "content": self._as_text(one["content"])} for one in messages]
+        prompt, said = self.render(shown), self._as_text(reply)
+        if not self.tokenizer.chat_template:
+            return prompt, f"{prompt} {said}{PLAIN_STOP}"
+        turns = [*shown, {"role": "assistant", "content": said}]
+        whole = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=False)
+        # A template may leave something out of what is over, such as an empty thought that the prompt ends with.
+        return prompt, str(whole) if str(whole).startswith(prompt) else f"{prompt}{said}"
 
     def _as_text(self, content: str) -> str:
         """The content of a message, without what the tokenizer would read as the end of it or as the next turn."""

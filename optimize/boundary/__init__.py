@@ -1,5 +1,6 @@
 """Boundary models from a train split: their labels are collected, they are trained, and they are checked."""
 
+from keqa.optimize.boundary.asked import compile_prompted, train_finetuned, train_prompted
 from keqa.optimize.boundary.check import Figures, check_model
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, read_collected, write_collected
 from keqa.optimize.boundary.train import train_light
@@ -10,7 +11,10 @@ __all__ = [
     "Figures",
     "check_model",
     "collect",
+    "compile_prompted",
     "read_collected",
+    "train_finetuned",
     "train_light",
+    "train_prompted",
     "write_collected",
 ]

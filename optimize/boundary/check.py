@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
@@ -14,7 +15,10 @@ from keqa.metrics.rejection import prediction_rejection_ratio
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
 from keqa.optimize.boundary.labels import readings
 from keqa.programs.boundary.features import consistency
-from keqa.programs.boundary.model import BoundaryModel, Reads
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
+from keqa.programs.runtime.batch import in_parallel
+
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,14 @@ class Figures:
         mastery: Its mastery, against whether the answer that would be given from memory is right.
         certainty_error: The mean distance of its certainty from that of all draws.
         vote: T_c of the first five draws, against whether their most frequent answer is right.
+        failed: How many it could not judge, which count as unknown.
     """
 
     quizzes: int
     mastery: Ranked
     certainty_error: float
     vote: Ranked
+    failed: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -72,8 +78,32 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Seq
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
-    judged = [model.judge(quiz.quiz, readings(quiz, model.reads)[0].signals) for quiz in quizzes]
-    return figures_of(quizzes, [one.mastery for one in judged], [one.certainty for one in judged], model.reads)
+    judged = judgements(model, quizzes)
+    known = [one or Judgement(0.0, 0.0) for one in judged]
+    mastery, certain = [one.mastery for one in known], [one.certainty for one in known]
+    return replace(figures_of(quizzes, mastery, certain, model.reads), failed=judged.count(None))
+
+
+def judgements(model: BoundaryModel, quizzes: Sequence[CollectedQuiz]) -> list[Judgement | None]:
+    """What a model says of collected quizzes, in their order; None where it cannot judge.
+
+    Args:
+        model: Which; one that asks a language model asks several quizzes at once.
+        quizzes: What was collected.
+    """
+
+    def judged(place: int) -> tuple[int, Judgement | None]:
+        quiz = quizzes[place]
+        try:
+            return place, model.judge(quiz.quiz, _signals(model, quiz))
+        except BoundaryError:
+            return place, None
+
+    return [one for _, one in sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))]
+
+
+def _signals(model: BoundaryModel, quiz: CollectedQuiz) -> Signals:
+    return replace(readings(quiz, model.reads)[0].signals, choices=tuple(quiz.choices))
 
 
 def figures_of(

@@ -66,7 +66,7 @@ def train_light(collected: Sequence[Collected], *, reads: Reads = "draft", embed
         ConfigurationError: The embedder is none of the built-in ones.
         MissingExtraError: A package is missing that it needs.
     """
-    quizzes = _checked(collected)
+    quizzes = checked_quizzes(collected)
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
     data = _Data.of(quizzes, seen, embedder)
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
@@ -93,8 +93,12 @@ def train_light(collected: Sequence[Collected], *, reads: Reads = "draft", embed
     return Trained(model, held_out)
 
 
-def _checked(collected: Sequence[Collected]) -> list[CollectedQuiz]:
-    """The quizzes, each once."""
+def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
+    """The quizzes of what a boundary model may learn from, each once.
+
+    Raises:
+        InputError: It is of a test split, of several language models, too little, or all of one kind.
+    """
     for one in collected:
         if one.split == "test":
             raise InputError(

@@ -83,7 +83,7 @@ def bootstrap(
             traces,
             metric=asking.metric,
             threshold=options.threshold,
-            closed_book=_ClosedBook(program, asking),
+            closed_book=ClosedBookAnswers(program, asking),
             failures=asking.failures,
         )
         judging = JUDGES
@@ -145,7 +145,7 @@ class _Recalled(Record):
     cause: str | None = None
 
 
-class _ClosedBook:
+class ClosedBookAnswers:
     """Answers a quiz closed-book, once, for programs that do not examine; kept like any answer."""
 
     def __init__(self, program: KEQA, asking: Asking) -> None:
@@ -154,6 +154,12 @@ class _ClosedBook:
         self.watch = asking.failures.watch("answering closed book")
 
     def __call__(self, trace: Trace, one: Settled) -> float | None:
+        """How right the answer to a quiz is; None where there is none.
+
+        Args:
+            trace: Of the question that it is of.
+            one: The quiz.
+        """
         text = one.quiz.resolved or ""
         key = f"{self.state}:closed book:{digest([text, one.answer_type, one.choices])}"
         kept = self.journal.get_as(key, _Recalled.model_validate)

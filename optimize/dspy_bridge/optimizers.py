@@ -76,7 +76,9 @@ def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy
         MissingExtraError: A package is missing.
     """
     if name not in OPTIMIZERS:
-        raise ConfigurationError(f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, none")
+        raise ConfigurationError(
+            f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, finetune, none"
+        )
     if budget not in BUDGETS and not (isinstance(budget, int) and budget > 0):
         raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
     if name == "mipro" and importlib.util.find_spec("optuna") is None:

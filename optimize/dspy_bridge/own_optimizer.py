@@ -20,7 +20,7 @@ _UNFIT = {
     "Ensemble": "it joins programs and learns nothing: compile each, and join them afterwards",
     "KNNFewShot": "it replaces how a program is called, and what it finds cannot be saved; use BootstrapFewShot",
     "LabeledFewShot": "it shows whole questions to the predictors of single steps; use BootstrapFewShot",
-    "BootstrapFinetune": "it changes language models and not prompts: run its own compile over the program",
+    "BootstrapFinetune": "it changes language models and not prompts: optimizer='finetune' does so, and is resumable",
     "GRPO": "it changes language models and not prompts: run its own compile over the program",
 }
 

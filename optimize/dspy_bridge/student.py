@@ -164,8 +164,9 @@ class Student(dspy.Module):
         if lms is None:
             self.program.set_lm(lm)
             return
-        copies = {id(one): one.copy(**settings) for one in (lms.task, lms.consistency, lms.utility)}
-        self.program.bind_lms(Roles(copies[id(lms.task)], copies[id(lms.consistency)], copies[id(lms.utility)]))
+        roles = (lms.task, lms.consistency, lms.utility)
+        copies = {id(one): one.copy(**settings) for one in roles}
+        self.program.bind_lms(Roles(*(copies[id(one)] for one in roles), getattr(lms, "boundary", None)))
 
     def reset_copy(self) -> Student:
         """A copy without demonstrations, on the same language models."""

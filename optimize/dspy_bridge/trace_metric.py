@@ -63,14 +63,19 @@ def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMe
         if trace is None:
             return score
         if isinstance(trace, MutableSequence):
-            trace[:] = _sound(trace, known)
+            trace[:] = sound_calls(trace, known)
         return score >= threshold
 
     return scored
 
 
-def _sound(trace: Sequence[Any], example: Example) -> list[Any]:
-    """The calls of a trace that are not known to be wrong, answers in the gold answer's form."""
+def sound_calls(trace: Sequence[Any], example: Example) -> list[Any]:
+    """The calls of a trace that are not known to be wrong, answers in the gold answer's form.
+
+    Args:
+        trace: Of a run that ended well: predictor, inputs and outputs of each call.
+        example: The question.
+    """
     golds = _golds(trace, example)
     found: list[tuple[Any, Any]] = [(step, _judged(step, golds, example)) for step in trace]
     of_right = {id(step[0]) for step, judged in found if isinstance(judged, dict)}

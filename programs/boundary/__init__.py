@@ -1,10 +1,23 @@
 """Boundary models: from what a quiz asks and a few cheap signals, how probably the answer from memory is right.
 
-KBM trains such a model of its own (mastery and certainty); the one here is light, trained in seconds by
-`keqa.optimize.boundary`. `keqa.programs.gates.BoundaryGate` decides by one.
+There are three kinds: light, trained in seconds; fine-tuned, as KBM's; and prompted. `keqa.optimize.boundary` makes
+them, `keqa.programs.gates.BoundaryGate` decides by one.
 """
 
-from keqa.programs.boundary.light import LightModel, read_model
+from keqa.programs.boundary.files import read_model
+from keqa.programs.boundary.finetuned import FinetunedModel
+from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
+from keqa.programs.boundary.prompted import PromptedModel
 
-__all__ = ["BoundaryError", "BoundaryModel", "Judgement", "LightModel", "Reads", "Signals", "read_model"]
+__all__ = [
+    "BoundaryError",
+    "BoundaryModel",
+    "FinetunedModel",
+    "Judgement",
+    "LightModel",
+    "PromptedModel",
+    "Reads",
+    "Signals",
+    "read_model",
+]

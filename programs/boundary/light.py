@@ -20,11 +20,10 @@ from keqa.errors import ConfigurationError
 from keqa.programs.boundary.features import masked, signal_values
 from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
-from keqa.storage.untrusted import open_regular, parse_json, reasons
+from keqa.storage.untrusted import reasons
 
 FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
 VERSION: Literal[1] = 1
-_LARGEST_FILE = 8 << 20
 _MOST_ROOTS = 100_000
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
@@ -191,7 +190,7 @@ def root_digest(root: str) -> str:
 
 
 def model_from(value: Any, where: str | Path = "the boundary model") -> LightModel:
-    """A boundary model from JSON values, which may come from a stranger.
+    """A light boundary model from JSON values, which may come from a stranger.
 
     Args:
         value: What `LightModel.written` gave.
@@ -209,17 +208,3 @@ def model_from(value: Any, where: str | Path = "the boundary model") -> LightMod
         return LightModel.model_validate(dict(value))
     except ValidationError as error:
         raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None
-
-
-def read_model(path: str | Path) -> LightModel:
-    """Read the file of a boundary model.
-
-    Raises:
-        ConfigurationError: There is none, or it cannot be used.
-        MissingExtraError: A package is missing that its embedder needs.
-    """
-    with open_regular(path, links=True) as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
-    return model_from(parse_json(content, path), path)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Kind, Share, Word, checked
-from keqa.programs.boundary.light import model_from, read_model
+from keqa.programs.boundary.files import model_from, read_model
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Signals
 from keqa.programs.gates.base import IF_ANY, GateNote, NamedGate
 from keqa.programs.gates.votes import Votes, reaches

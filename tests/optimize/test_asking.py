@@ -14,7 +14,7 @@ from keqa.errors import StageError
 from keqa.metrics.answers import f1
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
-from keqa.optimize.demos.bootstrap import _ClosedBook
+from keqa.optimize.demos.bootstrap import ClosedBookAnswers
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.failures import Failed
 from keqa.programs.keqa import KEQA
@@ -190,7 +190,7 @@ def closed_book(scripted, asking):
         program.set_lm(lm)
         quiz = QuizRecord(index=1, text=CHOICE.question, resolved=CHOICE.question)
         one = Settled(quiz, CHOICE.answers, CHOICE.answer_type, CHOICE.choices)
-        return lambda: _ClosedBook(program, asking)(None, one), engine
+        return lambda: ClosedBookAnswers(program, asking)(None, one), engine
 
     return make
 

@@ -133,6 +133,7 @@ def test_a_command_is_called_with_its_groups():
     assert run("compile", "--no-tuning", "--budget", "20")["arguments"] | {"seed": 0} == {
         "optimizer": "bootstrap",
         "budget": 20,
+        "training": {},
         "demos": 4,
         "judge_demos": 8,
         "sets": 4,

@@ -1,0 +1,528 @@
+"""Fine-tuning a causal LM of this process on conversations: LoRA through peft, or all weights of a small model.
+
+One loop, on CPU or GPU, for DSPy's ``BootstrapFinetune``, for ``keqa compile --optimizer finetune`` and for boundary
+models. It may be killed at any time: the same call on the same folder resumes from its last checkpoint, and ends with
+the same weights as a run that was never stopped. Nothing is pickled.
+
+A model is trained on what it is to write, as `keqa.lms.local.tokenizing` would show it the prompt, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from keqa.errors import ConfigurationError, InputError, MissingExtraError
+from keqa.lms.local.adapters import CONFIG, TRAINING, is_adapter, place_of_model
+from keqa.lms.local.weights import fingerprint
+from keqa.storage.locking import open_locked
+
+if TYPE_CHECKING:
+    from keqa.lms.local.tokenizing import Texts
+
+Message = Mapping[str, str]
+Progress = Callable[[int, int, float], None]
+"""Called after each step with its number, how many there are, and the loss."""
+
+_CHECKPOINT, _LOCK = "checkpoint.safetensors", "lock"
+_OWNED = frozenset((_CHECKPOINT, f"{_CHECKPOINT}.new", _LOCK))
+_WARM_LOSSES = 20
+
+
+@dataclass(frozen=True)
+class SoftChoice:
+    """A place in a reply where several texts may stand, each with a probability of its own.
+
+    Attributes:
+        at: Where in the reply, in characters.
+        shares: The probability of each text.
+    """
+
+    at: int
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a model reads, and what it is to write then.
+
+    Attributes:
+        messages: What it reads, each with ``role`` and ``content``.
+        reply: What it is to write.
+        soft: Where the reply is one of several possible ones.
+    """
+
+    messages: Sequence[Message]
+    reply: str
+    soft: Sequence[SoftChoice] = ()
+
+    @classmethod
+    def of(cls, data: Any) -> Conversation:
+        """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's.
+
+        Raises:
+            InputError: It has another form.
+        """
+        messages = data.get("messages") if isinstance(data, Mapping) else None
+        texts = [one for one in messages or () if isinstance(one, Mapping) and isinstance(one.get("content"), str)]
+        if not messages or len(texts) != len(messages) or len(texts) < 2 or texts[-1].get("role") != "assistant":
+            raise InputError("a conversation to train on is a list of messages of text, the last one the assistant's")
+        return cls([{"role": str(one["role"]), "content": one["content"]} for one in texts[:-1]], texts[-1]["content"])
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train.
+
+    Attributes:
+        method: ``lora``, which makes a small adapter, or ``full``, which changes all weights and makes a whole model.
+        rank: Of LoRA's matrices.
+        alpha: What a change counts, over the rank.
+        dropout: Of what LoRA's matrices read.
+        epochs: How often each conversation is shown.
+        batch: Conversations in a step.
+        rate: The highest learning rate; 1e-3 for LoRA and 1e-5 for all weights where None.
+        warmup: The share of the steps in which the rate rises; it then falls along a cosine.
+        longest: The tokens of a conversation; longer ones are left out.
+        seed: Another seed, another order.
+        checkpoint_seconds: How often a checkpoint is written.
+        device: ``cpu`` or ``cuda``; a GPU where there is one.
+    """
+
+    method: Literal["lora", "full"] = "lora"
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    epochs: int = 3
+    batch: int = 4
+    rate: float | None = None
+    warmup: float = 0.02
+    longest: int = 1580
+    seed: int = 0
+    checkpoint_seconds: float = 120.0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with.
+
+        Raises:
+            ConfigurationError: A value is out of its range.
+        """
+        whole = {"rank": self.rank, "alpha": self.alpha, "epochs": self.epochs, "batch": self.batch}
+        for name, number in {**whole, "longest": self.longest}.items():
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ConfigurationError(f"{name} must be a whole number from 1, not {number!r:.40}")
+        if self.method not in ("lora", "full"):
+            raise ConfigurationError(f"method must be lora or full, not {self.method!r:.40}")
+        if self.rate is not None and not 0 < self.rate < 1:
+            raise ConfigurationError(f"rate must lie between 0 and 1, not {self.rate!r:.40}")
+        if not (0 <= self.warmup < 1 and 0 <= self.dropout < 1):
+            raise ConfigurationError("warmup and dropout must be at least 0 and less than 1")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> TrainingOptions:
+        """Options by name, as ``train_kwargs`` has them.
+
+        Raises:
+            ConfigurationError: There is no option of a name, or a value is out of its range.
+        """
+        unknown = sorted({*map(str, values)} - {*cls.__dataclass_fields__})
+        if unknown:
+            known = ", ".join(cls.__dataclass_fields__)
+            raise ConfigurationError(f"there is no option {unknown[0]!r:.60} of training; those are: {known}")
+        return cls(**values)
+
+    @property
+    def highest_rate(self) -> float:
+        """The highest learning rate."""
+        return self.rate or (1e-3 if self.method == "lora" else 1e-5)
+
+    def spec(self) -> dict[str, Any]:
+        """What the result depends on."""
+        left_out = {"checkpoint_seconds", "device", *(("rank", "alpha", "dropout") if self.method == "full" else ())}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished training.
+
+    Attributes:
+        folder: Of the adapter or the model; ``transformers/FOLDER`` is its model string.
+        steps: How many there were.
+        minutes: How long they took, over all starts.
+        conversations: How many were shown.
+        left_out: How many were too long.
+        loss: The mean of the last steps.
+    """
+
+    folder: Path
+    steps: int
+    minutes: float
+    conversations: int
+    left_out: int
+    loss: float
+
+    @property
+    def model(self) -> str:
+        """The model string of the result."""
+        return f"transformers/{self.folder}"
+
+
+def training_digest(model: str, conversations: Sequence[Conversation], options: TrainingOptions) -> str:
+    """What distinguishes a training from others: its model's weights, its conversations and its options."""
+    shown = [
+        [list(map(dict, one.messages)), one.reply, [[s.at, dict(s.shares)] for s in one.soft]] for one in conversations
+    ]
+    found = {"weights": fingerprint(place_of_model(model)), "shown": shown, "options": options.spec()}
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def fine_tune(
+    model: str,
+    conversations: Sequence[Conversation],
+    folder: str | Path,
+    options: TrainingOptions | None = None,
+    *,
+    progress: Progress = lambda step, steps, loss: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Train a model of this process, or resume where an earlier call on the same folder was stopped.
+
+    Args:
+        model: ``keqa/tiny``, ``local/smollm2`` or ``transformers/…``; or the place that such a string means.
+        conversations: What to train on.
+        folder: Where the adapter or the model shall be; what is finished there already is returned at once.
+        options: How to train.
+        progress: See `Progress`.
+        stopped: Asked after each step; True writes a checkpoint and ends the training.
+
+    Returns:
+        What was made.
+
+    Raises:
+        InputError: There is nothing to train on; the folder holds something else, or another process trains there; or
+            the training was stopped.
+        ConfigurationError: The model cannot be trained, or an option is out of its range.
+        MissingExtraError: A package is missing.
+    """
+    options, folder = options or TrainingOptions(), Path(folder).expanduser().resolve()
+    source = place_of_model(model)
+    if is_adapter(source):
+        raise ConfigurationError(f"{model} is an adapter; train its base, on all that the result shall be able to do")
+    if not conversations:
+        raise InputError("there is nothing to train on")
+    run = training_digest(model, conversations, options)
+    if (done := _finished(folder, run)) is not None:
+        return done
+    _check_place(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_locked(folder / _LOCK, "another training", "name another folder", lock_only=True):
+        if (done := _finished(folder, run)) is not None:
+            return done
+        return _Training(model, source, conversations, folder, options, run).run(progress, stopped)
+
+
+def _finished(folder: Path, run: str) -> Trained | None:
+    """What a finished training left behind.
+
+    Raises:
+        InputError: It was another one.
+    """
+    if not (folder / TRAINING).is_file():
+        return None
+    try:
+        found = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
+        numbers = {name: found[name] for name in ("steps", "minutes", "conversations", "left_out", "loss")}
+        same = found["run"] == run
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / TRAINING} cannot be read ({error!r:.100}): name another folder") from error
+    if not same:
+        raise InputError(f"{folder} holds what was trained from another model, data or options: name another folder")
+    return Trained(folder, **numbers)
+
+
+def _check_place(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
+    # Files of a model without the note that ends a training are what a kill left of writing them.
+    if others and not (folder / _CHECKPOINT).exists():
+        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+
+
+@dataclass
+class _Encoded:
+    """A conversation as tokens: the reply begins at `start`, and at some places several tokens may stand."""
+
+    tokens: list[int]
+    start: int
+    soft: dict[int, dict[int, float]] = field(default_factory=dict)
+
+
+class _Training:
+    """A training under way."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        conversations: Sequence[Conversation],
+        folder: Path,
+        options: TrainingOptions,
+        run: str,
+    ) -> None:
+        # Threads that spin while they wait make a step several times slower as soon as anything else wants a core.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        try:
+            import torch
+
+            if options.method == "lora":
+                import peft  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError("finetune", "Fine-tuning a language model") from error
+        from keqa.lms.local.loading import load_for_training, stop_tokens
+        from keqa.lms.local.tokenizing import Texts
+
+        torch.set_flush_denormal(True)
+        self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
+        self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        half = self.device != "cpu" and options.method == "lora"
+        self.tokenizer, self.model = load_for_training(source, torch.bfloat16 if half else torch.float32)
+        texts, stops = Texts(self.tokenizer), stop_tokens(self.model, self.tokenizer)
+        encoded = [encode(texts, stops, one) for one in conversations]
+        limit = getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        longest = min(options.longest, int(limit or options.longest))
+        self.shown = [one for one in encoded if len(one.tokens) <= longest]
+        self.left_out = len(encoded) - len(self.shown)
+        if not self.shown:
+            raise InputError(
+                f"every conversation has more than {longest} tokens; raise longest, or train on shorter ones"
+            )
+        self.steps = options.epochs * math.ceil(len(self.shown) / options.batch)
+        self.step, self.seconds, self.losses = 0, 0.0, list[float]()
+
+    def run(self, progress: Progress, stopped: Callable[[], bool]) -> Trained:
+        import torch
+
+        devices = [torch.cuda.current_device()] if self.device == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(self.options.seed)
+            self._prepare()
+            self._resume()
+            begun = saved = time.monotonic()
+            earlier = self.seconds
+            for batch in self._batches():
+                # Dropout is the same whether or not the run was stopped before this step.
+                torch.manual_seed(hash((self.options.seed, self.step)) & 0x7FFFFFFF)
+                self.losses = [*self.losses[1 - _WARM_LOSSES :], self._learn(batch)]
+                self.step += 1
+                progress(self.step, self.steps, self.losses[-1])
+                self.seconds = earlier + time.monotonic() - begun
+                ended = stopped()
+                if ended or time.monotonic() - saved > self.options.checkpoint_seconds:
+                    self._checkpoint()
+                    saved = time.monotonic()
+                if ended:
+                    raise InputError(
+                        f"the training was stopped after {self.step} of {self.steps} steps; the same call on "
+                        f"{self.folder} resumes it"
+                    )
+        return self._publish()
+
+    def _prepare(self) -> None:
+        import torch
+
+        model, options = self.model, self.options
+        if options.method == "lora":
+            from peft import LoraConfig, get_peft_model
+
+            config = LoraConfig(
+                task_type="CAUSAL_LM",
+                r=options.rank,
+                lora_alpha=options.alpha,
+                lora_dropout=options.dropout,
+                target_modules="all-linear",
+            )
+            try:
+                with warnings.catch_warnings():
+                    # About names within transformers that peft will stop using.
+                    warnings.simplefilter("ignore", FutureWarning)
+                    model = get_peft_model(model, config)
+            except ValueError as error:
+                raise ConfigurationError(f"{self.name} cannot be trained with LoRA: {error}") from error
+        self.model = model.to(self.device).train()
+        self.trained = {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+        self.optimizer = torch.optim.AdamW(self.trained.values(), lr=options.highest_rate, weight_decay=0.0)
+
+    def _batches(self) -> Iterator[list[_Encoded]]:
+        """The batches from the current step on; each epoch has an order of its own."""
+        number, size = 0, self.options.batch
+        for epoch in range(self.options.epochs):
+            order = list(range(len(self.shown)))
+            random.Random(f"{self.options.seed} {epoch}").shuffle(order)
+            for start in range(0, len(order), size):
+                if number >= self.step:
+                    yield [self.shown[place] for place in order[start : start + size]]
+                number += 1
+
+    def _rate(self) -> float:
+        """The learning rate of the current step: it rises in a line, then falls along a cosine."""
+        rising = max(1, round(self.steps * self.options.warmup))
+        if self.step < rising:
+            return self.options.highest_rate * (self.step + 1) / rising
+        fallen = (self.step - rising) / max(1, self.steps - rising)
+        return self.options.highest_rate * (1 + math.cos(math.pi * fallen)) / 2
+
+    def _learn(self, batch: Sequence[_Encoded]) -> float:
+        import torch
+
+        # Replies end at the right border, so that logits are computed for them alone.
+        width = max(len(one.tokens) for one in batch)
+        written = max(len(one.tokens) - one.start for one in batch)
+        ids = torch.zeros(len(batch), width, dtype=torch.long)
+        mask = torch.zeros(len(batch), width, dtype=torch.long)
+        for row, one in enumerate(batch):
+            ids[row, width - len(one.tokens) :] = torch.tensor(one.tokens)
+            mask[row, width - len(one.tokens) :] = 1
+        ids, mask = ids.to(self.device), mask.to(self.device)
+        with torch.autocast(self.device.split(":")[0], dtype=torch.bfloat16, enabled=self.device != "cpu"):
+            found = self.model(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=(mask.cumsum(1) - 1).clamp_min(0),
+                logits_to_keep=written + 1,
+                use_cache=False,
+            )
+        logs = torch.log_softmax(found.logits[:, -written - 1 : -1].float(), dim=-1)
+        losses = []
+        for row, one in enumerate(batch):
+            own = logs[row, written - (len(one.tokens) - one.start) :]
+            wanted = ids[row, width - len(one.tokens) + one.start :]
+            lost = -own.gather(1, wanted[:, None])[:, 0]
+            for place, shares in one.soft.items():
+                tokens = torch.tensor(list(shares), device=self.device)
+                weights = torch.tensor(list(shares.values()), device=self.device)
+                lost = lost.index_put(
+                    (torch.tensor([place], device=self.device),), -(own[place, tokens] * weights).sum()
+                )
+            losses.append(lost)
+        loss = torch.cat(losses).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.trained.values(), 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._rate()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return float(loss.detach())
+
+    def _checkpoint(self) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {f"model/{name}": one.detach() for name, one in self.trained.items()}
+        for name, one in self.trained.items():
+            tensors |= {f"{key}/{name}": value for key, value in self.optimizer.state.get(one, {}).items()}
+        note = {"step": self.step, "seconds": self.seconds, "losses": self.losses}
+        path = self.folder / _CHECKPOINT
+        new = path.with_name(f"{path.name}.new")
+        metadata = {"run": self.name_of_run, "note": json.dumps(note)}
+        save_file({name: one.contiguous().cpu().clone() for name, one in tensors.items()}, new, metadata=metadata)
+        new.replace(path)
+
+    def _resume(self) -> None:
+        """Take up the checkpoint of this very training; one of another is overwritten in time."""
+        import torch
+        from safetensors import safe_open
+
+        path = self.folder / _CHECKPOINT
+        if not path.exists():
+            return
+        try:
+            with safe_open(path, "pt") as file, torch.no_grad():
+                if file.metadata().get("run") != self.name_of_run:
+                    raise InputError(f"{self.folder} holds another training that was stopped: name another folder")
+                note = json.loads(file.metadata()["note"])
+                for name, one in self.trained.items():
+                    one.copy_(file.get_tensor(f"model/{name}"))
+                    state = {key: file.get_tensor(f"{key}/{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
+                    moved = {key: value if key == "step" else value.to(one.device) for key, value in state.items()}
+                    self.optimizer.state[one] = moved
+        except InputError:
+            raise
+        except Exception as error:
+            # The library raises a type of its own for a damaged file.
+            raise InputError(f"{path} cannot be read ({error}); remove it to begin again") from error
+        self.step, self.seconds, self.losses = int(note["step"]), float(note["seconds"]), list(note["losses"])
+
+    def _publish(self) -> Trained:
+        """Write what was made, and last the note that it is whole."""
+        if self.options.method == "lora":
+            self.model.peft_config["default"].base_model_name_or_path = self.name
+            self.model.peft_config["default"].inference_mode = True
+            # Without a look at the hub for the base's vocabulary.
+            self.model.save_pretrained(self.folder, safe_serialization=True, save_embedding_layers=False)
+            (self.folder / "README.md").unlink(missing_ok=True)
+            if not (self.folder / CONFIG).is_file():
+                raise ConfigurationError(
+                    f"the installed version of peft wrote no {CONFIG}: use the one that KEQA names"
+                )
+        else:
+            self.model.save_pretrained(self.folder)
+            self.tokenizer.save_pretrained(self.folder)
+        loss = sum(self.losses) / max(1, len(self.losses))
+        done = Trained(self.folder, self.steps, round(self.seconds / 60, 3), len(self.shown), self.left_out, loss)
+        numbers = {name: value for name, value in asdict(done).items() if name != "folder"}
+        base = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run}
+        new = self.folder / f"{TRAINING}.new"
+        new.write_text(
+            json.dumps({**base, **numbers, "options": self.options.spec()}, indent=2) + "\n", encoding="utf-8"
+        )
+        (self.folder / _CHECKPOINT).unlink(missing_ok=True)
+        new.replace(self.folder / TRAINING)
+        (self.folder / _LOCK).unlink(missing_ok=True)
+        return done
+
+
+def encode(texts: Texts, stops: set[int], conversation: Conversation) -> _Encoded:
+    """A conversation as tokens: prompt and reply as they would come one after the other, up to the end of the reply.
+
+    Args:
+        texts: The tokenizer.
+        stops: The tokens that end a reply.
+        conversation: What to encode.
+    """
+    prompt, whole = texts.conversation(conversation.messages, conversation.reply)
+    read = texts.tokens(prompt)
+
+    def written(rest: str) -> list[int]:
+        both = texts.tokens(prompt + rest)
+        # Some tokenizers open a text with a space of their own, others join across the border.
+        return both[len(read) :] if both[: len(read)] == read else texts.tokens(rest)
+
+    rest, end = whole[len(prompt) :], texts.tokenizer.eos_token_id
+    reply = written(rest)
+    ended = next((place for place, token in enumerate(reply) if token in stops), None)
+    at = rest.find(conversation.reply)
+    if ended is not None:
+        reply = reply[: ended + 1]
+    elif end is not None:
+        # What the template writes after a turn is no end of it.
+        reply = [*(written(rest[: at + len(conversation.reply)]) if at >= 0 else reply), end]
+    found = _Encoded([*read, *reply], len(read))
+    for choice in conversation.soft if at >= 0 else ():
+        begins = {text: written(rest[: at + choice.at] + text) for text in choice.shares}
+        place = next(
+            (n for n, some in enumerate(zip(*begins.values(), strict=False)) if len({*some}) == len(begins)), None
+        )
+        if place is not None and place < len(reply):
+            found.soft[place] = {tokens[place]: float(choice.shares[text]) for text, tokens in begins.items()}
+    return found

@@ -1,0 +1,341 @@
+"""A program's language models, fine-tuned on its own right calls, so that it needs no demonstrations.
+
+The program, compiled or not, answers training questions. The calls that gold answers show to be right, or do not show
+to be wrong, are what each language model is trained to write, in prompts without any demonstration. The program that
+comes out has the same roles, instructions and settings, no demonstrations and no utility reference.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dspy
+
+from keqa.data.example import Answered
+from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.lms.factory import Roles
+from keqa.optimize.asking import Asking, Trace
+from keqa.optimize.demos.bootstrap import ClosedBookAnswers
+from keqa.optimize.demos.candidate import complete
+from keqa.optimize.demos.from_records import candidates
+from keqa.optimize.demos.from_traces import judges
+from keqa.optimize.dspy_bridge.trace_metric import sound_calls
+from keqa.optimize.journal_keys import lms_of
+from keqa.optimize.options import Options
+from keqa.programs.fingerprint import digest, lm_spec
+from keqa.programs.keqa import KEQA
+from keqa.programs.program import Program
+from keqa.storage.folders import publish
+from keqa.storage.journal import Journal
+
+T = TypeVar("T")
+_POLLED = 0.5
+ROLES = ("task", "consistency", "utility")
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """A program on language models of its own.
+
+    Attributes:
+        program: Without demonstrations, bound to the new language models.
+        lms: These, by role.
+        conversations: How many calls there were to learn from, by predictor.
+        folders: Where the new models of this process are, by role.
+    """
+
+    program: Program
+    lms: Roles
+    conversations: dict[str, int]
+    folders: dict[str, Path] = field(default_factory=dict)
+
+
+class OtherLMsJournal(Journal):
+    """A part of a journal for answers of other language models than those that it was begun with."""
+
+    def __init__(self, journal: Journal, lms: Any) -> None:
+        """Set apart.
+
+        Args:
+            journal: The whole.
+            lms: The other language models, by role.
+        """
+        self._whole = journal
+        self._mark = digest({role: lm_spec(getattr(lms, role)) for role in ROLES})
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """See `Journal.get`."""
+        return self._whole.get(f"{self._mark}:{key}")
+
+    def get_as(self, key: str, read: Callable[[Any], T]) -> T | None:
+        """See `Journal.get_as`."""
+        return self._whole.get_as(f"{self._mark}:{key}", read)
+
+    def put(self, key: str, value: Mapping[str, Any]) -> None:
+        """See `Journal.put`."""
+        self._whole.put(f"{self._mark}:{key}", value)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def __contains__(self, key: object) -> bool:
+        return f"{self._mark}:{key}" in self._whole
+
+    def close(self) -> None:
+        """Nothing: the whole is closed by its owner."""
+
+
+def check_finetunable(program: Program) -> None:
+    """Refuse a language model that cannot be fine-tuned, before any call is made.
+
+    Raises:
+        ConfigurationError: There is such a one.
+    """
+    from keqa.lms.local.adapters import is_adapter
+
+    for lm in _distinct(program):
+        name = getattr(lm, "model", "none")
+        if not getattr(getattr(lm, "provider", None), "finetunable", False):
+            raise ConfigurationError(
+                f"the language model {name} cannot be fine-tuned from here: take one of this process, such as "
+                "keqa/tiny, local/smollm2 or transformers/FOLDER"
+            )
+        path = getattr(lm.engine, "path", None)
+        if path is not None and is_adapter(path):
+            raise ConfigurationError(f"the language model {name} is fine-tuned already: give its base")
+
+
+def finetune(
+    program: Program, trainset: Sequence[Answered], asking: Asking, options: Options, folder: Path | None
+) -> Finetuned:
+    """Fine-tune the language models of a program on its own right calls.
+
+    Args:
+        program: It stays as it is, demonstrations and all: the better it is, the more there is to learn from.
+        trainset: Questions to learn from.
+        asking: How questions are asked.
+        options: With the final score from which a question came out right, the seed, and how to train (`training`).
+        folder: Where adapters are kept; by DSPy's own rule where None.
+
+    Raises:
+        InputError: There is no call to learn from.
+        ConfigurationError: A language model cannot be fine-tuned, or an option of training is wrong.
+        MissingExtraError: A package is missing.
+        TooManyFailuresError: Most questions failed for a reason that may pass.
+    """
+    from keqa.lms.adapter import adapter
+
+    check_finetunable(program)
+    traces = asking.traces(program, trainset, "answering training questions", steps=True)
+    calls = right_calls(program, traces, asking, options)
+    predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()
+    tuned: dict[int, Any] = {}
+    for lm in _distinct(program):
+        data = [
+            format_.format_finetune_data(predictor.signature, [], *_split(predictor.signature, call))
+            for name, predictor in predictors.items()
+            if (predictor.lm or dspy.settings.lm) is lm
+            for call in calls.get(name, ())
+        ]
+        if not data:
+            raise InputError(
+                "no call of the program on the training questions is known to be right, so there is nothing to learn: "
+                "give more questions, or a program that answers some of them"
+            )
+        random.Random(options.seed).shuffle(data)
+        tuned[id(lm)] = _trained(lm, data, options, folder, asking)
+    before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
+    lms = Roles(
+        **{role: tuned.get(id(getattr(before, role)), getattr(before, role)) for role in ROLES},
+        boundary=getattr(before, "boundary", None),
+    )
+    return Finetuned(
+        without_demos(program, lms),
+        lms,
+        {name: len(some) for name, some in calls.items()},
+        {
+            role: Path(path)
+            for role in ROLES
+            if isinstance(path := getattr(getattr(lms, role).engine, "path", None), str)
+        },
+    )
+
+
+def without_demos(program: Program, lms: Any) -> Program:
+    """A copy of a program without demonstrations and utility reference, on other language models."""
+    new: Program = program.deepcopy()
+    for predictor in new.predictors():
+        predictor.demos = []
+    if isinstance(new, KEQA):
+        new.picking.reference = None
+    new.bind_lms(lms)
+    return new
+
+
+def right_calls(
+    program: Program, traces: Sequence[Trace], asking: Asking, options: Options
+) -> dict[str, list[dict[str, Any]]]:
+    """The calls to learn from, by predictor, each once; of a judge as many of each verdict.
+
+    Args:
+        program: Which was asked.
+        traces: What it was asked, with its calls.
+        asking: For what has to be asked besides.
+        options: The final score from which a question came out right, and the seed.
+    """
+    predictors = dict(program.named_predictors())
+    found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in predictors}
+
+    def add(name: str, call: Mapping[str, Any]) -> None:
+        found[name].setdefault(digest([call[one] for one in predictors[name].signature.input_fields]), dict(call))
+
+    for trace in traces:
+        if trace.record is None or trace.score < options.threshold:
+            continue
+        made = [(predictors[name], inputs, dspy.Prediction(**said)) for name, inputs, said in trace.steps]
+        names = {id(predictor): name for name, predictor in predictors.items()}
+        for predictor, inputs, outputs in sound_calls(made, trace.example):
+            add(names[id(predictor)], complete(predictor.signature, {**dict(inputs), **dict(outputs)}))
+    if isinstance(program, KEQA):
+        closed_book = ClosedBookAnswers(program, asking)
+        pools = candidates(
+            program,
+            traces,
+            metric=asking.metric,
+            threshold=options.threshold,
+            closed_book=closed_book,
+            failures=asking.failures,
+        )
+        # Gold answers to quizzes that it never answered right are left out: an LM that is trained on facts that it does
+        # not know learns to make up others.
+        for name, pool in pools.items():
+            for one in pool if name != "examination.quiz" else ():
+                add(name, one.demo)
+    judging, rng = judges(program), random.Random(options.seed)
+    return {
+        name: _balanced(predictors[name].signature, list(some.values()), rng)
+        if name in judging
+        else list(some.values())
+        for name, some in found.items()
+    }
+
+
+def _balanced(signature: Any, calls: list[dict[str, Any]], rng: random.Random) -> list[dict[str, Any]]:
+    """As many calls of each verdict; none where there is one alone, which would be all that a judge says."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for call in calls:
+        kinds.setdefault(repr([call[name] for name in signature.output_fields]), []).append(call)
+    if len(kinds) < 2:
+        return []
+    least = min(map(len, kinds.values()))
+    return [call for kind in sorted(kinds) for call in rng.sample(kinds[kind], least)]
+
+
+def _split(signature: Any, call: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs and outputs of a call."""
+    inputs, outputs = (
+        {name: call[name] for name in some} for some in (signature.input_fields, signature.output_fields)
+    )
+    return inputs, outputs
+
+
+def _distinct(program: Program) -> Iterable[Any]:
+    """The language models of a program, each once."""
+    lms = [predictor.lm or dspy.settings.lm for predictor in program.predictors()]
+    return {id(lm): lm for lm in lms}.values()
+
+
+def _trained(lm: Any, data: list[Any], options: Options, folder: Path | None, asking: Asking) -> Any:
+    """The language model that comes out of a training.
+
+    Raises:
+        KeqaError: What ended the training.
+        ConfigurationError: Another error did.
+    """
+    from keqa.lms.local.provider import LocalProvider
+
+    kwargs = dict(options.training)
+    if folder is not None and isinstance(lm.provider, LocalProvider):
+        kwargs["folder"] = str(folder / f"finetuned-{digest([lm_spec(lm), data, kwargs])}")
+    job = lm.finetune(train_data=data, train_data_format="chat", train_kwargs=kwargs)
+    try:
+        while not job.done():
+            _report(job, asking)
+            time.sleep(_POLLED)
+    except BaseException:
+        job.cancel()
+        raise
+    result = job.result()
+    if isinstance(result, KeqaError):
+        raise result
+    if isinstance(result, Exception):
+        raise ConfigurationError(f"{lm.model} could not be fine-tuned: {result}") from result
+    return result
+
+
+def _report(job: Any, asking: Asking) -> None:
+    try:
+        status = job.status()
+    except NotImplementedError:
+        return
+    if isinstance(status, dict) and "step" in status:
+        asking.progress("fine-tuning", status["step"], status["steps"])
+
+
+def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
+    """Copy fine-tuned language models beside a program: as ``PROGRAM.lm``, or one a role as ``PROGRAM.lm-ROLE``.
+
+    Args:
+        folders: Where they are, by role.
+        program: Folder of the program.
+
+    Returns:
+        Where the copies are, by role.
+
+    Raises:
+        InputError: A place is taken by something else, or cannot be written to.
+    """
+    from keqa.lms.local.training import TRAINING
+
+    places = places_beside(folders, program)
+    for source, target in {folders[role]: target for role, target in places.items()}.items():
+        if source.resolve() == target.resolve():
+            continue
+        if target.exists() and not (target / TRAINING).is_file():
+            raise InputError(f"{target} holds something else, and a fine-tuned language model would go there: move it")
+        try:
+            files = {file.name: file.read_bytes() for file in source.iterdir() if file.is_file()}
+            publish(target, files, owned={*files, *(file.name for file in target.glob("*"))})
+        except OSError as error:
+            raise InputError(f"{target} cannot be written: {error}") from error
+    return places
+
+
+def places_beside(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
+    """Where `save_lms` puts fine-tuned language models, by role.
+
+    Args:
+        folders: Where they are, by role.
+        program: Folder of the program.
+    """
+    place, first = Path(program), dict[Path, str]()
+    for role, source in folders.items():
+        first.setdefault(source, role)
+    ends = {source: ".lm" if len(first) == 1 else f".lm-{role}" for source, role in first.items()}
+    return {role: place.with_name(place.name + ends[source]) for role, source in folders.items()}
+
+
+def apart(asking: Asking, calls: Journal, lms: Any) -> tuple[Asking, Journal]:
+    """How to ask from now on, on other language models: answers of the former ones are none of theirs.
+
+    Args:
+        asking: As before.
+        calls: Where calls are kept.
+        lms: The other language models.
+    """
+    return replace(asking, journal=OtherLMsJournal(asking.journal, lms)), OtherLMsJournal(calls, lms)

@@ -1,0 +1,67 @@
+"""The files of boundary models of all kinds, which may come from strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from keqa.errors import ConfigurationError
+from keqa.programs.boundary.finetuned import FinetunedModel, beside
+from keqa.programs.boundary.light import FORMAT, VERSION
+from keqa.programs.boundary.light import model_from as light_from
+from keqa.programs.boundary.model import BoundaryModel
+from keqa.programs.boundary.prompted import PromptedModel
+from keqa.storage.untrusted import open_regular, parse_json, reasons
+
+_LARGEST_FILE = 8 << 20
+_ASKED: Mapping[str, type[FinetunedModel] | type[PromptedModel]] = {
+    "finetuned": FinetunedModel,
+    "prompted": PromptedModel,
+}
+
+
+def model_from(value: Any, where: str | Path = "the boundary model") -> BoundaryModel:
+    """A boundary model from JSON values, which may come from a stranger: it names no file.
+
+    Args:
+        value: What `written` gave.
+        where: What messages call it.
+
+    Raises:
+        ConfigurationError: It is none, or one of another version.
+        MissingExtraError: A package is missing that its embedder needs.
+    """
+    kind = value.get("kind") if isinstance(value, Mapping) and value.get("format") == FORMAT else None
+    if not isinstance(kind, str) or kind not in _ASKED or value.get("version") != VERSION:
+        return light_from(value, where)
+    if "lm" in value:
+        raise ConfigurationError(f"{where} names a language model, which what is saved with a program may not")
+    return _validated(kind, value, where)
+
+
+def read_model(path: str | Path) -> BoundaryModel:
+    """Read the file of a boundary model.
+
+    Raises:
+        ConfigurationError: There is none, or it cannot be used.
+        MissingExtraError: A package is missing that its embedder needs.
+    """
+    with open_regular(path, links=True) as stream:
+        content = stream.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    value = parse_json(content, path)
+    if isinstance(value, Mapping) and value.get("kind") == "finetuned" and isinstance(value.get("lm"), str):
+        model_from({name: one for name, one in value.items() if name != "lm"}, path)
+        return _validated("finetuned", {**value, "lm": beside(path, value["lm"])}, path)
+    return model_from(value, path)
+
+
+def _validated(kind: str, value: Mapping[str, Any], where: str | Path) -> BoundaryModel:
+    try:
+        return _ASKED[kind].model_validate(dict(value))
+    except ValidationError as error:
+        raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None

@@ -1,0 +1,212 @@
+"""Boundary models that ask a language model: fine-tuned ones and prompted ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import dspy
+import pytest
+from dspy import lm15
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.lms import build_lm, build_roles
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
+from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
+from keqa.optimize.boundary.reliability import draw_reliability, reliability
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Signals, read_model
+from keqa.programs.boundary.finetuned import _probability
+from keqa.programs.boundary.light import root_digest
+from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
+from keqa.programs.gates import BoundaryGate
+from keqa.programs.keqa import KEQA
+
+
+def town(number: int, known: bool) -> CollectedQuiz:
+    texts = [f"Bo Mayor{number}" if known or place == 0 else f"Al {place}" for place in range(10)]
+    draws = [{"text": text, "right": text.startswith("Bo")} for text in texts]
+    quiz = f"Who governs Town{number}?" if known else f"When was Town{number} founded?"
+    return CollectedQuiz(root=root_digest(f"{number // 2}"), quiz=quiz, golds=[f"Bo Mayor{number}"], draws=draws)
+
+
+def towns(count: int = 40, split: str = "train") -> Collected:
+    return Collected([town(number, number % 2 == 0) for number in range(count)], "towns", split, "lm", 10)
+
+
+class Judge:
+    """Says that it knows who governs towns, in DSPy's chat format."""
+
+    def __init__(self, reply: str = "") -> None:
+        self.prompts: list[str] = []
+        self.reply = reply
+
+    def __deepcopy__(self, memo: dict) -> Judge:
+        return self
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        if request.config.logprobs is not None:
+            raise lm15.UnsupportedFeatureError("no logprobs")
+        text = str(request.messages[-1].text)
+        self.prompts.append("\n".join(str(message.text) for message in request.messages))
+        known = "governs" in text
+        reply = self.reply or f"[[ ## mastery ## ]]\n{known}\n\n[[ ## certainty ## ]]\nTrue\n\n[[ ## completed ## ]]"
+        if "instruction" in text and "```" in text:
+            reply = "```\nWho governs is known, the rest is not.\n```"
+        return lm15.Response(
+            id=None,
+            model=request.model,
+            message=lm15.Message.assistant(reply),
+            finish_reason="stop",
+            usage=lm15.Usage(input_tokens=7, output_tokens=3, total_tokens=10),
+        )
+
+    def stream(self, request: lm15.Request) -> object:
+        yield from lm15.response_to_events(self.complete(request))
+
+
+def judging(**how: str) -> tuple[Judge, dspy.LM]:
+    engine = Judge(**how)
+    return engine, dspy.LM("scripted/judge", engine=engine, cache=False)
+
+
+def test_labels_are_kbms() -> None:
+    assert labels(town(0, True)) == (True, True)
+    assert labels(town(1, False)) == (False, False)
+
+
+def test_a_prompted_model_shows_examples_of_both_kinds() -> None:
+    engine, lm = judging()
+    trained = train_prompted([towns()], lm, k=4)
+    model = trained.model
+    assert isinstance(model, PromptedModel)
+    assert [one.mastery for one in model.examples] == [True, False, True, False]
+    assert trained.held_out.mastery.auroc == 1.0
+    assert trained.held_out.failed == 0
+    held = {root_digest(f"{number}") for number in range(20)} - set(model.roots)
+    assert len(held) == 4
+    assert all("When was Town" in prompt and "Who governs Town" in prompt for prompt in engine.prompts)
+    again = PromptedModel.model_validate(json.loads(json.dumps(model.written())))
+    assert again == model
+    with pytest.raises(InputError, match="of a test split"):
+        train_prompted([towns(split="test")], lm)
+
+
+def test_the_nearest_examples_are_shown_and_never_the_quiz_itself() -> None:
+    _, lm = judging()
+    model = train_prompted([towns()], lm, show="nearest", k=3).model
+    assert isinstance(model, PromptedModel)
+    quiz = next(one.quiz for one in model.examples if one.mastery)
+    shown = model.shown_to(quiz)
+    assert quiz not in {one.quiz for one in shown}
+    assert [one.mastery for one in shown] == [True] * 3
+
+
+def test_balanced_examples_are_as_many_of_each_kind() -> None:
+    some = [KnownQuiz(quiz=f"{n}", mastery=n == 0, certainty=True, root="0" * 16) for n in range(9)]
+    assert [one.quiz for one in balanced(some, 8)] == ["0", "1"]
+    assert balanced(some, 1) == []
+
+
+def test_a_reply_that_is_no_judgement_is_unknown() -> None:
+    _, lm = judging(reply="who knows")
+    model = PromptedModel()
+    with dspy.context(lm=lm), pytest.raises(BoundaryError, match="language model failed"):
+        model.judge("Who?", Signals())
+    with dspy.context(lm=lm):
+        assert check_model(model, [towns(10)]).failed == 10
+    with dspy.context(lm=None), pytest.raises(ConfigurationError, match="No language model is set"):
+        model.judge("Who?", Signals())
+
+
+def test_gepa_writes_the_instruction() -> None:
+    engine, lm = judging()
+    examples = [
+        KnownQuiz(quiz=f"{start} Town{place}?", mastery=place % 2 == 0, certainty=True, root="0" * 16)
+        for place, start in enumerate(("When was", "Who governs") * 4)
+    ]
+    with dspy.context(lm=lm):
+        model = compile_prompted(PromptedModel(k=0), examples, lm, budget=12)
+        assert model.instruction is not None
+        assert JudgeModule(model)(quiz="Who governs Town1?").mastery is True
+    assert engine.prompts
+
+
+def test_the_language_model_of_the_boundary_is_asked_and_counted() -> None:
+    _, task = judging(reply="[[ ## answer ## ]]\nBo\n\n[[ ## completed ## ]]")
+    engine, boundary = judging()
+    lms = build_roles(task, boundary_lm=boundary)
+    program = KEQA(lambda query: [], lms=lms, gate=BoundaryGate(PromptedModel(k=0)), decompose=False)
+    record = program(question="Who governs Marton?").record
+    assert record.quizzes[0].known is True
+    cost = record.cost.by_role["boundary"]
+    assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (1, 7, 3)
+    assert len(engine.prompts) == 1
+    assert record.cost.by_role["task"].calls >= 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([("True", 0.6, {"False": 0.2})], 0.75),
+        ([("F", 0.5, {"T": 0.5, "x": 0.1})], 0.5),
+        ([("x", 1.0, {})], None),
+    ],
+)
+def test_what_is_read_is_the_share_of_true(tokens: list, expected: float | None) -> None:
+    said = [lm15.TokenLogprob(token='{"mastery": "', logprob=0.0)]
+    for token, share, others in tokens:
+        top = tuple(lm15.TopLogprob(token=name, logprob=math.log(one)) for name, one in others.items())
+        said.append(lm15.TokenLogprob(token=token, logprob=math.log(share), top=top))
+    found = _probability(said, "mastery")
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_reliability_is_of_tenths(tmp_path: Path) -> None:
+    assert reliability([0.05, 0.95, 1.0], [0.0, 1.0, 0.0]) == [(0.05, 0.0, 1), (pytest.approx(0.975), 0.5, 2)]
+    pytest.importorskip("matplotlib")
+    _, lm = judging()
+    with dspy.context(lm=lm):
+        draw_reliability(PromptedModel(k=0), [towns(10)], tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.model
+def test_a_fine_tuned_model_is_kbms(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    how = {"method": "lora", "rank": 2, "epochs": 1, "batch": 16}
+    trained = train_finetuned([towns()], "keqa/tiny", tmp_path / "boundary.json.lm", training=how, soft_labels=True)
+    model = trained.model
+    assert isinstance(model, FinetunedModel)
+    assert trained.held_out.quizzes == 8
+    assert (model.reads, model.kind, model.about["soft_labels"]) == ("quiz", "finetuned", True)
+    # One that knows nothing of JSON yet is asked for each field by itself.
+    judged = model.judge("Who governs Town1?", Signals())
+    assert 0 <= judged.mastery <= 1
+    assert 0 <= judged.certainty <= 1
+
+    file = tmp_path / "boundary.json"
+    file.write_text(json.dumps({**model.written(), "lm": "boundary.json.lm"}))
+    loaded = read_model(file)
+    assert loaded == model
+    assert loaded.judge("Who governs Town1?", Signals()) == judged
+    file.write_text(json.dumps({**model.written(), "lm": "../boundary.json.lm"}))
+    with pytest.raises(ConfigurationError, match="no folder beside it"):
+        read_model(file)
+
+    saved = BoundaryGate({**model.written()}).model
+    with pytest.raises(ConfigurationError, match="name it with --boundary-lm"):
+        saved.judge("Who?", Signals())
+    with pytest.raises(ConfigurationError, match="names a language model"):
+        BoundaryGate({**model.written(), "lm": "anywhere"})
+
+    own = build_lm(f"transformers/{tmp_path / 'boundary.json.lm'}", cache=False)
+    tiny = build_lm("keqa/tiny", cache=False)
+    for boundary, wrong in ((own, False), (tiny, True)):
+        program = KEQA(lambda query: [], lms=build_roles(tiny, boundary_lm=boundary), gate=BoundaryGate(saved))
+        if wrong:
+            with pytest.raises(ConfigurationError, match="is not the one that the boundary model was trained as"):
+                program(question="Who governs Marton?")
+        else:
+            record = program(question="Who governs Marton?").record
+            assert record.cost.by_role["boundary"].calls >= len(record.quizzes)
