@@ -74,6 +74,7 @@ class KEQA(Program):
         decompose: bool = True,
         examine: bool = True,
         pick: bool = True,
+        prefer_reliable: bool = False,
         gate: Annotated[Gate, GATE] | None = None,
         select: bool | Select = False,
         evidence_sentences: Count = 2,
@@ -99,6 +100,8 @@ class KEQA(Program):
             decompose: Off, the question is its own quiz (for data sets of one hop).
             examine: Off, nothing is taken for known and every quiz is retrieved for.
             pick: Off, all passages found are kept.
+            prefer_reliable: Whether passages of sources that seldom helped, by the labels of the reference, are left
+                out where others were judged helpful.
             gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.
@@ -128,6 +131,7 @@ class KEQA(Program):
         compares = similarity_of(similarity)
         extracts = extract_sentences is not None
         self.picking = Picking(reference, bound, KeyDemonstrations(kept, compares) if extracts else None)
+        self.picking.prefer_reliable = prefer_reliable
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)

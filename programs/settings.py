@@ -28,6 +28,7 @@ _WHERE = {
     "decompose": "decompose",
     "examine": "examine",
     "pick": "pick",
+    "prefer_reliable": "picking.prefer_reliable",
     "select": "select",
     "evidence_sentences": "selection.keep",
     "extract_sentences": "extract_sentences",

@@ -33,6 +33,7 @@ EVERY = {
     "decompose": False,
     "examine": False,
     "pick": False,
+    "prefer_reliable": True,
     "gate": None,
     "select": "instead",
     "evidence_sentences": 4,
