@@ -111,7 +111,9 @@ def estimate(
     for knows in (True, False):
         made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
         lms = Roles(**{role: made[model] for role, model in models.items()})
-        asked = make(spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True)))
+        asked = make(
+            spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True), golds=parts.golds or _no_golds)
+        )
         costs = [_cost(asked, question) for question in rehearsed]
         factor = len(questions) / len(rehearsed)
         spent.append(
@@ -172,6 +174,11 @@ def estimates(found: Sequence[Estimate]) -> Grid:
             "dollars includes it."
         )
     return Grid("estimate", "What it will cost", _COLUMNS, tuple(rows), tuple(notes))
+
+
+def _no_golds(question: str) -> Sequence[str]:
+    """What a method costs does not depend on the gold answers that it is given."""
+    return ()
 
 
 def _sum(parts: Iterable[Spent]) -> Spent:
