@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,12 @@ def _masked(parts: Parts) -> Retriever | None:
 
     if parts.golds is None:
         raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
-    return None if parts.retriever is None else MaskingRetriever(parts.retriever, parts.golds)
+    golds = parts.golds
+
+    def answers(question: str) -> Sequence[str]:
+        return (golds.get(question) if isinstance(golds, Mapping) else golds(question)) or ()
+
+    return None if parts.retriever is None else MaskingRetriever(parts.retriever, answers)
 
 
 def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:

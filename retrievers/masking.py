@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from keqa.retrievers.base import Hit, Passage, Retriever
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever
 
 MASK = "MASK"
 """What stands in the place of an answer."""
 
 
-class MaskingRetriever:
+class MaskingRetriever(SharedRetriever):
     """Finds what another retriever finds, with the answers to the query masked (KBM, section 2.1).
 
     Attributes:
@@ -28,9 +28,12 @@ class MaskingRetriever:
         """
         self.retriever, self._golds = retriever, golds
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Search; see `keqa.retrievers.base.Retriever`."""
-        hits = self.retriever.search(query, k)
+        found = self.retriever.search_many(queries, k)
+        return [self._without_answers(query, hits) for query, hits in zip(queries, found, strict=True)]
+
+    def _without_answers(self, query: str, hits: list[Hit]) -> list[Hit]:
         answers = [answer for answer in self._golds(query) if answer.strip()]
         if not answers:
             return hits

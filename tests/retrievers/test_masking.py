@@ -8,8 +8,9 @@ class Found:
     def __init__(self, *texts):
         self.texts = texts
 
-    def search(self, query, k=10):
-        return [Hit(Passage(f"p{place}", "Ann Lee", text), 1.0) for place, text in enumerate(self.texts[:k])]
+    def search_many(self, queries, k=10):
+        hits = [Hit(Passage(f"p{place}", "Ann Lee", text), 1.0) for place, text in enumerate(self.texts[:k])]
+        return [hits for _ in queries]
 
 
 @pytest.mark.parametrize(
