@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -117,19 +117,33 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
 def _baseline_program(spec: Spec, parts: Parts) -> Program:
     arguments = given(spec, parts)
     folder = None if spec.method.learned is not None else program_of(spec.method, parts.program)
+    retriever = _masked(parts) if spec.method.masked else parts.retriever
     if folder is not None:
         from keqa.programs.saving.folder import load
 
         if _PROMPTS not in {**parts.settings, **spec.arguments}:
             # Which prompts it has was settled when it was compiled, whatever the data set.
             arguments.pop(_PROMPTS, None)
-        return load(folder, parts.retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
+        return load(folder, retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
     cls = load_class(spec.method.target)
     arguments["lms"] = parts.lms
-    program: Program = cls(parts.retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
+    program: Program = cls(retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
     if spec.method.learned is not None:
         program.answer.demos, program.learned = _learned(spec.method, parts, program)
     return program
+
+
+def _masked(parts: Parts) -> Retriever | None:
+    from keqa.retrievers.masking import MaskingRetriever
+
+    if parts.golds is None:
+        raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
+    golds = parts.golds
+
+    def answers(question: str) -> Sequence[str]:
+        return (golds.get(question) if isinstance(golds, Mapping) else golds(question)) or ()
+
+    return None if parts.retriever is None else MaskingRetriever(parts.retriever, answers)
 
 
 def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:

@@ -198,7 +198,7 @@ def _asks_probabilities(spec: Spec) -> bool:
 
 
 def _needs_golds(spec: Spec) -> bool:
-    return spec.method.gate is not None and spec.method.gate.needs == "golds"
+    return spec.method.needs_golds
 
 
 def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache, retry_failed: bool) -> Parts:

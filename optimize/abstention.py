@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.risk import Controlled, control_risk, risk_bound, risk_p_value
-from keqa.optimize.logistic import log_loss, logistic, platt, rounded, sigmoid
+from keqa.optimize.logistic import log_loss, logistic, platt, regression_of, sigmoid
 from keqa.programs.abstention import Abstention, Confidence
 from keqa.programs.abstention.confidence import EMBEDDER, words_of
 from keqa.programs.abstention.signals import abstained, record_signals
-from keqa.programs.boundary.light import Regression, Signal
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.embedding import open_built_in
 
@@ -178,16 +177,7 @@ def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
     # A slope of 0 would make all alike: what ranks no better than chance still has an order.
     slope = max(slope, 0.05)
     found = solved(penalty, every)
-    regression = Regression(
-        bias=rounded(found[-1]),
-        signals={
-            name: Signal(mean=rounded(mean[one]), scale=rounded(scale[one]), weight=rounded(found[one]))
-            for one, name in enumerate(names)
-        },
-        words=[rounded(one) for one in found[len(names) : -1]],
-        slope=rounded(slope),
-        offset=rounded(offset),
-    )
+    regression = regression_of(found, names, mean, scale, slope, offset)
     scores = np.array([0.0 if abstained(one.record) else 1.0 for one in learned])
     return Confidence(regression), scores * sigmoid(slope * tried[penalty] + offset)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from keqa.programs.boundary.light import Regression, Signal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +69,30 @@ def sigmoid(scores: Array) -> Array:
     return found
 
 
-def rounded(value: Any) -> float:
-    """A weight as it is written: six digits are all that it can be relied on for."""
+def regression_of(
+    weights: Array, names: Sequence[str], mean: Array, scale: Array, slope: float, offset: float
+) -> Regression:
+    """A regression as it is kept; six digits of a weight are all that it can be relied on for.
+
+    Args:
+        weights: Of the signals, of the words, and of 1.
+        names: Of the signals.
+        mean: Of each signal.
+        scale: Of each signal.
+        slope: Of Platt's calibration.
+        offset: Likewise.
+    """
+    return Regression(
+        bias=_rounded(weights[-1]),
+        signals={
+            name: Signal(mean=_rounded(mean[one]), scale=_rounded(scale[one]), weight=_rounded(weights[one]))
+            for one, name in enumerate(names)
+        },
+        words=[_rounded(one) for one in weights[len(names) : -1]],
+        slope=_rounded(slope),
+        offset=_rounded(offset),
+    )
+
+
+def _rounded(value: Any) -> float:
     return float(f"{float(value):.{_DIGITS}g}")

@@ -78,6 +78,7 @@ class KEQA(Program):
         examine: bool = True,
         pick: bool = True,
         listwise: bool = False,
+        prefer_reliable: bool = False,
         gate: Annotated[Gate, GATE] | None = None,
         select: bool | Select = False,
         evidence_sentences: Count = 2,
@@ -108,6 +109,8 @@ class KEQA(Program):
             pick: Off, all passages found are kept.
             listwise: Judge the passages found for a quiz in one call, and not each in a call of its own; those that the
                 reply says nothing of are judged by themselves.
+            prefer_reliable: Whether passages of sources that seldom helped, by the labels of the reference, are left
+                out where others were judged helpful.
             gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.
@@ -143,6 +146,7 @@ class KEQA(Program):
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
         compares = similarity_of(similarity)
         self.picking = Picking(reference, bound, listwise)
+        self.picking.prefer_reliable = prefer_reliable
         self.selection = Selection(evidence_sentences, compares, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)

@@ -54,6 +54,7 @@ class Method:
             such a program it shows the fixed ones.
         reduced: What its title says besides where it is set up with less than its paper describes, and the settings
             with which it is.
+        masked: Whether the gold answers are masked in what it finds; see `keqa.retrievers.masking`.
     """
 
     name: str
@@ -65,6 +66,12 @@ class Method:
     variant: Variant | None = None
     learned: str | None = None
     reduced: tuple[str, Mapping[str, Any]] | None = None
+    masked: bool = False
+
+    @property
+    def needs_golds(self) -> bool:
+        """Whether it takes the gold answers of what is asked."""
+        return self.masked or (self.gate is not None and self.gate.needs == "golds")
 
     @property
     def matches(self) -> bool:
@@ -113,6 +120,7 @@ _ALL = (
     _baseline("cot-few-shot", "CoT, few-shot", "closed_book:ClosedBook", learned="summarizing.summarize", reason=True),
     _baseline("rag", "Always retrieve", "always_retrieve:AlwaysRetrieve"),
     _baseline("rag-cot", "Always retrieve, CoT", "always_retrieve:AlwaysRetrieve", reason=True),
+    Method("rag-masked", "MASK RAG", "baseline", "keqa.programs.baselines.always_retrieve:AlwaysRetrieve", masked=True),
     _baseline("react", "ReAct", "react:ReAct"),
     _baseline("ircot", "IRCoT", "ircot:IRCoT"),
     _baseline("flare", "FLARE", "flare:FLARE"),

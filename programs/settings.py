@@ -29,6 +29,7 @@ _WHERE = {
     "examine": "examine",
     "pick": "pick",
     "listwise": "picking.listwise",
+    "prefer_reliable": "picking.prefer_reliable",
     "select": "select",
     "evidence_sentences": "selection.keep",
     "extract_sentences": "extract_sentences",

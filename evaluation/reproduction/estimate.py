@@ -121,7 +121,9 @@ def estimate(
     for knows in (True, False):
         made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
         lms = Roles(**{role: made[model] for role, model in models.items()})
-        asked = make(spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True)))
+        asked = make(
+            spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True), golds=parts.golds or _no_golds)
+        )
         costs = [_cost(asked, question) for question in rehearsed]
         factor = len(questions) / len(rehearsed)
         spent.append(
@@ -278,6 +280,11 @@ def _with_expected(columns: Sequence[Column]) -> Iterator[Column]:
 def _of_model(one: Estimate, model: str) -> Estimate:
     expected = None if one.expected is None else {model: one.expected.get(model, Spent())}
     return replace(one, bounds={model: one.bounds[model]}, expected=expected)
+
+
+def _no_golds(question: str) -> Sequence[str]:
+    """What a method costs does not depend on the gold answers that it is given."""
+    return ()
 
 
 def _sum(parts: Iterable[Spent]) -> Spent:

@@ -15,9 +15,9 @@ from keqa.errors import InputError
 from keqa.optimize.boundary.check import Figures, figures_of
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
 from keqa.optimize.boundary.labels import Reading, readings
-from keqa.optimize.logistic import log_loss, logistic, platt, rounded, sigmoid
+from keqa.optimize.logistic import log_loss, logistic, platt, regression_of, sigmoid
 from keqa.programs.boundary.features import masked, signal_values
-from keqa.programs.boundary.light import Aspect, LightModel, Regression, Signal, Variant
+from keqa.programs.boundary.light import Aspect, LightModel, Regression, Variant
 from keqa.programs.boundary.model import Reads
 from keqa.programs.reference.embedding import open_built_in
 
@@ -177,16 +177,7 @@ def _fit(
         calibrated[data.fold == fold] = slope * tried[penalty][data.fold == fold] + offset
     slope, offset = platt(tried[penalty], target, data.weight, np.full(len(seen), True))
     found = solved(penalty, np.full(len(seen), True))
-    regression = Regression(
-        bias=rounded(found[-1]),
-        signals={
-            name: Signal(mean=rounded(mean[one]), scale=rounded(scale[one]), weight=rounded(found[one]))
-            for one, name in enumerate(names)
-        },
-        words=[rounded(one) for one in found[len(names) : -1]],
-        slope=rounded(slope),
-        offset=rounded(offset),
-    )
+    regression = regression_of(found, names, mean, scale, slope, offset)
     return regression, sigmoid(calibrated)
 
 

@@ -89,10 +89,9 @@ class KBM(ExaminingBaseline):
                 hits = []
         reply = await self.answered(session, asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
-        decided = {"certainty": measure, "threshold": float(self.threshold)}
-        decided["threshold_exact"] = fraction_text(self.threshold)
+        threshold = {"threshold": float(self.threshold), "threshold_exact": fraction_text(self.threshold)}
         found = verdicts(hits, reply.read) if hits else passages
-        self.conclude(story, asked, reply, source, known=known, passages=found, **decided)
+        self.conclude(story, asked, reply, source, known=known, passages=found, certainty=measure, **threshold)
 
     async def _examined(self, session: Session, asked: Question) -> tuple[bool, float | None, Signals]:
         """Whether the question is known, the judgement that counts, and the draws that the model read."""

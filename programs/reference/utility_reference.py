@@ -33,6 +33,7 @@ from keqa.programs.reference.index import (
     entry_values,
     texts_of,
 )
+from keqa.programs.reference.reliability import Reliability, SourceRecord
 
 __all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
 
@@ -121,6 +122,7 @@ class UtilityReference(Parameter):
         self._index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
         self._built: dict[tuple[str, str, str, str], ReferenceIndex] = {}
+        self._reliability: tuple[ReferenceIndex, Reliability] | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -191,6 +193,21 @@ class UtilityReference(Parameter):
             scored = index.random(f"{quiz}\n{passage}", self.k, out)
         shown = index.best(scored, self.k, self.least)
         return [dspy.Example(passage=one.passage, quiz=one.quiz, helpful=one.helpful) for one in shown]
+
+    def source_of(self, passage: str) -> SourceRecord | None:
+        """What the labels say of a passage's source; those of the question in work do not count.
+
+        Args:
+            passage: As the judge reads it.
+
+        Returns:
+            None where it names no source, or one of which nothing is known, and where nothing is shown of the labels.
+        """
+        if self.variant == "none":
+            return None
+        if self._reliability is None or self._reliability[0] is not self._index:
+            self._reliability = self._index, Reliability(self.entries)
+        return self._reliability[1].of(passage, _left_out.get() | self._index.roots_of(_asked.get()))
 
     def reset(self) -> None:
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""

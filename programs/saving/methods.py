@@ -30,7 +30,7 @@ _EXPONENT = re.compile(r"[\d_.\s+-]*[eE][+-]?[\d_]{3,}\s*")
 
 def compilable(method: Method) -> bool:
     """Whether a method is compiled by itself; the others are made from a compiled KEQA."""
-    return method.name == _NAME or (method.kind == "baseline" and method.learned is None)
+    return method.name == _NAME or (method.kind == "baseline" and method.learned is None and not method.masked)
 
 
 def name_of(program: Program) -> str:

@@ -58,9 +58,12 @@ class Picking(Stage):
         reference: Finds the demonstrations for a quiz and a passage, per call (Algorithm 2, line 11). They replace
             those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
             DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
-            given first what it will be asked, so that it can embed all in one batch.
+            given first what it will be asked, so that it can embed all in one batch; one with a method
+            ``source_of(passage)`` says how reliable the source of a passage is.
         together: Judges all passages in one call; those that its reply says nothing of are judged by themselves. None
             where each is.
+        prefer_reliable: Whether a passage that was judged helpful is left out where its source is unreliable by the
+            reference's labels, and one of another source was judged helpful as well.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
@@ -79,6 +82,7 @@ class Picking(Stage):
         self.judge = Predictor(JudgeUtility)
         self.together: Listwise | None = Listwise(bound) if listwise else None
         self.reference = reference
+        self.prefer_reliable = False
 
     async def run(
         self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None = None
@@ -99,6 +103,7 @@ class Picking(Stage):
         found = await self._judged(session, quiz, hits, number)
         judged = zip(hits, found, strict=True)
         verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
+        verdicts = self._by_source(hits, verdicts)
         if "helpful" not in found and "failed" in found:
             best = found.index("failed")
             message = f"no passage was judged helpful, {found.count('failed')} could not be judged"
@@ -133,6 +138,25 @@ class Picking(Stage):
         singly = await session.gather([self._judge(session, quiz, hits[place], number) for place in places])
         by_place = dict(zip(places, singly, strict=True))
         return [by_place[place] if verdict is None else verdict for place, verdict in enumerate(found)]
+
+    def _by_source(self, hits: Sequence[Hit], verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
+        """The verdicts with what is known of the sources, and without unreliable ones where others are preferred."""
+        source_of = getattr(self.reference, "source_of", None)
+        if source_of is None:
+            return verdicts
+        sources = [source_of(hit.passage.rendered) for hit in hits]
+        doubted = [source is not None and source.unreliable for source in sources]
+        pairs = zip(verdicts, doubted, strict=True)
+        others = self.prefer_reliable and any(verdict.kept and not doubt for verdict, doubt in pairs)
+
+        def told(verdict: PassageVerdict, source: Any, doubt: bool) -> PassageVerdict:
+            if source is None:
+                return verdict
+            left = others and doubt and verdict.kept
+            why = f"{verdict.why}; {source}{', and others are preferred' if left else ''}"
+            return verdict.model_copy(update={"why": why, "kept": verdict.kept and not left})
+
+        return [told(*one) for one in zip(verdicts, sources, doubted, strict=True)]
 
     async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
         """Let the reference look at all passages together before it is asked about each."""

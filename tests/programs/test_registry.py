@@ -67,7 +67,8 @@ def test_no_specification(text):
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.kind == "baseline"])
 def test_baselines_are_made_with_their_own_defaults(parts, compiled, name):
-    program = make(parse_spec(name), compiled if name == "cot-few-shot" else parts)
+    given = compiled if name == "cot-few-shot" else replace(parts, golds=lambda quiz: ("Ann",))
+    program = make(parse_spec(name), given)
     assert type(program) is load_class(METHODS[name].target)
 
 
@@ -234,3 +235,8 @@ def test_an_argument_of_a_baseline_in_its_specification(parts):
 def test_a_gate_that_cannot_be_made(retriever, text, error):
     with pytest.raises(error):
         make(parse_spec(text), Parts(retriever("x"), None, draws=SharedDraws()))
+
+
+def test_answers_are_masked_by_the_gold_answers_alone(parts):
+    with pytest.raises(ConfigurationError, match="passages are masked by the gold answers"):
+        make(parse_spec("rag-masked"), parts)

@@ -34,6 +34,7 @@ EVERY = {
     "examine": False,
     "pick": False,
     "listwise": True,
+    "prefer_reliable": True,
     "gate": None,
     "select": "instead",
     "evidence_sentences": 4,

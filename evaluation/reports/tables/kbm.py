@@ -41,6 +41,35 @@ def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
     return [grid for grid in found if grid is not None]
 
 
+def mask_table(entries: Sequence[Entry]) -> Grid | None:
+    """Figure 9: what a language model answers from passages in which the gold answers are masked.
+
+    Args:
+        entries: None without the rows of ``closed-book``, ``rag`` and ``rag-masked``.
+    """
+    memory, retrieval, masked = (of_method(entries, name) for name in ("closed-book", "rag", "rag-masked"))
+    if memory is None or retrieval is None or masked is None:
+        return None
+    shared = [one for one in masked.lines if one in memory.lines and one in retrieval.lines]
+    rows = []
+    for name, right in (("right", True), ("wrong", False), ("all", None)):
+        asked = [one for one in shared if right is None or (score(memory.lines[one]) >= 1) is right]
+        means = (number(_mean(row, asked) if asked else None) for row in (memory, retrieval, masked))
+        silent = sum(not masked.lines[one].answered for one in asked)
+        silence = share(silent / len(asked) if asked else None)
+        rows.append(Row((text(name), count(len(asked)), *means, silence)))
+    columns = (
+        Column("from memory", right=False),
+        *map(Column, ("questions", memory.title, retrieval.title, masked.title, "says it does not know")),
+    )
+    note = (
+        "A/E of the language model alone, with passages, and with passages in which the gold answers are masked: what "
+        "it then answers rightly is from memory. Of the questions that memory answers rightly, what is lost with "
+        "masked passages is what the passages led astray (KBM, section 2.1 and Figure 9)."
+    )
+    return Grid("kbm-figure9", "With the answers masked", columns, tuple(rows), (note,))
+
+
 def published_row(entry: Entry) -> str:
     """The row of the paper that an entry stands for; empty where there is none."""
     if entry.method != "kbm":

@@ -104,3 +104,14 @@ def test_the_published_figures():
     assert ("prompt", "GPT-4o", "webqa", "Rnd") not in TABLE_4
     assert TABLE_4["prompt", "GPT-4o", "nq", "Rnd"] == 56.6
     assert TABLE_5["kbm-acc"] == (78.77, 67.5, 421.0, 2231.0)
+
+
+def test_with_the_answers_masked(made, run, line):
+    lines = [line(number, float(em)) for number, em in enumerate((1, 0, 0, 0))]
+    lines[1] = lines[1].model_copy(update={"answer": "I do not know"})
+    (grid,) = (one for one in tables([*made[:2], run("rag-masked", lines, dataset="nq")]) if one.name == "kbm-figure9")
+    assert shown(grid) == [
+        ["right", "2", "1.000", ".500", ".500", "50.0 %"],
+        ["wrong", "2", ".000", ".500", ".000", "0.0 %"],
+        ["all", "4", ".500", ".500", ".250", "25.0 %"],
+    ]

@@ -1,0 +1,48 @@
+"""Passages with the answers taken out, by which is seen whether a language model answers from them (MASK RAG)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever
+
+MASK = "MASK"
+"""What stands in the place of an answer."""
+
+
+class MaskingRetriever(SharedRetriever):
+    """Finds what another retriever finds, with the answers to the query masked (KBM, section 2.1).
+
+    Attributes:
+        retriever: The other one.
+    """
+
+    def __init__(self, retriever: Retriever, golds: Callable[[str], Sequence[str]]) -> None:
+        """Mask what a retriever finds.
+
+        Args:
+            retriever: See above.
+            golds: From a query to the answers that are masked; none, or an empty one, masks nothing.
+        """
+        self.retriever, self._golds = retriever, golds
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Search; see `keqa.retrievers.base.Retriever`."""
+        found = self.retriever.search_many(queries, k)
+        return [self._without_answers(query, hits) for query, hits in zip(queries, found, strict=True)]
+
+    def _without_answers(self, query: str, hits: list[Hit]) -> list[Hit]:
+        answers = [answer for answer in self._golds(query) if answer.strip()]
+        if not answers:
+            return hits
+        # The longest first: of a name within another one nothing may be left.
+        spelled = "|".join(re.escape(answer) for answer in sorted(answers, key=len, reverse=True))
+        pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)" if spelled.isascii() else spelled, re.IGNORECASE)
+        return [replace(hit, passage=_masked(hit, pattern)) for hit in hits]
+
+
+def _masked(hit: Hit, pattern: re.Pattern[str]) -> Passage:
+    passage = hit.passage
+    return replace(passage, title=pattern.sub(MASK, passage.title), text=pattern.sub(MASK, passage.text))
