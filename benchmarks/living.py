@@ -171,10 +171,17 @@ def _sync(address: str, documents: str, ready: Any) -> None:
     sync_folder(address, documents)
 
 
-def kills(address: str, world: World, count: int, seconds: float, questions: list[str]) -> dict[str, int]:
+def kills(address: str, world: World, count: int, questions: list[str]) -> dict[str, int]:
     """Kill a change at points spread over its time; how often the old and the new state were left, and neither."""
     left = {"old": 0, "new": 0, "neither": 0}
     context = multiprocessing.get_context("spawn")
+    # One that is let be says how long a process takes, with what it loads.
+    world.write(99)
+    ready = context.Event()
+    process = context.Process(target=_sync, args=(address, str(world.documents), ready))
+    process.start()
+    ready.wait()
+    seconds = timed(process.join)
     for number in range(count):
         path = world.documents / f"d{100 + number}.txt"
         old, before = path.read_text(), len(found(address, questions))
@@ -184,7 +191,7 @@ def kills(address: str, world: World, count: int, seconds: float, questions: lis
         process = context.Process(target=_sync, args=(address, str(world.documents), ready))
         process.start()
         ready.wait()
-        process.join(1.5 * seconds * (number + 0.5) / count)
+        process.join(1.1 * seconds * (number + 0.5) / count)
         if process.is_alive():
             os.kill(process.pid or 0, signal.SIGKILL)
         process.join()
@@ -220,7 +227,7 @@ def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[st
     result["same top ten as a build"], result["largest difference of a score"] = same(
         found(address, questions), found(again, questions)
     )
-    result["kills"] = kills(address, world, arguments.kills, result["bring 1,000 documents in step"], questions[:20])
+    result["kills"] = kills(address, world, arguments.kills, questions[:20])
     if engine == "elasticsearch":
         from keqa.retrievers.elasticsearch.address import parse_address
         from keqa.retrievers.elasticsearch.client import connect

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from keqa.retrievers.base import Passage
-from keqa.retrievers.files import Changes, FileEntry
+from keqa.retrievers.files import Changes, FileEntry, FileTable
 from keqa.retrievers.left_out import LeftOut
+from keqa.retrievers.manifest import IndexManifest, SourceHash
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +70,69 @@ class Changer(Protocol):
     def apply(self, change: Change) -> Any:
         """Make a change, all of it or nothing, and return the new manifest."""
         ...
+
+
+class FolderChanger(ABC):
+    """What the engines have in common whose indexes are folders: the table of files, beside the engine's own."""
+
+    def __init__(self, table: FileTable | None) -> None:
+        """Take the table of the index, where it has one."""
+        self._table = table
+
+    @property
+    @abstractmethod
+    def manifest(self) -> IndexManifest:
+        """What the index says about itself."""
+
+    def settle(self) -> None:
+        """Carry out in the table what a change announced, or a killed process left; or forget it."""
+        if self._table is not None:
+            self._table.settle(self.manifest.source_hash)
+
+    def announce(self, change: Change, source_hash: str, data: Path) -> None:
+        """Write a change into the table before the index is changed.
+
+        Args:
+            change: The change.
+            source_hash: What the manifest will have.
+            data: The data folder, where the table is begun in an index that a program made of passages of its own.
+        """
+        if self._table is None and change.files:
+            self._table = FileTable.begun(data)
+        if self._table is not None:
+            self._table.announce(source_hash, change.files)
+
+    def files(self) -> dict[str, FileEntry] | None:
+        """The files that its passages come from; None where it does not know them."""
+        return None if self._table is None else self._table.entries(self.manifest.source_hash)
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file."""
+        return [] if self._table is None else self._table.ids(path)
+
+    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """The files that some passages come from, each with the ids of these."""
+        return {} if self._table is None else self._table.holders(ids)
+
+    def close(self) -> None:
+        """Close the table."""
+        if self._table is not None:
+            self._table.close()
+
+
+def changed_hash(before: str, change: Change, replaced: Iterable[str]) -> str:
+    """The hash of an index after a change, the same in every engine.
+
+    Args:
+        before: The hash until then.
+        change: The change.
+        replaced: The ids of passages that others take the place of.
+    """
+    if not (change.new or change.gone):
+        return before
+    source_hash = SourceHash(before)
+    for passage_id in (*change.gone, *sorted(replaced)):
+        source_hash.delete(passage_id)
+    for passage in change.new:
+        source_hash.add(passage)
+    return source_hash.hexdigest()

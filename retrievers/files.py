@@ -9,6 +9,7 @@ that hash, and for nothing where it has another.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import sqlite3
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from keqa.errors import KeqaError, RetrievalError
 from keqa.storage.closing import Closing
@@ -61,7 +62,7 @@ class Origin:
         """Take note of a file that is about to be read; the digest of one that cannot be is empty."""
         digest = ""
         with suppress(OSError, KeqaError), open_regular(path, links=True, error=RetrievalError) as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256").hexdigest()
         return cls(path_of(path), digest)
 
 

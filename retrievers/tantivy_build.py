@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
 from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.changes import Change
-from keqa.retrievers.files import FileEntry, FileLess, FileTable
+from keqa.retrievers.changes import Change, FolderChanger, changed_hash
+from keqa.retrievers.files import FileLess, FileTable
 from keqa.retrievers.intake import Intake, cleaned
 from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, building, clean_up, exclusive, new_data, write_atomically
-from keqa.retrievers.manifest import MANIFEST, Manifest, SourceHash
+from keqa.retrievers.manifest import MANIFEST, Manifest
 from keqa.retrievers.tantivy_index import (
     Opened,
     commit_stamp,
@@ -153,36 +153,19 @@ def _write(
     progress(count)
 
 
-class TantivyChanger:
+class TantivyChanger(FolderChanger):
     """An embedded index that is open to be changed; see `keqa.retrievers.changing.Changer`."""
 
     def __init__(self, folder: Path, opened: Opened, table: FileTable | None) -> None:
         """Use `changing`."""
+        super().__init__(table)
         self._folder = folder
         self._opened = opened
-        self._table = table
 
     @property
     def manifest(self) -> Manifest:
         """What the index says about itself."""
         return self._opened.manifest
-
-    def settle(self) -> None:
-        """Carry out in the table of files what a killed process left, or forget it."""
-        if self._table is not None:
-            self._table.settle(self.manifest.source_hash)
-
-    def files(self) -> dict[str, FileEntry] | None:
-        """The files that its passages come from; None where it does not know them."""
-        return None if self._table is None else self._table.entries(self.manifest.source_hash)
-
-    def ids_of(self, path: str) -> list[str]:
-        """The ids of the passages of a file."""
-        return [] if self._table is None else self._table.ids(path)
-
-    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """The files that some passages come from, each with the ids of these."""
-        return {} if self._table is None else self._table.holders(ids)
 
     def held(self, ids: Sequence[str]) -> set[str]:
         """Which ids are those of passages in the index."""
@@ -215,25 +198,16 @@ class TantivyChanger:
         """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
         before, folder = self.manifest, self._folder
         replaced = self.held([passage.id for passage in change.new])
-        source_hash = SourceHash(before.source_hash)
-        for passage_id in (*change.gone, *sorted(replaced)):
-            source_hash.delete(passage_id)
-        for passage in change.new:
-            source_hash.add(passage)
         moved = bool(change.gone or change.new)
         after = dataclasses.replace(
             before,
             passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
-            source_hash=source_hash.hexdigest() if moved else before.source_hash,
+            source_hash=changed_hash(before.source_hash, change, replaced),
             sources=change.sources,
             left_out=change.left_out,
             deleted=before.deleted + len(change.gone) + len(replaced),
         )
-        if self._table is None and change.files:
-            # An index that a program made of passages of its own now has some of files, too.
-            self._table = FileTable.begun(folder / before.data)
-        if self._table is not None:
-            self._table.announce(after.source_hash, change.files)
+        self.announce(change, after.source_hash, folder / before.data)
         if moved:
             self._write(change, replaced, after)
             after = open_checked(folder).manifest
@@ -265,11 +239,6 @@ class TantivyChanger:
         with engine_errors(f"the index in {self._folder} could not be read"):
             for _, address in searcher.search(Query.all_query(), self.manifest.passages, count=False).hits:
                 yield stored_passage(searcher.doc(address))
-
-    def close(self) -> None:
-        """Close the table of files."""
-        if self._table is not None:
-            self._table.close()
 
     def _write(self, change: Change, replaced: Iterable[str], after: Manifest) -> None:
         opened, folder = self._opened, self._folder

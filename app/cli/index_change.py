@@ -20,7 +20,8 @@ Address = Annotated[
     str,
     typer.Argument(
         metavar="ADDRESS",
-        help="The folder of an index (FOLDER@MODEL where a dense one is of another model than local/minilm), "
+        help="The folder of an index (FOLDER@MODEL where the passages of a dense one are of another model than "
+        "local/minilm), "
         "elasticsearch://host:9200/name, or several with commas, which are changed one after the other.",
         show_default=False,
     ),

@@ -11,28 +11,28 @@ import numpy as np
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.changes import Change
+from keqa.retrievers.changes import Change, FolderChanger, changed_hash
 from keqa.retrievers.dense.changed import Changed
 from keqa.retrievers.dense.encoding import Encoder
 from keqa.retrievers.dense.index import DenseManifest, Files, open_files
 from keqa.retrievers.dense.models import Vectors
-from keqa.retrievers.files import FileEntry, FileTable
+from keqa.retrievers.files import FileTable
 from keqa.retrievers.layout import exclusive, write_atomically
-from keqa.retrievers.manifest import MANIFEST, SourceHash
+from keqa.retrievers.manifest import MANIFEST
 
 # The passages of a document are looked for so many at a time, since single ones of them may be gone.
 _PIECES = 64
 _ENCODED_AT_ONCE = 256
 
 
-class DenseChanger:
+class DenseChanger(FolderChanger):
     """A dense index that is open to be changed; see `keqa.retrievers.changes.Changer`."""
 
     def __init__(self, folder: Path, files: Files, table: FileTable | None, model: str | None) -> None:
         """Use `changing`."""
+        super().__init__(table)
         self._folder, self._model = folder, model
         self._files = files
-        self._table = table
 
     @property
     def _data(self) -> Path:
@@ -42,23 +42,6 @@ class DenseChanger:
     def manifest(self) -> DenseManifest:
         """What the index says about itself."""
         return self._files.manifest
-
-    def settle(self) -> None:
-        """Carry out in the table of files what a killed process left, or forget it."""
-        if self._table is not None:
-            self._table.settle(self.manifest.source_hash)
-
-    def files(self) -> dict[str, FileEntry] | None:
-        """The files that its passages come from; None where it does not know them."""
-        return None if self._table is None else self._table.entries(self.manifest.source_hash)
-
-    def ids_of(self, path: str) -> list[str]:
-        """The ids of the passages of a file."""
-        return [] if self._table is None else self._table.ids(path)
-
-    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """The files that some passages come from, each with the ids of these."""
-        return {} if self._table is None else self._table.holders(ids)
 
     def held(self, ids: Sequence[str]) -> set[str]:
         """Which ids are those of passages in the index."""
@@ -96,24 +79,16 @@ class DenseChanger:
         before = self.manifest
         replaced = self._rows_of([passage.id for passage in change.new])
         leaving = {*self._rows_of(change.gone).values(), *replaced.values()}
-        source_hash = SourceHash(before.source_hash)
-        for passage_id in (*change.gone, *sorted(replaced)):
-            source_hash.delete(passage_id)
-        for passage in change.new:
-            source_hash.add(passage)
         after = dataclasses.replace(
             before,
             passages=before.passages - len(leaving) + len(change.new),
-            source_hash=source_hash.hexdigest() if change.new or change.gone else before.source_hash,
+            source_hash=changed_hash(before.source_hash, change, replaced),
             sources=change.sources,
             left_out=change.left_out,
         )
-        if self._table is None and change.files:
-            self._table = FileTable.begun(self._data)
         if change.new or change.gone:
             after = dataclasses.replace(after, change=self._write(change.new, leaving))
-        if self._table is not None:
-            self._table.announce(after.source_hash, change.files)
+        self.announce(change, after.source_hash, self._data)
         write_atomically(self._folder / MANIFEST, after.to_json())
         self._files = open_files(self._folder)
         self.settle()
@@ -156,11 +131,6 @@ class DenseChanger:
                 f"the model {encoder.settings.model!r} does not give the vectors that the index in {self._folder} has: "
                 "name the model that it was built with, or build it again"
             )
-
-    def close(self) -> None:
-        """Close the table of files."""
-        if self._table is not None:
-            self._table.close()
 
 
 @contextmanager

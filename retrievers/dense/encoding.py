@@ -147,12 +147,7 @@ class Encoder:
         )
         name = LOCAL if settings.query_model == LOCAL else _located(model) if model else None
         if name is None:
-            named = visible_line(settings.query_model)
-            raise ConfigurationError(
-                f"the index in {where} says that its questions are encoded by the model {named!r}. An index may come "
-                f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "
-                f"{where}@{named} (in Python also open_index(…, model={named!r}))"
-            )
+            raise ConfigurationError(_unnamed(where, "questions", settings.query_model))
         try:
             encoder = cls(settings, open_model(name), None)
         except ConfigurationError as error:
@@ -179,12 +174,7 @@ class Encoder:
         """
         name = LOCAL if settings.model == LOCAL else _located(model) if model else None
         if name is None:
-            named = visible_line(settings.model)
-            raise ConfigurationError(
-                f"the index in {where} says that its passages are encoded by the model {named!r}. An index may come "
-                f"from anyone, so a model is opened only where you name it: if you trust this one, write the index as "
-                f"{where}@{named}"
-            )
+            raise ConfigurationError(_unnamed(where, "passages", settings.model))
         opened = open_model(name)
         return cls(settings, opened, opened)
 
@@ -251,6 +241,16 @@ def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = Fals
         )
     except (TypeError, ValueError):
         return False
+
+
+def _unnamed(where: Path, what: str, model: str) -> str:
+    """Why an index is not opened whose user names no model."""
+    named = visible_line(model)
+    return (
+        f"the index in {where} says that its {what} are encoded by the model {named!r}. An index may come from anyone, "
+        f"so a model is opened only where you name it: if you trust this one, write the index as {where}@{named} (in "
+        f"Python also model={named!r})"
+    )
 
 
 def _located(model: str) -> str:

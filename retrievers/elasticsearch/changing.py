@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.changes import Change
+from keqa.retrievers.changes import Change, changed_hash
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load
 from keqa.retrievers.elasticsearch.loading import refused, written
 from keqa.retrievers.elasticsearch.mapping import FILE, document, key, passage_of
 from keqa.retrievers.files import FileChange, FileEntry, Origin
-from keqa.retrievers.manifest import Manifest, SourceHash
+from keqa.retrievers.manifest import Manifest
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -78,17 +78,12 @@ class ElasticsearchChanger:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
         before, indexes = self._manifest, self._indexes
         replaced = self.held([passage.id for passage in change.new])
-        source_hash = SourceHash(before.source_hash)
-        for passage_id in (*change.gone, *sorted(replaced)):
-            source_hash.delete(passage_id)
-        for passage in change.new:
-            source_hash.add(passage)
         replicas, load = indexes.replicas(before.data), Load.change(before)
         after = dataclasses.replace(
             before,
             data=load.data,
             passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
-            source_hash=source_hash.hexdigest() if change.new or change.gone else before.source_hash,
+            source_hash=changed_hash(before.source_hash, change, replaced),
             sources=change.sources,
             left_out=change.left_out,
             deleted=before.deleted + len(replaced) + len(change.gone),
