@@ -14,7 +14,6 @@ one file of documents. Both resume in their work folder.
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -208,17 +207,17 @@ def ask_testbed(
     ]
     settings = {} if similarity is None else {"similarity": similarity}
     with CallCache(work / "calls.sqlite") as cache:
-        rows = compare(
-            [parse_spec(spec) for spec in specs],
-            questions,
-            Parts(open_index(f"documents:{file}"), roles, settings),
-            folder=work,
-            cache=cache,
-            in_flight=8,
+        rows = list(
+            compare(
+                [parse_spec(spec) for spec in specs],
+                questions,
+                Parts(open_index(f"documents:{file}"), roles, settings),
+                folder=work,
+                cache=cache,
+                in_flight=8,
+            )
         )
-        started = time.perf_counter()
-        Console().print(_testbed_table([row.path for row in rows], limit))
-        Console().print(f"{time.perf_counter() - started:.1f} s to read the runs", style="dim")
+    Console(width=120).print(_testbed_table([row.path for row in rows], limit))
 
 
 def _testbed_table(paths: Sequence[Path], limit: int) -> Table:
