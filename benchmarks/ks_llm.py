@@ -144,8 +144,8 @@ def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
     table = Table(
         "selected by",
         "distance",
-        *(f"supporting, k={k}" for k in KEPT),
-        *(f"answer, k={k}" for k in KEPT),
+        *(f"S@{k}" for k in KEPT),
+        *(f"A@{k}" for k in KEPT),
         title=f"{name}: {len(questions)} questions, {fmean(sizes):.1f} sentences each",
     )
     for by in ("question", "gold triples", "gold triples, joined"):
@@ -158,6 +158,8 @@ def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
                 table.add_row(by, meter, *cells)
     apart = _differing(lines)
     table.caption = (
+        "S@k: the share of the supporting sentences among the k selected; A@k: of the questions whose answer stands in "
+        "one of them. "
         f"The answer stands in a sentence of {_mean(line['answerable'] for line in lines)} of the questions that are "
         f"not of yes or no. By MiniLM and the question, Euclid and cosine select other sentences at k=2 for {apart}."
     )
