@@ -14,7 +14,6 @@ one file of documents. Both resume in their work folder.
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -145,8 +144,8 @@ def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
     table = Table(
         "selected by",
         "distance",
-        *(f"supporting, k={k}" for k in KEPT),
-        *(f"answer, k={k}" for k in KEPT),
+        *(f"S@{k}" for k in KEPT),
+        *(f"A@{k}" for k in KEPT),
         title=f"{name}: {len(questions)} questions, {fmean(sizes):.1f} sentences each",
     )
     for by in ("question", "gold triples", "gold triples, joined"):
@@ -159,6 +158,8 @@ def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
                 table.add_row(by, meter, *cells)
     apart = _differing(lines)
     table.caption = (
+        "S@k: the share of the supporting sentences among the k selected; A@k: of the questions whose answer stands in "
+        "one of them. "
         f"The answer stands in a sentence of {_mean(line['answerable'] for line in lines)} of the questions that are "
         f"not of yes or no. By MiniLM and the question, Euclid and cosine select other sentences at k=2 for {apart}."
     )
@@ -208,17 +209,17 @@ def ask_testbed(
     ]
     settings = {} if similarity is None else {"similarity": similarity}
     with CallCache(work / "calls.sqlite") as cache:
-        rows = compare(
-            [parse_spec(spec) for spec in specs],
-            questions,
-            Parts(open_index(f"documents:{file}"), roles, settings),
-            folder=work,
-            cache=cache,
-            in_flight=8,
+        rows = list(
+            compare(
+                [parse_spec(spec) for spec in specs],
+                questions,
+                Parts(open_index(f"documents:{file}"), roles, settings),
+                folder=work,
+                cache=cache,
+                in_flight=8,
+            )
         )
-        started = time.perf_counter()
-        Console().print(_testbed_table([row.path for row in rows], limit))
-        Console().print(f"{time.perf_counter() - started:.1f} s to read the runs", style="dim")
+    Console(width=120).print(_testbed_table([row.path for row in rows], limit))
 
 
 def _testbed_table(paths: Sequence[Path], limit: int) -> Table:

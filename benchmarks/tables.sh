@@ -23,7 +23,8 @@ TOPK=(keqa:top_k=5 keqa:top_k=10 keqa:top_k=15 keqa:top_k=20
 GATES=(gate-votes gate-always gate-never gate-oracle gate-certainty gate-lexical gate-confidence gate-probability
     gate-prompt gate-random gate-random:like=gate-certainty gate-random:like=gate-prompt
     gate-certainty:form=by_types,over=types,threshold=9/10 gate-certainty:form=plain,over=types,threshold=9/10)
-KS_LLM=(rag ks-q ks-t ks-s ks-llm:evidence_sentences=1 ks-llm ks-llm:evidence_sentences=3 ks-llm:evidence_sentences=5)
+KS_LLM=(standard standard-doc cot-doc ks-q ks-t ks-s ks-llm:evidence_sentences=1 ks-llm ks-llm:evidence_sentences=3
+    ks-llm:evidence_sentences=5)
 
 # Table 1, Table 2 (the judge on KEQA's run), Table 5 (costs), Figure 3 (from gate-probability's draws), Figure 4
 # (threshold), Figure 5 (top-k), gates and risk-coverage: one folder, one cache, shared draws.

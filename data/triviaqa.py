@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, whole
-from keqa.data.evidence import ContextPassage, one_text
+from keqa.data.evidence import ContextPassage, PassageRole, one_text
 from keqa.data.example import Example
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document
@@ -89,7 +89,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
         raise InputError("it comes without its document: load the file of the authors' archive, beside its evidence")
     file, title, text = record["document"]
     gold = field(record, "Answer", dict)
-    role = "supporting" if record["verified"] else "unknown"
+    role: PassageRole = "supporting" if record["verified"] else "unknown"
     found: Example = make(
         {
             "id": f"{field(record, 'QuestionId', str)}--{file}",

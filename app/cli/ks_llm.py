@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -127,13 +127,14 @@ def _documents(questions: Questions, out: Path, models: LanguageModels, options:
     from keqa.evaluation.documents import make_documents
 
     testbed = questions.dataset == TESTBED
+    kind: Literal["lm", "contexts", "index"] = "lm"
     if options.index is not None or testbed:
-        kind, index = "index", options.index
-    else:
-        kind, index = ("contexts" if all(one.context for one in questions.examples) else "lm"), None
+        kind = "index"
+    elif all(one.context for one in questions.examples):
+        kind = "contexts"
     file = out / "documents" / name
     with status().status(f"making documents for {questions.dataset}…"):
-        source, origin = source_of(kind, index, 10, models, testbed=testbed)
+        source, origin = source_of(kind, options.index, 10, models, testbed=testbed)
         made = make_documents(questions.examples, source, file, origin=origin, in_flight=options.in_flight)
     if made.without:
         warn(f"{questions.dataset}: {len(made.without)} questions have no document, and fail in rows that read one")

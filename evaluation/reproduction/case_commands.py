@@ -16,7 +16,8 @@ from typing import Literal
 from keqa.errors import InputError
 from keqa.programs.reference.embedding import HASHING, LOCAL
 from keqa.programs.registry import parse_spec
-from keqa.retrievers.opening import JOINT, MODEL
+from keqa.retrievers.documents import DOCUMENTS
+from keqa.retrievers.opening import JOINT, MODEL, is_documents
 
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""
@@ -69,6 +70,15 @@ _COMMANDS: dict[str, Mapping[str, Kind]] = {
         lm="reflection-lm",
     ),
     "demo": _kinds(plain="questions", flag="json"),
+    "documents": _kinds(
+        flag="testbed json",
+        plain="from split sample seed limit in-flight top-k",
+        file="questions",
+        index="index",
+        output="out",
+        lm="lm",
+        given="api-base data",
+    ),
     "evaluate": _MODELS | _SETTINGS | _RUNS | _kinds(plain="label"),
     "testbed boundary": _kinds(plain="facts tries", flag="json", lm="lm", given="api-base"),
     "testbed check": _kinds(plain="asked", text="skill", flag="json", lm="lm", given="api-base"),
@@ -147,12 +157,19 @@ def _check_value(option: str, kind: Kind, value: str) -> None:
     if kind == "output" and not _in_folder(value):
         raise ValueError(f"{option} {value} is elsewhere; a case writes into {FOLDER}")
     if kind == "index":
-        for part in value.split(JOINT):
-            if MODEL in part:
-                raise ValueError(f"{option} {value} names a model that may be fetched; {_to_give(option, value)}")
-            _check_file(option, part, value)
+        _check_index(option, value)
     if kind == "file":
         _check_file(option, value, value)
+
+
+def _check_index(option: str, value: str) -> None:
+    if is_documents(value):
+        _check_file(option, value.removeprefix(f"{DOCUMENTS}:"), value)
+        return
+    for part in value.split(JOINT):
+        if MODEL in part:
+            raise ValueError(f"{option} {value} names a model that may be fetched; {_to_give(option, value)}")
+        _check_file(option, part, value)
 
 
 def _check_file(option: str, part: str, value: str) -> None:

@@ -127,7 +127,7 @@ def _overall(runs: Sequence[KSRun]) -> Grid | None:
         for dataset in sets:
             for lm in lms:
                 one = there.get((method, dataset, lm))
-                cells += [_percent(one and one.em), _percent(one and one.recall)]
+                cells += _scored(one)
             cells += [_percent(TABLE_1[method, dataset, lm]) for lm in LMS if dataset in DATASETS]
         rows.append(Row(tuple(cells)))
     notes = (_RECALL, *(_failed(runs)), *REMARKS)
@@ -148,7 +148,7 @@ def _lengths(runs: Sequence[KSRun]) -> Grid | None:
     for method, tokens, one in shown:
         published, minutes = TABLE_2.get((method, tokens), (None, ""))
         cells = [text(METHODS[method].title), Cell(tokens, f"{tokens:,}") if tokens else EMPTY]
-        cells += [_percent(one and one.em), _percent(one and one.recall)]
+        cells += _scored(one)
         cells += [EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}")]
         rows.append(Row((*cells, _percent(published), text(minutes))))
     columns = (
@@ -176,14 +176,14 @@ def _sentences(runs: Sequence[KSRun]) -> Grid | None:
         cells = [Cell(k, str(k))]
         for dataset in sets:
             one = by_k.get((dataset, k))
-            cells += [_percent(one and one.em), _percent(one and one.recall)]
+            cells += _scored(one)
             cells += [_percent(FIGURE_3.get((dataset, k)))] * (dataset in DATASETS)
         rows.append(Row(tuple(cells)))
     for method in ("standard", "standard-doc"):
         cells = [text(METHODS[method].title)]
         for dataset in sets:
             one = next((one for one in first if one.usual and (one.method, one.dataset) == (method, dataset)), None)
-            cells += [_percent(one and one.em), _percent(one and one.recall)]
+            cells += _scored(one)
             cells += [_percent(TABLE_1.get((method, dataset, LMS[0])))] * (dataset in DATASETS)
         rows.append(Row(tuple(cells), ruled=method == "standard"))
     note = f"With {runs[0].lm}; the paper: Vicuna-13B, of whose figure the text names the points of k = 2."
@@ -233,6 +233,11 @@ def _first(runs: Sequence[KSRun]) -> list[KSRun]:
 
 def _unique(names: Iterator[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+def _scored(one: KSRun | None) -> list[Cell]:
+    """EM and the recall of the selection."""
+    return [EMPTY, EMPTY] if one is None else [_percent(one.em), _percent(one.recall)]
 
 
 def _percent(value: float | None) -> Cell:

@@ -18,6 +18,8 @@ from keqa.evaluation.reproduction.expectations import case_names, load_case
         "keqa ask 'Who is it?' --select --choice 'A and B' --choice 'C'",
         "keqa testbed check --skill 'reads a passage' --json",
         "keqa demo --questions 60 --json",
+        "keqa documents --testbed --limit 20 --from index --out {folder}/documents.jsonl",
+        "keqa compare ks-llm standard-doc --testbed --index documents:{folder}/documents.jsonl --out {folder}",
     ],
 )
 def test_what_runs_here_on_what_is_here(command):
@@ -49,6 +51,10 @@ def test_every_case_that_ships_may_run():
         ("keqa evaluate rag -q /etc/passwd", "--questions /etc/passwd is outside"),
         ("keqa evaluate rag -q link/x.jsonl", "--questions link/x.jsonl is outside"),
         ("keqa evaluate rag -q two.jsonl --index https://es:9200/x", "--index https://es:9200/x is outside"),
+        ("keqa compare rag --testbed --index documents:/etc/x", "--index documents:/etc/x is outside"),
+        ("keqa compare rag --testbed --index documents:../x", "--index documents:../x is outside"),
+        ("keqa documents --testbed --lm openai/x -o {folder}/x", "--lm openai/x is not the language model that ships"),
+        ("keqa documents --testbed -o here.jsonl", "--out here.jsonl is elsewhere"),
         ("keqa evaluate rag -q two.jsonl --program ~/x", "--program ~/x is outside"),
         ("keqa compile ../train.jsonl -o {folder}", "the file ../train.jsonl is outside"),
         ("keqa index docs --url http://x", "may not run keqa index"),

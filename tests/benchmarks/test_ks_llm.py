@@ -1,0 +1,43 @@
+import json
+
+import ks_llm
+import numpy as np
+import pytest
+
+RECORD = {
+    "_id": "q",
+    "question": "Who governs Carmouth?",
+    "answer": "Ann Berg",
+    "context": [["Carmouth", ["It is old.", " ", "Its mayor is Ann Berg."]], ["Skarn", ["Fish."]]],
+    "supporting_facts": [["Carmouth", 2], ["Skarn", 0], ["Elsewhere", 0]],
+    "evidences": [["Carmouth", "mayor", "Ann Berg"], ["Skarn", "sells", "fish"]],
+}
+
+
+@pytest.fixture
+def context(tmp_path):
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps([RECORD]))
+    (found,) = ks_llm.contexts(path)
+    return found
+
+
+def test_the_sentences_of_a_context_and_those_that_are_needed(context):
+    assert context.sentences == ("It is old.", "Its mayor is Ann Berg.", "Fish.")
+    assert context.needed == {1, 2}
+
+
+def test_what_is_measured_of_a_question(context):
+    def measure(wanted, sentences):
+        """The question is near the first sentence, each triple near its own, and both as one text near the first."""
+        near = {"Who governs Carmouth?": 0, "Carmouth mayor Ann Berg": 1, "Skarn sells fish": 2}
+        return np.array([[float(near.get(one, 0) != place) for place in range(len(sentences))] for one in wanted])
+
+    found = ks_llm._measured(context, measure)
+    two = ks_llm.KEPT.index(2)
+    assert found["question"]["supporting"][:2] == [0, 0.5]
+    assert found["question"]["answer"][0] is False
+    assert found["gold triples"]["selected"][two] == [1, 2]
+    assert (found["gold triples"]["supporting"][two], found["gold triples"]["answer"][two]) == (1, True)
+    assert found["gold triples, joined"]["selected"][two] == [0, 1]
+    assert (found["sentences"], found["answerable"]) == (3, True)
