@@ -40,6 +40,14 @@ class ServerOptions:
             show_default=False,
         ),
     ] = None
+    documents: Annotated[
+        Path | None,
+        _server(
+            help="The folder that was indexed: sources on the page open their files, at their pages. Whoever may ask "
+            "may then read every document in it.",
+            show_default=False,
+        ),
+    ] = None
     mcp: Annotated[
         bool,
         _server("--mcp", help="Speak MCP over standard input and output, for an agent that starts this command."),
@@ -89,9 +97,11 @@ def serve(
     """
     # Before anything is opened.
     _check_installed()
+    from keqa.server.documents import Documents
     from keqa.server.serving import listen, token_for
 
     token = None if server.mcp else token_for(server.host, server.token_file)
+    documents = None if server.documents is None else Documents(server.documents)
     answers = _open(index, program, embedder, limits.limits, models, method, cache=not no_cache)
     if server.mcp:
         import asyncio
@@ -105,7 +115,7 @@ def serve(
     from keqa.server.serving import log_to_stderr
     from keqa.server.serving import server as web_server
 
-    app = application(answers, token=token, hosts=[server.host, *(server.allow_host or [])])
+    app = application(answers, token=token, hosts=[server.host, *(server.allow_host or [])], documents=documents)
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"

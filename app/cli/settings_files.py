@@ -165,7 +165,7 @@ def _commands(group: TyperGroup, at: tuple[str, ...] = ()) -> Iterator[tuple[tup
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
             yield from _commands(command, (*at, name))
-        else:
+        elif isinstance(command, TyperCommand):
             yield (*at, name), command
 
 

@@ -20,6 +20,7 @@ from keqa.page.document import document
 from keqa.server.answers import Answers
 from keqa.server.asking import PageRequest, story_events
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, models, no_model
+from keqa.server.documents import PATH, Documents
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.mcp_tools import mcp_server
 from keqa.server.problems import Problem, ProblemError, problem_of
@@ -31,17 +32,21 @@ _ASK, _CHAT, _MODELS, _METRICS, _MCP = "/ask", "/v1/chat/completions", "/v1/mode
 _OWN_MODEL = f"{_MODELS}/{MODEL}"
 
 
-def application(answers: Answers, *, token: str | None = None, hosts: Iterable[str] = ()) -> Guard:
+def application(
+    answers: Answers, *, token: str | None = None, hosts: Iterable[str] = (), documents: Documents | None = None
+) -> Guard:
     """The application that a web server runs.
 
-    Nothing is read from the disk for a request, and every route is fixed, so that no path leads anywhere else.
+    Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
+    anywhere else.
 
     Args:
         answers: Answers questions and searches.
         token: What a request must carry; None asks for none.
         hosts: Further names by which the server may be reached; see `Guard`.
+        documents: The files that the page opens, where it may.
     """
-    tools, routes = mcp_server(answers), _Routes(answers)
+    tools, routes = mcp_server(answers), _Routes(answers, documents)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -60,6 +65,8 @@ def application(answers: Answers, *, token: str | None = None, hosts: Iterable[s
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
     api.add_api_route(PAGE, routes.page, methods=["GET"])
     api.add_api_route(_ASK, routes.ask, methods=["POST"])
+    if documents is not None:
+        api.add_api_route(PATH + "/{path:path}", routes.document, methods=["GET"])
     api.add_api_route(_MODELS, routes.models, methods=["GET"])
     api.add_api_route(_MODELS + "/{name}", routes.model, methods=["GET"])
     api.add_api_route(OPEN, routes.health, methods=["GET"])
@@ -77,9 +84,9 @@ def application(answers: Answers, *, token: str | None = None, hosts: Iterable[s
 class _Routes:
     """What the routes do, but for those of MCP."""
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers, self._begun = answers, int(time.time())
-        self._page = document("ask", "KEQA", served=True)
+    def __init__(self, answers: Answers, documents: Documents | None) -> None:
+        self._answers, self._begun, self._documents = answers, int(time.time()), documents
+        self._page = document("ask", "KEQA", {"documents": None if documents is None else PATH}, served=True)
 
     async def chat(self, request: Request) -> Response:
         """A chat completion, whole or as events."""
@@ -95,6 +102,12 @@ class _Routes:
     async def page(self) -> Response:
         """The page with the question box; it holds nothing of this server's."""
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
+
+    async def document(self, path: str) -> Response:
+        """A document, for a source that is opened."""
+        if self._documents is None:
+            raise ProblemError(Problem(404, "there is no such document"))
+        return await asyncio.to_thread(self._documents.response, path)
 
     async def ask(self, request: Request) -> Response:
         """A question of the page, as events."""

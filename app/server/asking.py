@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from keqa.data.question import Question
 from keqa.page.told import told
 from keqa.programs.record_redaction import record_without_secrets
 from keqa.programs.runtime.progress import Progress
 from keqa.server.answers import Answers
-from keqa.server.chat import ALIVE, event
-from keqa.server.problems import Problem, ProblemError, problem_of
+from keqa.server.chat import ALIVE, event, read_body
+from keqa.server.problems import problem_of
 from keqa.storage.redaction import without_secrets
 
 KEEP_ALIVE = 10.0
@@ -49,13 +49,7 @@ class PageRequest(BaseModel):
         Raises:
             ProblemError: It is none.
         """
-        try:
-            return cls.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            message = f"{place}: {first['msg']}" if place else first["msg"]
-            raise ProblemError(Problem(400, message, param=place or None)) from None
+        return read_body(cls, body)
 
     def checked(self, answers: Answers) -> Question:
         """The question, which can be asked.
@@ -78,7 +72,12 @@ async def story_events(answers: Answers, question: Question) -> AsyncIterator[st
         question: As `Answers.check` gave it.
     """
     loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress]()
-    asking = asyncio.create_task(answers.ask(question, lambda one: loop.call_soon_threadsafe(happened.put_nowait, one)))
+
+    def hears(one: Progress) -> None:
+        # It happens in the loop of all questions, which is another one.
+        loop.call_soon_threadsafe(happened.put_nowait, one)
+
+    asking = asyncio.create_task(answers.ask(question, hears))
     try:
         yield ALIVE
         while not asking.done() or not happened.empty():

@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -14,8 +14,29 @@ from keqa.programs.records import QuestionRecord
 from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.server.problems import Problem, ProblemError
 
+Read = TypeVar("Read", bound=BaseModel)
+
 MODEL = "keqa"
 """The one model that a server has."""
+
+
+def read_body(kind: type[Read], body: bytes) -> Read:
+    """What a body holds.
+
+    Args:
+        kind: What it should hold.
+        body: JSON.
+
+    Raises:
+        ProblemError: It holds something else.
+    """
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        message = f"{place}: {first['msg']}" if place else first["msg"]
+        raise ProblemError(Problem(400, message, param=place or None)) from None
 
 
 class _Part(BaseModel):
@@ -62,13 +83,7 @@ class ChatRequest(BaseModel):
         Raises:
             ProblemError: It is none, or asks for what cannot be done.
         """
-        try:
-            found = cls.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            message = f"{place}: {first['msg']}" if place else first["msg"]
-            raise ProblemError(Problem(400, message, param=place or None)) from None
+        found = read_body(cls, body)
         if found.model != MODEL:
             raise ProblemError(no_model(found.model))
         wants_form = (found.response_format or {}).get("type", "text") != "text"

@@ -54,6 +54,22 @@ form.addEventListener("submit", async (event) => {
   }
 });
 
+const documents = pageData().documents;
+if (documents) documentLink = (source) => {
+  if (!source.file) return null;
+  const path = source.file.split("/").map(encodeURIComponent).join("/"), page = source.page ? `#page=${source.page}` : "";
+  const link = el("a", { href: `${documents}/${path}${page}`, target: "_blank", rel: "noopener" }, "open the document");
+  link.addEventListener("click", async (event) => {
+    // A link carries no token.
+    if (!token.value) return;
+    event.preventDefault();
+    const reply = await fetch(`${documents}/${path}`, { headers: { Authorization: `Bearer ${token.value}` } });
+    if (reply.ok) window.open(URL.createObjectURL(await reply.blob()) + page, "_blank");
+    else state.textContent = `the document cannot be opened: the server answered ${reply.status}`;
+  });
+  return link;
+};
+
 async function follow(text, turn, signal) {
   const body = { question: text, answer_type: kind.value, history };
   if (kind.value === "choice") body.choices = choices.value.split("\n").map((one) => one.trim()).filter(Boolean);

@@ -78,11 +78,16 @@ function sourceLine(source, places, withId) {
     : el("span", { dir: "auto" }, name));
   const where = whereabouts(source) || (withId && source.title ? source.id : "");
   if (where) line.push(el("span", { class: "soft", dir: "auto" }, ` ${where}`));
+  const link = documentLink(source);
+  if (link) line.push(" ", link);
   if (source.quizzes && source.quizzes.length) {
     line.push(el("span", { class: "soft" }, ` (quiz ${source.quizzes.join(", ")})`));
   }
   return line;
 }
+
+// Of a page whose server gives out documents: leads to a source's file, at its page.
+let documentLink = () => null;
 
 function whereabouts(source) {
   const at = source.place || source, part = /\.pptx$/i.test(at.file || "") ? "slide" : "page";

@@ -1,0 +1,98 @@
+"""The files behind the sources: those of the folder, and no others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fixtures.browser import browser, open_page
+from fixtures.serving import QUESTION
+
+from keqa.errors import InputError
+from keqa.server.documents import Documents
+from keqa.server.problems import ProblemError
+
+__all__ = ["browser", "open_page"]
+
+pytestmark = pytest.mark.server
+
+TOKEN = "a-token-of-thirty-characters-0"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    docs = tmp_path / "docs"
+    (docs / "sub").mkdir(parents=True)
+    (docs / "sub" / "rules & fees.txt").write_text("Harbour rules")
+    (docs / "page.html").write_text("<script>alert(1)</script>")
+    (docs / "deck.pptx").write_bytes(b"PK")
+    (docs / ".env").write_text("KEY=1")
+    (docs / ".hidden").mkdir()
+    (docs / ".hidden" / "a.txt").write_text("hidden")
+    (docs / "key.pem").write_text("key")
+    (tmp_path / "outside.txt").write_text("outside")
+    (docs / "link.txt").symlink_to(tmp_path / "outside.txt")
+    return docs
+
+
+def test_documents_are_given_as_what_cannot_run(serve, server, folder):
+    with serve(server, documents=Documents(folder)).client as client:
+        text = client.get("/documents/sub/rules%20%26%20fees.txt")
+        assert (text.text, text.headers["content-type"]) == ("Harbour rules", "text/plain; charset=utf-8")
+        page = client.get("/documents/page.html")
+        assert page.headers["content-type"] == "text/plain; charset=utf-8"
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert client.get("/documents/deck.pptx").headers["content-disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        ".",
+        "..",
+        "../outside.txt",
+        "sub/../../outside.txt",
+        "/etc/passwd",
+        "link.txt",
+        ".env",
+        ".hidden/a.txt",
+        "key.pem",
+        "sub",
+        "missing.txt",
+        "a\0.txt",
+        "sub\\..\\..\\outside.txt",
+        "x" * 5000 + ".txt",
+    ],
+)
+def test_nothing_else_is(folder, path):
+    with pytest.raises(ProblemError) as error:
+        Documents(folder).response(path)
+    assert error.value.problem.status == 404
+
+
+def test_without_the_folder_or_the_token_there_are_none(serve, server, folder):
+    with serve(server).client as client:
+        assert client.get("/documents/page.html").status_code == 404
+    with serve(server, documents=Documents(folder), token=TOKEN).client as client:
+        assert client.get("/documents/page.html").status_code == 401
+    with pytest.raises(InputError, match="there is no folder"):
+        Documents(folder / "missing")
+
+
+def test_a_source_leads_to_its_document(serve, server, folder, open_page):
+    page = open_page(serve(server, documents=Documents(folder)).url + "/")
+    source = {"id": "1", "title": "Rules", "text": "Harbour", "file": "sub/rules & fees.txt", "page": 3, "quizzes": []}
+    record = {"question": QUESTION, "answer": "Ann", "answer_source": "passages"}
+    event = {"kind": "Answered", "record": record, "sources": [source]}
+    page.route(
+        "**/ask", lambda route: route.fulfill(content_type="text/event-stream", body=f"data: {json.dumps(event)}\n\n")
+    )
+    page.get_by_role("textbox", name="Question").fill(QUESTION)
+    page.get_by_role("button", name="Ask").click()
+    link = page.get_by_role("link", name="open the document")
+    assert link.get_attribute("href") == "/documents/sub/rules%20%26%20fees.txt#page=3"
+    with page.context.expect_page() as opened:
+        link.click()
+    opened.value.wait_for_load_state()
+    assert opened.value.locator("body").inner_text() == "Harbour rules"
