@@ -226,7 +226,16 @@ def compile_command(
             cache.installed(),
         ):
             compiled = compile_program(
-                make(spec, Parts(searched, roles, settings, program, own={**own, **own_of(models.lm)})),
+                make(
+                    spec,
+                    Parts(
+                        searched,
+                        roles,
+                        settings,
+                        None if program is None else Path(program),
+                        own={**own, **own_of(models.lm)},
+                    ),
+                ),
                 trainset,
                 valset,
                 folder=place,
