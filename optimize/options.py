@@ -39,9 +39,9 @@ class Options:
         tuning: Whether to tune the settings.
         grid: The values to try.
         cost_per_retrieval: λ, what a search costs in the metric's units.
-        training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
+        training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
     """
 
     optimizer: str | Teleprompter = "bootstrap"
@@ -56,9 +56,9 @@ class Options:
     tuning: bool = True
     grid: Grid = field(default_factory=Grid)
     cost_per_retrieval: float = 0.0
-    training: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     in_flight: int = 8
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, Teleprompter):
@@ -76,6 +76,8 @@ class Options:
                 f"budget is that of {', '.join(OPTIMIZERS)}; {self.optimizer} has none. Name one of them as the "
                 "optimizer, or leave budget out"
             )
+        if not isinstance(self.training, Mapping):
+            raise ConfigurationError(f"training must be options of training by name, not {self.training!r:.80}")
         if self.training and self.optimizer != "finetune":
             raise ConfigurationError(f"training is that of finetune; {self.optimizer_name} trains no language model")
         TrainingOptions.of({name: value for name, value in self.training.items() if name != "folder"})
