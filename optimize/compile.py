@@ -326,8 +326,10 @@ def sources_of(program: Program, parts: Split, options: Options, metric: Correct
     how: dict[str, Any] = {
         one.name: getattr(options, one.name)
         for one in dataclasses.fields(options)
-        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm")
+        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm", "training")
     }
+    if options.training:
+        how["training"] = dict(options.training)
     how["optimizer"] = options.optimizer_spec
     how["grid"] = repr(options.grid)
     how["embedder"] = getattr(options.embedder, "name", options.embedder)

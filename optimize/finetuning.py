@@ -300,7 +300,7 @@ def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path
     Raises:
         InputError: A place is taken by something else, or cannot be written to.
     """
-    from keqa.lms.local.training import TRAINING
+    from keqa.lms.local.adapters import TRAINING
 
     places = places_beside(folders, program)
     for source, target in {folders[role]: target for role, target in places.items()}.items():

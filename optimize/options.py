@@ -45,9 +45,9 @@ class Options:
         tuning: Whether to tune the settings.
         grid: The values to try.
         cost_per_retrieval: λ, what a search costs in the metric's units.
-        training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
+        training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
         cost_per_call: μ, what a reply of a language model costs in the metric's units; None is `COST_PER_CALL`.
         boundary: Whether to train a boundary model and to try it as the gate, where settings are tuned and the program
             has KEQA's own gate.
@@ -66,9 +66,9 @@ class Options:
     tuning: bool = True
     grid: Grid = field(default_factory=Grid)
     cost_per_retrieval: float = 0.0
-    training: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     in_flight: int = 8
+    training: Mapping[str, Any] = field(default_factory=dict)
     cost_per_call: float | None = None
     boundary: bool = True
     boundary_tries: int = 10
@@ -89,11 +89,16 @@ class Options:
                 f"budget is that of {', '.join(OPTIMIZERS)}; {self.optimizer} has none. Name one of them as the "
                 "optimizer, or leave budget out"
             )
+        if not isinstance(self.training, Mapping):
+            raise ConfigurationError(f"training must be options of training by name, not {self.training!r:.80}")
         if self.training and self.optimizer != "finetune":
             raise ConfigurationError(f"training is that of finetune; {self.optimizer_name} trains no language model")
         TrainingOptions.of({name: value for name, value in self.training.items() if name != "folder"})
         if not isinstance(self.grid, Grid):
             raise ConfigurationError(f"grid must be a keqa.optimize.search_space.Grid, not {self.grid!r}")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
         if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:
             raise ConfigurationError(
                 "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"

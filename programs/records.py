@@ -243,7 +243,7 @@ class Cost(Record):
     """What one question cost.
 
     Attributes:
-        by_role: By ``task``, ``consistency`` and ``utility``; a role without a request is absent.
+        by_role: By ``task``, ``consistency``, ``utility`` and ``boundary``; a role without a request is absent.
         by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing. Empty in
             records of versions that did not count them.
         retrievals: Searches made, those answered by a cache included.

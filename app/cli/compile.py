@@ -238,7 +238,16 @@ def compile_command(
             cache.installed(),
         ):
             compiled = compile_program(
-                make(spec, Parts(searched, roles, settings, program, own=merged(own, own_of(models.lm)))),
+                make(
+                    spec,
+                    Parts(
+                        searched,
+                        roles,
+                        settings,
+                        None if program is None else Path(program),
+                        own=merged(own, own_of(models.lm)),
+                    ),
+                ),
                 trainset,
                 valset,
                 folder=place,

@@ -38,7 +38,7 @@ class LocalTrainingJob(TrainingJob):
         self._ended.set()
         # DSPy's own cancels and does not say so.
         super().cancel()
-        return self.cancelled()
+        return bool(self.cancelled())
 
     def set_result(self, result: Any) -> None:
         """Its end, which nobody waits for once it is cancelled."""
@@ -65,7 +65,7 @@ class LocalProvider(Provider):
         self.TrainingJob = LocalTrainingJob
         self._model = model
 
-    def finetune(  # type: ignore[override]
+    def finetune(
         self,
         job: TrainingJob,
         model: str,
@@ -116,7 +116,7 @@ class InProcessLM(dspy.LM):
         Args:
             **kwargs: Settings; of them ``model`` is a model string, as fine-tuning gives one.
         """
-        model = kwargs.get("model", self.model)
+        model: Any = kwargs.get("model", self.model)
         if model == self.model:
             same: dspy.LM = super().copy(**kwargs)
             return same

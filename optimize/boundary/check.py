@@ -79,8 +79,8 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Seq
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
     judged = judgements(model, quizzes)
-    known = [one or Judgement(0.0, 0.0) for one in judged]
-    mastery, certain = [one.mastery for one in known], [one.certainty for one in known]
+    said = [one or Judgement(0.0, 0.0) for one in judged]
+    mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
     return replace(figures_of(quizzes, mastery, certain, model.reads), failed=judged.count(None))
 
 

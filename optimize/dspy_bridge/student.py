@@ -166,7 +166,8 @@ class Student(dspy.Module):
             return
         roles = (lms.task, lms.consistency, lms.utility)
         copies = {id(one): one.copy(**settings) for one in roles}
-        self.program.bind_lms(Roles(*(copies[id(one)] for one in roles), getattr(lms, "boundary", None)))
+        task, consistency, utility = (copies[id(one)] for one in roles)
+        self.program.bind_lms(Roles(task, consistency, utility, getattr(lms, "boundary", None)))
 
     def reset_copy(self) -> Student:
         """A copy without demonstrations, on the same language models."""

@@ -20,55 +20,34 @@ from typing import Annotated, Any, Literal
 import dspy
 from dspy import lm15
 from dspy.utils.exceptions import DSPyError
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
+from keqa.programs.boundary.asked import ROLE, AskedModel
+from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.runtime.asides import counted, given_lm_of_role
 from keqa.signatures.assess_knowledge import Language, assessment_prompt
 
-FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
-ROLE = "boundary"
 MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""
 _ALTERNATIVES, _LONGEST_REPLY = 1000, 48
 _SAID = ("True", "False")
 
 
-class FinetunedModel(BaseModel):
+class FinetunedModel(AskedModel):
     """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one.
 
     Attributes:
-        format: What kind of file it is written to.
-        version: Of that format.
         kind: Which kind of boundary model it is.
         language: Of its prompt.
         weights: Fingerprint of the language model that was trained.
-        roots: Digests of the ids of the questions that it learned from.
-        about: How it came to be; nothing depends on it.
         lm: Where that language model is. A saved program does not say so: there `boundary_lm` is.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    format: Literal["keqa-boundary"] = FORMAT
-    version: Literal[1] = 1
     kind: Literal["finetuned"] = "finetuned"
     language: Language = "en"
     weights: Annotated[str, Field(max_length=100)]
-    roots: Annotated[list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]], Field(max_length=100_000)] = []
-    about: dict[str, JsonValue] = {}
     lm: Annotated[str, Field(max_length=4096)] | None = Field(default=None, repr=False)
-
-    @property
-    def reads(self) -> Reads:
-        """The quiz alone."""
-        return "quiz"
-
-    @property
-    def uses_probabilities(self) -> bool:
-        """Of draws it reads none."""
-        return False
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
@@ -124,11 +103,6 @@ class FinetunedModel(BaseModel):
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, its language, and the fingerprint of its weights."""
         return {"kind": self.kind, "reads": self.reads, "language": self.language, "weights": self.weights}
-
-    def __repr__(self) -> str:
-        return f"FinetunedModel({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"
-
-    __str__ = __repr__
 
 
 def _said(lm: Any, prompt: str, begun: str) -> list[lm15.TokenLogprob]:

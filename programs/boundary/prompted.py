@@ -16,29 +16,25 @@ from typing import Annotated, Any, Literal
 
 import dspy
 from dspy.utils.exceptions import DSPyError
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
+from keqa.programs.boundary.asked import ROLE, AskedModel
 from keqa.programs.boundary.features import masked
-from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
+from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
 from keqa.programs.runtime.asides import counted, lm_of_role
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 
-ROLE = "boundary"
 _MOST_EXAMPLES, _LONGEST = 5000, 4000
 
 Text = Annotated[str, Field(max_length=_LONGEST)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class KnownQuiz(_Strict):
+class KnownQuiz(BaseModel):
     """A quiz of which it is known whether the language model knows it.
 
     Attributes:
@@ -47,8 +43,10 @@ class KnownQuiz(_Strict):
         choices: The options of a choice.
         mastery: Whether its answers from memory are right.
         certainty: Whether they are the same.
-        root: Digest of the id of the question that it is of, to which it is not shown.
+        root: Digest of the id of the question that it is of.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     quiz: Text
     answer_type: AnswerType = "short"
@@ -62,32 +60,24 @@ class KnownQuiz(_Strict):
         return dspy.Example(reference=[], **self.model_dump(exclude={"root"}))
 
 
-class PromptedModel(_Strict):
+class PromptedModel(AskedModel):
     """A prompted boundary model; see `keqa.optimize.boundary.train_prompted`, which makes one.
 
     Attributes:
-        format: What kind of file it is written to.
-        version: Of that format.
         kind: Which kind of boundary model it is.
         show: ``balanced`` shows the same examples to every quiz, ``nearest`` those most like it.
         k: How many of these.
         embedder: Finds them, one of the built-in ones.
         examples: All of them, or those that are shown to every quiz.
         instruction: Instead of that of `JudgeKnowledge`.
-        roots: Digests of the ids of the questions that it learned from.
-        about: How it came to be; nothing depends on it.
     """
 
-    format: Literal["keqa-boundary"] = "keqa-boundary"
-    version: Literal[1] = 1
     kind: Literal["prompted"] = "prompted"
     show: Literal["balanced", "nearest"] = "balanced"
     k: Annotated[int, Field(ge=0, le=64)] = 8
     embedder: Annotated[str, Field(max_length=100)] = "hashing-256"
-    examples: Annotated[list[KnownQuiz], Field(max_length=_MOST_EXAMPLES, repr=False)] = []
+    examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES, repr=False)
     instruction: Text | None = Field(default=None, repr=False)
-    roots: Annotated[list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]], Field(max_length=100_000, repr=False)] = []
-    about: dict[str, JsonValue] = {}
 
     def model_post_init(self, context: Any) -> None:
         """Refuse what is well-formed and cannot judge.
@@ -97,16 +87,6 @@ class PromptedModel(_Strict):
         """
         if not is_built_in(self.embedder):
             raise ValueError(f"the embedder {self.embedder!a:.80} is none of the built-in ones")
-
-    @property
-    def reads(self) -> Reads:
-        """The quiz alone."""
-        return "quiz"
-
-    @property
-    def uses_probabilities(self) -> bool:
-        """Of draws it reads none."""
-        return False
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
@@ -166,11 +146,6 @@ class PromptedModel(_Strict):
         shown = {name: self.written()[name] for name in ("examples", "instruction", "embedder")}
         digest = hashlib.blake2b(json.dumps(shown, sort_keys=True).encode(), digest_size=10).hexdigest()
         return {"kind": self.kind, "reads": self.reads, "show": self.show, "k": self.k, "prompt": digest}
-
-    def __repr__(self) -> str:
-        return f"PromptedModel({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"
-
-    __str__ = __repr__
 
 
 def _asked(predictor: dspy.Predict, lm: Any, **inputs: Any) -> Judgement:

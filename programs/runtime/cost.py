@@ -16,7 +16,7 @@ class Event:
 
     Attributes:
         ledger: Where it is kept.
-        role: ``task``, ``consistency``, ``utility`` or ``retrieval``.
+        role: ``task``, ``consistency``, ``utility``, ``boundary`` or ``retrieval``.
         after: Numbers of the calls whose results it waited for.
         step: Name of the predictor that it was for; empty for a search, and for a call of no program.
         number: Its place in the order in which calls were asked for, greater than all in `after`.

@@ -24,8 +24,8 @@ def test_no_code_lies_in_a_folder_that_is_not_packaged():
 
 def test_the_extras_named_by_error_messages_exist():
     extras = set(PROJECT["project"]["optional-dependencies"])
-    for_users = {"local", "gguf", "documents", "compile", "dense", "elasticsearch", "hub", "plots", "serve", "all"}
-    assert extras == for_users | {"dev", "docs", "mutants"}
+    for_users = {"local", "gguf", "documents", "compile", "dense", "elasticsearch", "finetune", "hub", "plots", "serve"}
+    assert extras == for_users | {"all", "dev", "docs", "mutants"}
 
 
 def test_every_constraint_is_exact():

@@ -59,6 +59,25 @@ def test_from_questions_to_a_gate(keqa_command, folder):
     assert min(drawn) == 1
 
 
+def test_a_prompted_and_a_fine_tuned_model(keqa_command, folder):
+    pytest.importorskip("peft")
+    collected = folder / "train"
+    if not collected.exists():
+        asked = ["--testbed", "--program", "testbed", "--limit", 30, "--tries", 5]
+        assert keqa_command("boundary", "collect", *asked, "--out", collected).code == 0
+    how = ["--training", "method=lora,rank=2,epochs=1,batch=16"]
+    ended = keqa_command("boundary", "train", collected, "--kind", "finetuned", *how, "--out", folder / "kbm.json")
+    assert ended.code == 0, ended.err
+    written = json.loads((folder / "kbm.json").read_text())
+    assert (written["kind"], written["lm"], written["about"]["threshold"]) == ("finetuned", "kbm.json.lm", 0.9)
+    ended = keqa_command("boundary", "train", collected, "--kind", "prompted", "--out", folder / "asked.json")
+    assert ended.code == 0, ended.err
+    assert json.loads((folder / "asked.json").read_text())["examples"]
+    for name in ("kbm.json", "asked.json"):
+        ended = keqa_command("boundary", "check", folder / name, collected, "--json")
+        assert (ended.code, json.loads(ended.out)["quizzes"] > 0) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -68,6 +87,10 @@ def test_from_questions_to_a_gate(keqa_command, folder):
         (["train", "nowhere", "--out", "m.json"], "nowhere is missing"),
         (["train", "nowhere", "--out", "."], "is a folder; name a file"),
         (["check", "none.json", "nowhere"], "none.json is missing"),
+        (["check", "model.json", "nowhere", "--boundary-lm", "keqa/tiny"], "asked by a prompted boundary model"),
+        (["train", "nowhere", "--out", "m.json", "--training", "epochs=1"], "--training is none of --kind light"),
+        (["train", "nowhere", "--out", "m.json", "--kind", "prompted", "--soft-labels"], "none of --kind prompted"),
+        (["train", "nowhere", "--out", "m.json", "--kind", "finetuned", "--reads", "quiz"], "none of --kind finetuned"),
     ],
 )
 def test_what_is_to_be_put_right(keqa_command, tmp_path, monkeypatch, arguments, message):
