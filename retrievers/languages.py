@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from keqa.retrievers.stopwords import ENGLISH, ROMANIAN, TURKISH
+from keqa.retrievers.text import clean_text
 
 if TYPE_CHECKING:
     import tantivy
@@ -89,7 +90,7 @@ def spaced_language(texts: Iterable[str]) -> str:
         size += len(parts[-1])
         if size >= _SAMPLE:
             break
-    sample = "\n".join(parts)
+    sample = clean_text("\n".join(parts))
     letters = len(_LETTER.findall(sample))
     for language, script in _SCRIPTS.items():
         if letters and len(script.findall(sample)) >= 0.5 * letters:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from keqa.errors import KeqaError, RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.place import unpacked
+from keqa.retrievers.place import NOWHERE, unpacked
 from keqa.retrievers.text import clean_text
 from keqa.storage.untrusted import open_regular
 
@@ -136,7 +136,8 @@ class PassageFile:
                 raise ValueError("it is no list of id, title and text")
         except (ValueError, RecursionError) as error:
             raise RetrievalError(f"passage {row} of the index is damaged: {error}; build the index again") from error
-        return Passage(*map(clean_text, fields[:3]), *map(unpacked, fields[3:]))
+        own, title, text = map(clean_text, fields[:3])
+        return Passage(own, title, text, unpacked(fields[3]) if len(fields) > 3 else NOWHERE)
 
 
 def open_rows(data: Path, name: str) -> NDArray[Any]:

@@ -90,7 +90,8 @@ def _word(data: bytes) -> dict[str, Any]:
     from markitdown import StreamInfo
     from markitdown.converters import DocxConverter
 
-    converted = DocxConverter().convert(io.BytesIO(data), StreamInfo(extension=".docx"))
+    reader: Any = DocxConverter
+    converted = reader().convert(io.BytesIO(data), StreamInfo(extension=".docx"))
     return {"sections": _sections(_plain(converted.markdown)), "titles": []}
 
 
@@ -98,7 +99,8 @@ def _slides(data: bytes) -> dict[str, Any]:
     from markitdown import StreamInfo
     from markitdown.converters import PptxConverter
 
-    converted = PptxConverter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"))
+    reader: Any = PptxConverter
+    converted = reader().convert(io.BytesIO(data), StreamInfo(extension=".pptx"))
     _, *parts = _SLIDE.split(converted.markdown)
     sections = []
     for number, text in zip(parts[::2], parts[1::2], strict=True):
@@ -112,9 +114,11 @@ def _book(data: bytes) -> dict[str, Any]:
     from markitdown import StreamInfo
     from markitdown.converters import EpubConverter
 
-    converted = EpubConverter().convert(io.BytesIO(data), StreamInfo(extension=".epub"))
+    reader: Any = EpubConverter
+    converted = reader().convert(io.BytesIO(data), StreamInfo(extension=".epub"))
     head, _, body = converted.markdown.partition("\n\n")
-    about = dict(match.groups() for match in map(_E_BOOK.fullmatch, head.splitlines()) if match)
+    entries = filter(None, map(_E_BOOK.fullmatch, head.splitlines()))
+    about = {str(entry[1]): str(entry[2]) for entry in entries}
     text = body if about else converted.markdown
     # Who wrote it is asked for as well.
     by = f"{about.get('Title', '')}\n{about['Authors']}\n\n" if about.get("Authors") else ""

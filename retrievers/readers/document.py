@@ -129,7 +129,8 @@ def iso_date(given: object) -> str:
 def markdown_sections(text: str) -> list[Section]:
     """A text in Markdown, cut before each heading; nothing of it is lost."""
     sections: list[Section] = []
-    heading, lines, fence = "", [], ""
+    heading, fence = "", ""
+    lines: list[str] = []
     for line in text.splitlines(keepends=True):
         bare = line.lstrip()
         if bare.startswith(("```", "~~~")):

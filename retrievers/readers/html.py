@@ -107,7 +107,7 @@ def _heading(element: Tag) -> str:
 
 
 def _date(page: BeautifulSoup) -> str:
-    named = {}
+    named: dict[str, object] = {}
     for meta in page.find_all("meta"):
         name = meta.get("property") or meta.get("name")
         if isinstance(name, str):
