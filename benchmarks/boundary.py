@@ -1,18 +1,22 @@
-"""A boundary model from one draft: how it ranks memory, and what a program with its gate gains and costs.
+"""What a boundary model gains: how it ranks memory, and a program that it decides for beside one that votes.
 
-    python benchmarks/boundary.py [--train 200] [--test 200] [--tries 10] [--threshold 0.8] [--folder FOLDER]
+    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--train 200] [--tries 10] [--folder FOLDER]
 
-Collects draws to the gold quizzes of training questions of the testbed, trains the light boundary model on them, and
-checks it on the gold quizzes of the test questions. Then asks the test questions of the program that ships, of its
-ablation without examination (w/o QKE), and of the program with the gate at each threshold, which is no choice by these
-questions: all rows are printed. With --folder the same command resumes. The last line is JSON; its F1, retrievals and
-calls of gate-boundary are those of the first threshold.
+PROGRAM is the folder of a compiled KEQA, by default the one that ships. Draws are collected to the gold quizzes of test
+questions of the testbed, by which the boundary model of its gate is checked, and the vote of five draws; for a program
+whose gate has none, one is trained on draws to --train training questions.
+Then three programs are asked the same test
+questions, beyond 200 of them those that the same generator draws: the program as it is (compiled); itself with KEQA's
+vote at 4/5, each passage judged by itself and one quiz not summarized (before); and itself without examination, which
+searches for every quiz (w/o QKE). --threshold adds the boundary model at other thresholds, --gates the gates that it is
+compared with, for the tables of `keqa report`. With --folder the same command resumes. The last line is JSON.
 """
 
 import json
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import typer
@@ -25,76 +29,128 @@ from keqa.evaluation.build import Parts
 from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import MethodResult
-from keqa.evaluation.questions import of_testbed
-from keqa.optimize.boundary import Collected, check_model, collect, train_light
+from keqa.evaluation.questions import Questions, of_testbed
+from keqa.optimize.boundary import Collected, Figures, check_model, collect, train_light
 from keqa.optimize.boundary.collect import write_private
-from keqa.programs.registry import parse_spec
+from keqa.programs.boundary import BoundaryModel
+from keqa.programs.gates import BoundaryGate
+from keqa.programs.keqa import KEQA
+from keqa.programs.registry import METHODS, Spec, parse_spec
 from keqa.storage.journal import Journal
-from keqa.testbed.testbed import Testbed
+from keqa.testbed.testbed import Settings, Testbed
 
-THRESHOLDS = ("0.8", "0.7", "0.85")
-"""The gate's own comes first."""
+BEFORE = {
+    "threshold": "4/5",
+    "listwise": False,
+    "summarize_single": False,
+    "summarize_known": False,
+    "on_nothing_helpful": "largest_cluster",
+}
+"""The settings of the program as it was before there were boundary models."""
+
+GATES = ("votes", "certainty", "probability", "always", "never", "oracle", "random")
 
 
 def main(
-    train: Annotated[int, typer.Option(help="Training questions to collect from.")] = 200,
-    test: Annotated[int, typer.Option(help="Test questions to check on and to ask.")] = 200,
+    program: Annotated[str, typer.Argument(help="Folder of a compiled program.")] = "testbed",
+    questions: Annotated[int, typer.Option(help="Test questions to check on and to ask.")] = 400,
+    train: Annotated[int, typer.Option(help="Training questions, for a program without a boundary model.")] = 200,
     tries: Annotated[int, typer.Option(min=5, help="Draws of a quiz.")] = 10,
-    reads: Annotated[str, typer.Option(help="What the model reads: quiz, draft or draws.")] = "draft",
-    threshold: Annotated[list[str] | None, typer.Option(help="Of the gate; once for each.")] = None,
+    threshold: Annotated[list[str] | None, typer.Option(help="Another threshold of the gate; once for each.")] = None,
+    gates: Annotated[bool, typer.Option("--gates", help="Ask with the gates that it is compared with, too.")] = False,
+    lm: Annotated[str, typer.Option(help="The LM.")] = "keqa/tiny",
     folder: Annotated[Path | None, typer.Option(help="Where finished work is kept.")] = None,
 ) -> None:
+    learned, dev, test = Settings().questions
+    testbed = Testbed(Settings(questions=(learned, dev, max(test, questions))))
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        testbed, roles = Testbed(), keqa.build_roles("keqa/tiny", cache=False)
-        program = keqa.load("testbed", None, roles, method="keqa")
+        roles = keqa.build_roles(lm, cache=False)
+        compiled = keqa.load(program, None, roles, method="keqa")
 
         def collected(split: str, count: int) -> Collected:
+            asked = getattr(testbed, split)[:count]
             with Journal.open(place / f"{split}.draws", {"split": split, "tries": tries}) as journal:
-                asked = getattr(testbed, split)[:count]
-                return collect(program, asked, tries=tries, store=journal, dataset="testbed", split=split)
+                return collect(compiled, asked, tries=tries, store=journal, dataset="testbed", split=split)
 
-        trained = train_light([collected("train", train)], reads=reads)  # type: ignore[arg-type]
-        model = place / "model.json"
-        write_private(model, json.dumps(trained.model.written()).encode())
-        found = check_model(trained.model, [collected("test", test)], trained.model.roots)
-        specs = [parse_spec(name) for name in ("keqa", "keqa-no-qke")]
-        specs += [parse_spec(f"gate-boundary:model={model},threshold={one}") for one in threshold or THRESHOLDS]
+        model, roots = _model(compiled, lambda: collected("train", train))
+        found = check_model(model, [collected("test", questions)], roots)
+        write_private(place / "model.json", json.dumps(model.written()).encode())
+        specs = [
+            Spec(METHODS["keqa"], {}, "compiled"),
+            Spec(METHODS["keqa"], BEFORE, "before"),
+            Spec(METHODS["keqa-no-qke"], {}, "no-qke"),
+        ]
+        specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
+        specs += [parse_spec(f"gate-{name}") for name in GATES if gates]
+        asked = Questions("testbed", "test", 0, testbed.test[:questions], settings=of_testbed().settings)
+        parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
-        parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path("testbed"))
-        rows = list(compare(specs, of_testbed("test", test), parts, folder=place / "runs", cache=cache))
-    by_label = {spec.label: MethodResult.of(row, 0.0) for spec in specs for row in rows if row.spec is spec}
-    Console(width=140).print(_table(by_label))
-    before, without = by_label["keqa"], by_label["keqa-no-qke"]
-    gate = by_label[specs[2].label]
-    print(
-        json.dumps(
-            {
-                "questions": test,
-                "quizzes": found.quizzes,
-                "auroc_boundary": found.mastery.auroc,
-                "auroc_vote": found.vote.auroc,
-                "prr": found.mastery.prr,
-                "ece": found.mastery.ece,
-                **_figures("gate_boundary", gate),
-                **_figures("before", before),
-                **_figures("no_qke", without),
-            }
-        )
-    )
+        rows = list(compare(specs, asked, parts, folder=place / "runs", cache=cache))
+    results = {row.spec.label: MethodResult.of(row, 0.0) for row in rows}
+    stale = [place for place, question in enumerate(testbed.test[:questions]) if "stale" in question.tiers]
+    console = Console(width=160)
+    console.print(_ranking(found))
+    console.print(_programs(results, stale))
+    print(json.dumps(_figures(found, results, stale)))
 
 
-def _figures(name: str, result: MethodResult) -> dict[str, Any]:
-    return {f"f1_{name}": result.f1.mean, f"retrievals_{name}": result.retrievals, f"calls_{name}": result.calls}
+def _model(compiled: KEQA, collected: Any) -> tuple[BoundaryModel, list[str]]:
+    """The boundary model of a program, or one that is trained now, and the questions that it learned from."""
+    gate = compiled.examination.gate
+    if isinstance(gate, BoundaryGate):
+        return gate.model, list(getattr(gate.model, "roots", []))
+    trained = train_light([collected()])
+    return trained.model, trained.model.roots
 
 
-def _table(results: dict[str, MethodResult]) -> Table:
-    before = results["keqa"]
-    table = Table("program", "F1", "EM", "gain in F1", "retrievals", "LM calls")
+def _figures(found: Figures, results: dict[str, MethodResult], stale: list[int]) -> dict[str, Any]:
+    compiled, before, without = results["compiled"], results["before"], results["no-qke"]
+    return {
+        "questions": len(compiled.f1_scores),
+        "quizzes": found.quizzes,
+        "auroc_boundary": found.mastery.auroc,
+        "auroc_vote": found.vote.auroc,
+        "prr": found.mastery.prr,
+        "ece": found.mastery.ece,
+        "f1_compiled": compiled.f1.mean,
+        "f1_before": before.f1.mean,
+        "f1_no_qke": without.f1.mean,
+        "retrievals_compiled": compiled.retrievals,
+        "retrievals_before": before.retrievals,
+        "retrievals_no_qke": without.retrievals,
+        "calls_compiled": compiled.calls,
+        "calls_before": before.calls,
+        "calls_no_qke": without.calls,
+        "stale_questions": len(stale),
+        "stale_right": _right(compiled, stale),
+        "stale_right_before": _right(before, stale),
+        "stale_right_no_qke": _right(without, stale),
+    }
+
+
+def _right(result: MethodResult, places: list[int]) -> float | None:
+    """The share of some questions that are answered in the words of a gold answer."""
+    return fmean(result.em_scores[place] for place in places) if places else None
+
+
+def _ranking(found: Figures) -> Table:
+    table = Table("decides by", "right from memory", "AUROC", "PRR", "ECE", "Brier", title=f"{found.quizzes} quizzes")
+    for name, ranked in (("boundary model", found.mastery), ("vote of five draws", found.vote)):
+        cells = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
+        table.add_row(name, *("" if one is None else f"{one:.3f}" for one in cells))
+    return table
+
+
+def _programs(results: dict[str, MethodResult], stale: list[int]) -> Table:
+    heads = ("F1", "EM", "lead of compiled in F1", "retrievals", "LM calls", f"of {len(stale)} stale right")
+    compiled = results["compiled"]
+    table = Table("program", *heads, title=f"{len(compiled.f1_scores)} test questions")
     for label, row in results.items():
-        gain = "" if row is before else interval(before.f1_less(row), "+.3f")
-        means = (f"{row.retrievals:.2f}", f"{row.calls:.1f}")
-        table.add_row(label, interval(row.f1, ".3f"), interval(row.em, ".3f"), gain, *means)
+        lead = "" if row is compiled else interval(row.f1_less(compiled), "+.3f")
+        right = _right(row, stale)
+        means = (f"{row.retrievals:.2f}", f"{row.calls:.1f}", "" if right is None else f"{right:.3f}")
+        table.add_row(label, interval(row.f1, ".3f"), interval(row.em, ".3f"), lead, *means)
     return table
 
 

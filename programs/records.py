@@ -139,6 +139,7 @@ class QuizRecord(Record):
         tries: N_c; 0 without examination.
         complete: Whether all N_c draws were made. Where not, `consistency` counts the draws made over N_c, which is
             a lower bound that settled the verdict.
+        stopped: Why no further draw was made; None without examination, and in records of a version that did not say.
         consistency: T_c, size of the largest cluster over N_c; None without examination.
         consistency_exact: The same as a fraction, such as ``"4/5"``.
         threshold: α or the gate's own threshold; None where the gate has none.
@@ -164,6 +165,7 @@ class QuizRecord(Record):
     clusters: list[ClusterRecord] = Field(default_factory=list)
     tries: int = 0
     complete: bool = True
+    stopped: str | None = None
     consistency: float | None = None
     consistency_exact: str | None = None
     threshold: float | None = None

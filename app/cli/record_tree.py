@@ -158,6 +158,9 @@ def _samples(quiz: QuizRecord) -> Text:
 def _verdict(quiz: QuizRecord) -> Text:
     words = ("known", "green") if quiz.known else ("unknown, so search", "magenta")
     parts = []
+    if quiz.certainty is not None and quiz.stopped and not quiz.complete:
+        # What the draws agree on is not what decided.
+        return _text(f"{quiz.stopped}: ").append(*words)
     if quiz.consistency_exact is not None:
         parts.append(_consistency(quiz))
     if quiz.certainty is not None:

@@ -64,6 +64,10 @@ class NamedGate:
             ConfigurationError: There is such a one.
         """
 
+    def why_stopped(self, votes: Votes) -> str | None:
+        """Why no further draw is made of a quiz that it has decided on, where its records shall say more than usual."""
+        return None
+
     def notes(self, votes: Votes) -> Sequence[GateNote]:
         """What went wrong in the measure of a quiz that it has decided on; usually nothing."""
         return ()

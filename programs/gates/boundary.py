@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Annotated, Any, Literal
 
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Kind, Share, Word, checked
+from keqa.programs.arguments import Kind, Share, Word, checked, fraction_text
 from keqa.programs.boundary.files import model_from, read_model
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Signals
 from keqa.programs.gates.base import IF_ANY, GateNote, NamedGate
@@ -104,6 +104,15 @@ class BoundaryGate(NamedGate):
             message = "the language model gave no token probabilities, which the boundary model was trained with"
             return [GateNote("boundary", "NoProbabilities", message, "judged by the texts alone", harmless=True)]
         return []
+
+    def why_stopped(self, votes: Votes) -> str | None:
+        """What the model said of what it read."""
+        measure = self.measure(votes)
+        if measure is None or (votes.drawn and not votes.sizes):
+            return None
+        reads = {"quiz": "the quiz alone", "draft": "one draft", "draws": "all draws"}[self.model.reads]
+        than = "reaches" if reaches(measure, self.threshold) else "is below"
+        return f"{reads} decides: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
 
     def _judged(self, votes: Votes) -> Judgement:
         judged: Judgement = self.model.judge(votes.quiz, Signals.of(votes))

@@ -48,6 +48,7 @@ class Assessment:
         reply: What the LM replied to the gate's own question, where it has one.
         probabilities: Of the answers drawn, by position, where they are asked for.
         place: Which quiz of which question it is; empty where it is asked by itself.
+        stopped: Why no further draw was made.
     """
 
     quiz: str
@@ -63,6 +64,7 @@ class Assessment:
     probabilities: dict[int, float | None] = field(default_factory=dict)
     judged: dict[tuple[str, str], bool] = field(default_factory=dict)
     place: str = ""
+    stopped: str | None = None
 
     @property
     def votes(self) -> Votes:

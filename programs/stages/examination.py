@@ -10,7 +10,17 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.gates import IF_ANY, Gate, NamedGate, VoteGate, asks, leader, leader_is_fixed, question_of
+from keqa.programs.gates import (
+    IF_ANY,
+    Gate,
+    NamedGate,
+    VoteGate,
+    asks,
+    leader,
+    leader_is_fixed,
+    question_of,
+    smallest_wave,
+)
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
@@ -164,6 +174,7 @@ class Examination(Stage):
             found.known = self.gate.decide(found.votes)
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
+                found.stopped = self._why_stopped(found)
                 self._note_gate(session, found)
                 self._mark(session, found)
                 return found
@@ -171,10 +182,29 @@ class Examination(Stage):
                 raise ConfigurationError(f"the gate '{self.gate.name}' has no verdict after all {self.tries} draws")
 
     async def complete(self, session: Session, found: Assessment) -> None:
-        """Make the remaining draws, so that the largest cluster is that of Algorithm 1; the verdict stands."""
-        await self._draw(session, found, found.votes.left)
+        """Make the draws that can change the largest cluster, which is then that of Algorithm 1; the verdict stands."""
+        before = len(found.draws)
+        while not leader_is_fixed(found.votes):
+            await self._draw(session, found, smallest_wave(found.votes, leader_is_fixed))
+        more = len(found.draws) - before
+        if more:
+            found.stopped = f"{found.stopped}; {more} more for the largest cluster"
         if lost := found.lost:
             self._note_lost(session, found, lost, "took the largest cluster of the draws that were made")
+
+    def _why_stopped(self, found: Assessment) -> str:
+        """Why no further draw is made, once the gate has decided."""
+        votes = found.votes
+        own = self.gate.why_stopped(votes) if isinstance(self.gate, NamedGate) else None
+        if own is not None:
+            return own
+        if not votes.left:
+            return f"all {votes.tries} draws were made" if votes.tries > 1 else "the one draw was made"
+        if not votes.drawn:
+            return "the gate decides without a draw"
+        what = "verdict or answer" if found.known else "the verdict"
+        left = f"the {votes.left} draws" if votes.left > 1 else "the draw"
+        return f"{left} left could not change {what}"
 
     def _note_gate(self, session: Session, found: Assessment) -> None:
         """Record what went wrong in the gate's measure."""

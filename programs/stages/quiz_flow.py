@@ -176,6 +176,7 @@ class QuizFlow:
             ],
             "tries": found.tries,
             "complete": votes.left == 0,
+            "stopped": found.stopped,
             "consistency": float(votes.consistency),
             "consistency_exact": fraction_text(votes.consistency),
             "threshold": None if threshold is None else float(threshold),

@@ -361,6 +361,24 @@ def test_a_quiz_whose_reference_has_no_answer_is_blocked(ask):
     assert (record.answer, record.answer_source) == ("1968", "fallback")
 
 
+# Why no more was drawn.
+
+
+def test_the_record_says_why_no_more_was_drawn(ask):
+    def stopped(world=None, **settings):
+        return [quiz.stopped for quiz in ask(world=world, **settings)[0].record.quizzes]
+
+    assert stopped() == [
+        "the draw left could not change verdict or answer",
+        "the draw left could not change the verdict",
+    ]
+    assert stopped(gate=AlwaysRetrieveGate()) == ["the gate decides without a draw"] * 2
+    assert stopped(examine=False) == [None, None]
+    nothing = World(JudgeUtility={"helpful": False})
+    assert stopped(nothing)[1] == "the draw left could not change the verdict; 1 more for the largest cluster"
+    assert stopped(tries=1)[0] == "the one draw was made"
+
+
 # What is summarized.
 
 

@@ -188,7 +188,7 @@ class Told:
 
 
 def _quiz(quiz: QuizRecord) -> list[str]:
-    left_out = {"samples", "clusters", "passages", "index", "text"}
+    left_out = {"samples", "clusters", "passages", "index", "text", "stopped"}
     fields = quiz.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
     lines = [f"quiz {quiz.index} {quiz.text} {json.dumps(fields)}"]
     for sample in quiz.samples:

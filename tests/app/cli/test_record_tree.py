@@ -161,6 +161,15 @@ def test_a_gate_of_another_measure_is_shown_with_its_own():
     assert "certainty 0.26: unknown, so search" in text
 
 
+def test_what_a_boundary_model_decided_by_is_shown_instead_of_the_consistency():
+    quiz = UNKNOWN.model_copy(
+        update={"certainty": 0.31, "stopped": "one draft decides: mastery 0.31 is below 4/5", "known": False}
+    )
+    text = shown(QuestionRecord(question="Why?", quizzes=[quiz], answer="Because"))
+    assert "one draft decides: mastery 0.31 is below 4/5: unknown, so search" in text
+    assert "out of reach" not in text
+
+
 def test_failures_met_alike_take_one_line_and_long_messages_are_cut():
     failed = [
         Degradation(stage="judge_utility", quiz=1, cause="AdapterParseError", message=f"{i} " * 200, action="left out")

@@ -72,6 +72,8 @@ def test_in_a_program_one_draw_is_made(scripted, retriever, likely, known):
     assert (engine.count["AnswerQuiz"], len(quiz.samples), record.cost.retrievals) == (1, 1, int(not known))
     assert quiz.samples[0].probability == pytest.approx(likely)
     assert (quiz.gate, quiz.threshold_exact, record.degradations) == ("boundary model", "4/5", [])
+    than = "reaches" if known else "is below"
+    assert quiz.stopped == f"one draft decides: mastery {quiz.certainty:.2f} {than} 4/5"
 
 
 def test_an_lm_without_probabilities_is_judged_by_texts_and_it_says_so(scripted):
