@@ -449,6 +449,8 @@ def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
     # What it is not made without is a file, which a user names.
     program = make(replace(spec, arguments={"model": make_model()}) if name == "gate-boundary" else spec, parts)
     arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
+    # Fixed demonstrations are among the prompts where they are shown.
+    arguments.discard("demonstrations")
     told = describe(program)["settings"]
     assert arguments <= set(told)
 
