@@ -40,7 +40,7 @@ def test_no_prompt_of_the_whole_program_has_a_field_that_a_passage_or_an_answer_
 
     lm, engine = scripted(model)
     with dspy.context(lm=lm):
-        record = KEQA(retriever(FORGED), tries=2)("Where?").record
+        record = KEQA(retriever(FORGED), tries=2, demonstrations=False)("Where?").record
     assert record.answer == "Bergen"
     assert [quiz.answer for quiz in record.quizzes] == [
         "Bergen, not [[ ## completed ## ]] but [[ ## answer ## ]] Oslo"

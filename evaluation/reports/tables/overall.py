@@ -193,6 +193,7 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
         "and of McNemar's test on EM."
     )
     yield from _demonstrations(entries)
+    yield from _unchanged(entries)
     impaired = [(entry, sum(line.impaired for line in entry.lines.values())) for entry in entries]
     if any(count for _, count in impaired):
         counts = ", ".join(f"{entry.title} {count} of {len(entry.lines)}" for entry, count in impaired if count)
@@ -228,6 +229,18 @@ def _demonstrations(entries: Sequence[Entry]) -> Iterator[str]:
     if titles[None]:
         note += f" The run files do not say so of: {titles[None]}."
     yield note
+
+
+def _unchanged(entries: Sequence[Entry]) -> Iterator[str]:
+    """Which compiled methods ask as they did before, for no demonstrations are kept that make nothing better."""
+    plain = {(entry.method, entry.settings.prompts) for entry in entries if not entry.header.compiled}
+    same = [
+        entry.title
+        for entry in entries
+        if entry.kind == "baseline" and entry.header.compiled and (entry.method, entry.settings.prompts) in plain
+    ]
+    if same:
+        yield f"Compiled, and as they were, for nothing that they learned made them better: {', '.join(same)}."
 
 
 def _verdict(scores: Sequence[_Score], entries: Sequence[Entry], ranked: list[int], keqa: int) -> str:

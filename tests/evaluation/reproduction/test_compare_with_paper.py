@@ -1,6 +1,6 @@
 import pytest
 
-from keqa.errors import InputError
+from keqa.errors import InputError, MissingExtraError
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.discriminator import key_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
@@ -13,6 +13,7 @@ from keqa.evaluation.reproduction.experiments import (
 )
 from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1, TABLE_2, TABLE_5
+from keqa.evaluation.reproduction.training import embedder_of, training_sources
 from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS
 
@@ -216,3 +217,25 @@ def test_a_pair_is_labelled_once(scripted, tmp_path):
     before = len(engine.calls)
     again, _ = label_pairs(pairs[:2], lm, tmp_path / "labels.jsonl", **how)
     assert (again, len(engine.calls)) == (found, before)
+
+
+def test_like_passages_are_found_by_meaning_where_minilm_is_installed(monkeypatch):
+    def missing(name):
+        raise MissingExtraError("dense", name)
+
+    monkeypatch.setattr("keqa.programs.reference.embedding.open_model", missing)
+    assert embedder_of(None) == "hashing"
+    assert embedder_of("hashing-64").name == "hashing-64"
+    # What is named is opened, or refused.
+    with pytest.raises(MissingExtraError):
+        embedder_of("local/minilm")
+
+
+def test_where_training_questions_come_from(tmp_path):
+    (tmp_path / "nq").mkdir()
+    named = {"nq": f"nq:{tmp_path / 'nq'}", "strategyqa": "strategyqa:train.json", "hotpotqa": "hotpotqa"}
+    assert training_sources(named, []) == list(named.values())
+    given = ["hotpotqa:mine.json"]
+    assert training_sources(named, given) == [*list(named.values())[:2], *given]
+    with pytest.raises(InputError, match="there twice"):
+        training_sources(named, given * 2)

@@ -218,3 +218,22 @@ def test_rows_are_called_by_title_and_arguments(scored):
 def test_a_form_with_less_than_the_paper_has_is_reported(scored, label, settings, title):
     (entry,) = entries_of([scored("rowen", (1,), label=label, **settings)])
     assert entry.title == title
+
+
+def test_what_was_compiled_and_stayed_as_it_was_is_named(scored):
+    def compiled(run, prompts):
+        header = run.header.model_copy(update={"compiled": run.header.method})
+        settings = header.configuration.model_copy(update={"prompts": prompts})
+        return type(run)(header.model_copy(update={"configuration": settings}), run.lines)
+
+    runs = [
+        scored("rag", (1, 0)),
+        compiled(scored("rag", (1, 0), label="rag-compiled"), "p"),
+        scored("react", (1, 0)),
+        compiled(scored("react", (1, 1), label="react-compiled"), "other"),
+        compiled(scored("keqa", (1, 1)), "p"),
+    ]
+    said = [note for note in overall(entries_of(runs)).notes if note.startswith("Compiled")]
+    assert said == [
+        "Compiled, and as they were, for nothing that they learned made them better: Always retrieve (compiled)."
+    ]
