@@ -160,7 +160,7 @@ def _verdict(quiz: QuizRecord) -> Text:
     parts = []
     if quiz.certainty is not None and quiz.stopped and not quiz.complete:
         # What the draws agree on is not what decided.
-        return _text(f"{quiz.stopped}: ").append(*words)
+        return plain(f"{quiz.stopped}: ").append(*words)
     if quiz.consistency_exact is not None:
         parts.append(_consistency(quiz))
     if quiz.certainty is not None:
