@@ -70,7 +70,7 @@ def test_file_and_line_are_named(tmp_path, name, content, line):
 
 def test_an_unknown_language(tmp_path):
     (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))
-    assert "fr" in str(failing(tmp_path / "corpus.json", "--out", tmp_path / "index", "--language", "fr"))
+    assert "xx" in str(failing(tmp_path / "corpus.json", "--out", tmp_path / "index", "--language", "xx"))
 
 
 def test_help_says_what_a_cluster_takes_from_the_environment():
