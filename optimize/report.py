@@ -171,9 +171,10 @@ def changed_predictors(before: Program, after: Program) -> list[PredictorChange]
     return [
         PredictorChange(
             name,
-            len(old[name].demos),
+            # The listwise judge comes with a setting that tuning may have chosen.
+            len(old[name].demos) if name in old else 0,
             len(new.demos),
-            old[name].signature.instructions,
+            old.get(name, new).signature.instructions,
             new.signature.instructions,
         )
         for name, new in after.named_predictors()
