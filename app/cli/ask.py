@@ -90,7 +90,7 @@ def ask(
     models.check()
     risk.check()
     if html is not None:
-        from keqa.page.told import check_place, write_story
+        from keqa.page.story import check_place, write_story
 
         check_place(html)
     console = status()

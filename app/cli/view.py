@@ -39,7 +39,7 @@ def view(
     if html is None:
         _check_installed()
     else:
-        from keqa.page.told import check_place
+        from keqa.page.story import check_place
 
         check_place(html)
     with status().status("reading the runs…"):

@@ -14,7 +14,7 @@ from keqa.errors import InputError
 from keqa.evaluation.reading import places, read_header
 from keqa.evaluation.records import RunHeader, RunLine
 from keqa.page.document import document_parts
-from keqa.page.told import told
+from keqa.page.story import story_data
 from keqa.storage.untrusted import open_regular
 
 RIGHT, PARTLY, WRONG, FAILED = range(4)
@@ -88,7 +88,7 @@ class Runs:
         return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
 
     def story(self, run: int, question: int) -> dict[str, Any]:
-        """The story of a question in a run; see `keqa.page.told.told`.
+        """The story of a question in a run; see `keqa.page.story.story_data`.
 
         Args:
             run: Its number, from 0.
@@ -110,7 +110,7 @@ class Runs:
             raise InputError(f"{of.path} has changed since it was read: start keqa view again") from error
         if line.id != self._rows[question].id:
             raise InputError(f"{of.path} has changed since it was read: start keqa view again")
-        return _told(line)
+        return _story_of(line)
 
     def page(self) -> Iterator[str]:
         """A file of its own with everything in it, in parts; stories are packed, and unpacked when they are opened."""
@@ -194,10 +194,10 @@ def _sums(line: RunLine) -> Counter[str]:
     return sums
 
 
-def _told(line: RunLine) -> dict[str, Any]:
+def _story_of(line: RunLine) -> dict[str, Any]:
     if line.record is None:
         return {"record": None, "error": "" if line.error is None else line.error.message}
-    return told(line.record)
+    return story_data(line.record)
 
 
 def _blocks(run: _RunOf) -> Iterator[list[int]]:

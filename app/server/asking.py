@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from keqa.data.question import Question
-from keqa.page.told import told
+from keqa.page.story import story_data
 from keqa.programs.record_redaction import record_without_secrets
 from keqa.programs.runtime.progress import Progress
 from keqa.server.answers import Answers
@@ -101,8 +101,8 @@ def _shown(one: Progress, answers: Answers) -> dict[str, Any]:
 
 def _end(asking: asyncio.Task[Any], answers: Answers) -> dict[str, Any]:
     try:
-        return {"kind": "Answered", **told(asking.result())}
+        return {"kind": "Answered", **story_data(asking.result())}
     except Exception as error:
         end: dict[str, Any] = {"kind": "Failed", "message": problem_of(error, answers.lms).message}
         record = getattr(error, "record", None)
-        return end if record is None else {**end, **told(record_without_secrets(record, answers.lms))}
+        return end if record is None else {**end, **story_data(record_without_secrets(record, answers.lms))}

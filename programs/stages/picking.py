@@ -149,14 +149,14 @@ class Picking(Stage):
         pairs = zip(verdicts, doubted, strict=True)
         others = self.prefer_reliable and any(verdict.kept and not doubt for verdict, doubt in pairs)
 
-        def told(verdict: PassageVerdict, source: Any, doubt: bool) -> PassageVerdict:
+        def noted(verdict: PassageVerdict, source: Any, doubt: bool) -> PassageVerdict:
             if source is None:
                 return verdict
             left = others and doubt and verdict.kept
             why = f"{verdict.why}; {source}{', and others are preferred' if left else ''}"
             return verdict.model_copy(update={"why": why, "kept": verdict.kept and not left})
 
-        return [told(*one) for one in zip(verdicts, sources, doubted, strict=True)]
+        return [noted(*one) for one in zip(verdicts, sources, doubted, strict=True)]
 
     async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
         """Let the reference look at all passages together before it is asked about each."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from keqa.page.document import document
-from keqa.page.told import story_page, write_story
+from keqa.page.story import story_page, write_story
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,

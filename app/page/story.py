@@ -11,7 +11,7 @@ from keqa.programs.records import QuestionRecord
 from keqa.programs.sources import sources_of
 
 
-def told(record: QuestionRecord) -> dict[str, Any]:
+def story_data(record: QuestionRecord) -> dict[str, Any]:
     """A story as a page shows it.
 
     Args:
@@ -32,7 +32,7 @@ def story_page(record: QuestionRecord) -> str:
     Args:
         record: As for `told`.
     """
-    return document("one", "KEQA", told(record)).text
+    return document("one", "KEQA", story_data(record)).text
 
 
 def check_place(path: Path) -> None:
