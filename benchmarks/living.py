@@ -132,14 +132,23 @@ def found(address: str, questions: list[str]) -> list[list[tuple[Passage, float]
 
 
 def same(one: list[list[tuple[Passage, float]]], other: list[list[tuple[Passage, float]]]) -> tuple[float, float]:
-    """The share of questions with the same ten passages in the same order, and the largest difference of a score."""
-    equal = [[p for p, _ in ours] == [p for p, _ in theirs] for ours, theirs in zip(one, other, strict=True)]
+    """The share of questions with the same ten passages in the same order, and the largest difference of a score.
+
+    Passages of equal scores have no order, and which of them is the tenth says nothing.
+    """
+    equal = [_ordered(ours) == _ordered(theirs) for ours, theirs in zip(one, other, strict=True)]
     apart = [
         abs(mine - yours) / max(abs(yours), 1e-9)
         for ours, theirs in zip(one, other, strict=True)
         for (_, mine), (_, yours) in zip(ours, theirs, strict=False)
     ]
     return sum(equal) / len(equal), max(apart, default=0.0)
+
+
+def _ordered(hits: list[tuple[Passage, float]]) -> list[str]:
+    last = hits[-1][1] if hits else 0.0
+    above = [(-round(score, 4), passage.id) for passage, score in hits if round(score, 4) > round(last, 4)]
+    return [one for _, one in sorted(above)]
 
 
 def timed(work: Callable[[], Any]) -> float:

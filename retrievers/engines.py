@@ -61,10 +61,6 @@ def _build_nothing(passages: Any, address: str, **options: Any) -> Any:
     raise InputError("this engine builds no index: it opens those that are there")
 
 
-def _build_no_documents(*given: Any, **options: Any) -> Any:
-    raise InputError("a file of documents, one a question, is made by keqa documents")
-
-
 @dataclass(frozen=True)
 class Engine:
     """An engine of retrieval.
@@ -81,7 +77,7 @@ class Engine:
         about: What ``keqa index --help`` says of it.
         build: Makes an index of passages: from them, the address, and as keywords ``name``, ``sources``,
             ``overwrite``, ``progress``, ``notice`` (as of `keqa.retrievers.build_index`) and the options that were
-            given. What it returns has the number of ``passages``.
+            given. What it returns has the number of ``passages``. None where no command of `keqa index` makes one.
         options: What ``build`` and ``locate`` take.
         locate: From the options that were given, and ``name`` where there is one, to the address of the index to be
             built; it raises InputError where one is missing. By default the folder of an option ``out``.
@@ -98,7 +94,7 @@ class Engine:
     facts: Callable[[str], dict[str, Any]] = lambda address: {}
     schemes: tuple[str, ...] = ()
     about: str = ""
-    build: Callable[..., Any] = _build_nothing
+    build: Callable[..., Any] | None = _build_nothing
     options: tuple[BuildOption, ...] = ()
     locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
     described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
@@ -233,8 +229,7 @@ _ALL = (
         open=lambda address, model: _module("documents").DocumentsRetriever.open(address),
         facts=lambda address: dataclasses.asdict(_module("documents").DocumentsRetriever.open(address).manifest),
         about="one document a question, which keqa documents makes",
-        build=_build_no_documents,
-        locate=_build_no_documents,
+        build=None,
     ),
 )
 

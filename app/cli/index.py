@@ -82,13 +82,13 @@ def build(
     from keqa.cli.console import results, warn
     from keqa.retrievers import read_corpus
 
-    chosen, given = _taken(engine, options)
+    chosen, make, given = _taken(engine, options)
     named = {} if name is None else {"name": name}
     address = chosen.locate({**given, **named})
     own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
     with _progress() as (progress, notice):
         passages = read_corpus(sources, notice=notice, summary=False)
-        built = chosen.build(
+        built = make(
             passages,
             address,
             name=name,
@@ -115,36 +115,42 @@ def build(
         raise typer.Exit(1)
 
 
-def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, dict[str, Any]]:
-    """The engine, and the options that were given.
+def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., Any], dict[str, Any]]:
+    """The engine, what builds its index, and the options that were given.
 
     Raises:
         InputError: There is no such engine, or it does not take one of them.
     """
-    from keqa.retrievers.engines import ENGINES
-
-    if name not in ENGINES:
-        raise InputError(f"--engine must be {', '.join(ENGINES)}, not {name!r}")
+    engines = _built()
+    if name not in engines:
+        raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
     given = {option: value for option, value in options.items() if value is not None}
-    takes = {engine: {option.name for option in one.options} for engine, one in ENGINES.items()}
+    takes = {engine: {option.name for option in one.options} for engine, (one, _) in engines.items()}
     for option in given:
         if option not in takes[name]:
             of = " and ".join(engine for engine, names in takes.items() if option in names)
             raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {name}: leave it out")
-    return ENGINES[name], given
+    engine, make = engines[name]
+    return engine, make, given
+
+
+def _built() -> dict[str, tuple[Engine, Callable[..., Any]]]:
+    """The engines whose indexes are built here, and what builds them."""
+    from keqa.retrievers.engines import ENGINES
+
+    return {name: (engine, engine.build) for name, engine in ENGINES.items() if engine.build is not None}
 
 
 def _build_command() -> Any:
     """The command with an option for each that an engine takes; engines may share one."""
-    from keqa.retrievers.engines import ENGINES
-
+    engines = _built()
     takers: dict[str, list[str]] = {}
     options: dict[str, BuildOption] = {}
-    for engine in ENGINES.values():
+    for engine, _ in engines.values():
         for option in engine.options:
             options.setdefault(option.name, option)
             takers.setdefault(option.name, []).append(engine.name)
-    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, engine in ENGINES.items())
+    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, (engine, _) in engines.items())
     choice = Annotated[str, typer.Option(help=f"What searches the index. {about}.")]
     fixed = [one for one in inspect.signature(build, eval_str=True).parameters.values() if one.name != "options"]
     fixed = [one.replace(annotation=choice) if one.name == "engine" else one for one in fixed]

@@ -17,6 +17,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -269,6 +270,18 @@ class _Encoded:
     soft: dict[int, dict[int, float]] = field(default_factory=dict)
 
 
+@contextmanager
+def _flushing_denormals() -> Iterator[None]:
+    """Take tiny numbers for zero: they make some processors many times slower. It holds for the thread, so it ends."""
+    import torch
+
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 class _Training:
     """A training under way."""
 
@@ -293,7 +306,6 @@ class _Training:
         from keqa.lms.local.loading import load_for_training, stop_tokens
         from keqa.lms.local.tokenizing import Texts
 
-        torch.set_flush_denormal(True)
         self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
         self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
         half = self.device != "cpu" and options.method == "lora"
@@ -315,7 +327,7 @@ class _Training:
         import torch
 
         devices = [torch.cuda.current_device()] if self.device == "cuda" else []
-        with torch.random.fork_rng(devices):
+        with torch.random.fork_rng(devices), _flushing_denormals():
             torch.manual_seed(self.options.seed)
             self._prepare()
             self._resume()

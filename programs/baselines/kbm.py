@@ -45,6 +45,7 @@ class KBM(ExaminingBaseline):
         threshold: What that is compared with; the paper's model says True or False, which a half divides.
         rejudge: Whether a question that is searched for is judged again with the passages as Reference (double
             judgement): where they do not settle it, it is answered from memory.
+        reason: Whether to reason step by step before answering; the paper does not.
         tries: Draws for a model that reads them all.
         temperature: Of these.
     """
@@ -56,6 +57,7 @@ class KBM(ExaminingBaseline):
     of: Literal["mastery", "certainty"] = "mastery"
     threshold: Annotated[Fraction, Share] = Fraction(1, 2)
     rejudge: bool = False
+    reason: bool = False
     tries: Tries = 5
     temperature: Temperature = 1.0
 

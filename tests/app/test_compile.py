@@ -78,7 +78,19 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_co
 
     server.reply = reply
     train, val, out = pairs("train.jsonl", TOWNS[:5]), pairs("val.jsonl", TOWNS[5:]), tmp_path / "program"
-    command = ["compile", train, "--val", val, *served, "--method", "rag:top_k=2", "--sets", 1, "--out", out]
+    command = [
+        "compile",
+        train,
+        "--val",
+        val,
+        *served,
+        "--method",
+        "rag:top_k=2,demonstrations=False",
+        "--sets",
+        1,
+        "--out",
+        out,
+    ]
     ended = keqa_command(*command)
     assert ended.code == 0, ended.err
     cells = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines() if line.strip()}
@@ -99,7 +111,7 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_co
     questions.append("--allow-overlap")
     compiled = json.loads(keqa_command("evaluate", "rag", "--program", out, *questions).out)
     assert (compiled["scores"]["em"], served_with) == (1.0, [4, 4, 4])
-    plain = json.loads(keqa_command("evaluate", "rag", "--label", "plain", *questions).out)
+    plain = json.loads(keqa_command("evaluate", "rag:demonstrations=False", "--label", "plain", *questions).out)
     assert plain["scores"]["em"] == 0.0
     other = keqa_command("evaluate", "cot", "--program", out, *questions)
     assert (other.code, "holds a compiled rag, which means nothing to cot" in " ".join(other.err.split())) == (2, True)

@@ -37,4 +37,6 @@ def test_every_benchmark_but_a_few_has_a_real_file():
         "ceval",
         "xiezhi",
         "mlec",
+        "triviaqa-rc",
+        "triviaqa-verified",
     }

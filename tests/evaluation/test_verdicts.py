@@ -86,7 +86,7 @@ def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retrie
         found={f"Who governs Town{n}?": [n] for n in range(COUNT)},
     )
     runs = {}
-    plan = FaultPlan(share=0.3, kinds=KINDS, seed=11)
+    plan = FaultPlan(share=0.3, kinds=KINDS, seed=12)
     for name, faults in (("whole", None), ("faulty", plan)):
         with OpenAIServer(reply=reply, faults=faults) as server, CallCache(tmp_path / f"{name}.sqlite") as cache:
             roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)

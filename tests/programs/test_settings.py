@@ -43,6 +43,7 @@ EVERY = {
     "on_nothing_helpful": "closed_book",
     "summarize_single": True,
     "summarize_known": True,
+    "demonstrations": False,
     "max_quizzes": 5,
     "max_question_chars": 500,
     "workers": 3,
@@ -180,7 +181,12 @@ def test_a_method_made_from_its_settings_has_the_same(name):
 
 
 def test_closed_book_searches_nowhere():
-    assert settings_of(ClosedBook(reason=True)) == {"reason": True, "max_question_chars": 8000, "workers": 16}
+    assert settings_of(ClosedBook(reason=True)) == {
+        "reason": True,
+        "demonstrations": True,
+        "max_question_chars": 8000,
+        "workers": 16,
+    }
 
 
 def test_shares_stay_exact():
