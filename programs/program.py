@@ -320,9 +320,9 @@ class Program(Stage):
             predictor.lm = drawn_anew(predictor.lm)
         bound = self._lms.value
         if bound is not None:
-            made = (drawn_anew(one) for one in (bound.task, bound.consistency, bound.utility))
+            task, consistency, utility = map(drawn_anew, (bound.task, bound.consistency, bound.utility))
             # A boundary model asks without predictors and samples nothing, so there is nothing to draw anew.
-            self._lms = NoCopy(_OneLM(*made, getattr(bound, "boundary", None)))
+            self._lms = NoCopy(_OneLM(task, consistency, utility, getattr(bound, "boundary", None)))
 
     def get_lm(self) -> Any:
         """The language model of the task, whatever the judges have; None where ``dspy.settings.lm`` answers.

@@ -2,8 +2,8 @@
 
 import pytest
 
+from keqa.cli.answer import shown_answer
 from keqa.cli.options import RiskOptions
-from keqa.cli.record_tree import record_tree
 from keqa.errors import InputError
 from keqa.programs.records import QuestionRecord
 
@@ -39,8 +39,8 @@ def test_what_is_withheld_is_shown_as_that():
         question="Who?", answer="I do not know", answer_source="withheld", withheld="Ann", confidence=0.4213
     )
     with console.capture() as shown:
-        console.print(record_tree(record))
+        console.print(shown_answer(record))
     lines = shown.get().splitlines()
-    assert "├── Answer: I do not know (withheld: its own answer is too probably wrong for the risk)" in lines
-    assert "├── Withheld: Ann" in lines
-    assert "├── Confidence: 0.42" in lines
+    assert "Answer: I do not know (withheld: its own answer is too probably wrong for the risk)" in lines
+    assert "Withheld: Ann" in lines
+    assert "Confidence: 0.42" in lines
