@@ -22,6 +22,7 @@ WORKERS ?= auto
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+ROOMS := app data evaluation lms metrics optimize programs retrievers signatures storage testbed
 TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
 
 # Nothing here may wait for a network: prices come with LiteLLM, models with packages.
@@ -77,8 +78,8 @@ $(VENV)/.torch: $(VENV)/.venv constraints.txt
 
 # Folders that only hold what Python compiled of modules that have moved would still be found as packages.
 $(VENV)/.demo: $(VENV)/.torch pyproject.toml constraints.txt
-	@find app data lms metrics optimize programs retrievers testbed -name __pycache__ -prune -exec rm -rf {} +
-	@find app data lms metrics optimize programs retrievers testbed -type d -empty -delete
+	@find $(ROOMS) -name __pycache__ -prune -exec rm -rf {} +
+	@find $(ROOMS) -type d -empty -delete
 	$(PIP) --editable '.[local]'
 	@touch $@
 

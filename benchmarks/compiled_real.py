@@ -1,6 +1,6 @@
 """What compiling does for a real, weak LM on real questions.
 
-    python benchmarks/compiled_real.py --data ../shared/data
+    python benchmarks/compiled_real.py --data FOLDER
 
 Compiles the program for SmolLM2-135M-Instruct on 60 questions of NQ (one hop, so without decomposition) over its
 corpus, and asks the program as it comes and the compiled one 40 others. Finished work is kept in the work folder, and

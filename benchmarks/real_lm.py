@@ -1,6 +1,6 @@
 """A real, weak LM through the whole program.
 
-    python benchmarks/real_lm.py --data ../shared/data
+    python benchmarks/real_lm.py --data FOLDER
 
 SmolLM2-135M-Instruct on HotpotQA and NQ questions over their corpora, without demonstrations and with four for each
 predictor. Each finished question is one line of the output file, and a later start resumes behind the last. Prints how

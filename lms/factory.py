@@ -43,6 +43,12 @@ class Roles:
     utility: dspy.LM
     boundary: dspy.LM | None = None
 
+    @property
+    def every(self) -> list[dspy.LM]:
+        """The LMs of all roles that have one."""
+        own = [self.task, self.consistency, self.utility]
+        return own if self.boundary is None else [*own, self.boundary]
+
 
 def build_lm(
     model: str,

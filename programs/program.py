@@ -21,7 +21,7 @@ from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
-from keqa.programs.runtime.asides import Running, running
+from keqa.programs.runtime.asides import answering
 from keqa.programs.runtime.batch import Outcome, answer_many
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
 from keqa.programs.runtime.errors import CallError
@@ -77,6 +77,7 @@ class _OneLM:
     task: Any
     consistency: Any
     utility: Any
+    boundary: Any = None
 
 
 @checked
@@ -213,7 +214,6 @@ class Program(Stage):
         story, failure = RecordBuilder(), None
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
-        running.set(Running(session, self._lms.value))
         session.tell_apart(self.named_predictors())
         given = asked
         if asked.history:
@@ -223,8 +223,10 @@ class Program(Stage):
         if own:
             session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
         adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
-        of_question = question_asked(asked.question)
-        with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, adapting:
+        # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
+        of_question = question_asked(given.question)
+        counting = answering(session, self._lms.value)
+        with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, counting, adapting:
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:
@@ -242,6 +244,7 @@ class Program(Stage):
         The stage is no part of the program: it serves every method alike, learns nothing, and is not saved with one.
         """
         stage = FollowUp(self.bound)
+        stage.rewrite.fixed = self.demonstrations
         if self._lms.value is not None:
             stage.bind_lms(self._lms.value)
         else:
@@ -317,8 +320,9 @@ class Program(Stage):
             predictor.lm = drawn_anew(predictor.lm)
         bound = self._lms.value
         if bound is not None:
-            made = (drawn_anew(one) for one in (bound.task, bound.consistency, bound.utility))
-            self._lms = NoCopy(_OneLM(*made))
+            task, consistency, utility = map(drawn_anew, (bound.task, bound.consistency, bound.utility))
+            # A boundary model asks without predictors and samples nothing, so there is nothing to draw anew.
+            self._lms = NoCopy(_OneLM(task, consistency, utility, getattr(bound, "boundary", None)))
 
     def get_lm(self) -> Any:
         """The language model of the task, whatever the judges have; None where ``dspy.settings.lm`` answers.

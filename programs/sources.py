@@ -93,7 +93,7 @@ def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     if record.fallback is not None and record.fallback.source == "passages":
         changed["fallback"] = _supported_quiz(record.fallback)
     if record.passages and record.answer_source in _FROM_PASSAGES:
-        changed["passages"] = _supported(record.passages, record.question, record.answer)
+        changed["passages"] = _supported(record.passages, record.standalone or record.question, record.answer)
     return record.model_copy(update=changed) if changed else record
 
 

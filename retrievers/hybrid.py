@@ -14,6 +14,7 @@ from typing import Any
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
+from keqa.retrievers.documents import scope_of
 
 CONSTANT = 2
 """k: how little the first ranks stand out. The paper's 60 is for many runs, a thousand deep.
@@ -99,6 +100,10 @@ class HybridRetriever(SharedRetriever):
             **self.settings,
             parts=parts,
         )
+
+    def scope_of_documents(self) -> str:
+        """What the searches of the parts depend on besides the query; see `keqa.retrievers.documents.scope_of`."""
+        return "\0".join(filter(None, map(scope_of, self.retrievers)))
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query, with the fused scores; each retriever gets many queries at once."""

@@ -115,7 +115,7 @@ def ask(
         record, error = _answer(asked, text, kind, choice or [], LiveStory(shown.update) if live else None)
     from keqa.programs.record_redaction import record_without_keys
 
-    cleaned = record_without_keys(record, [roles.task, roles.consistency, roles.utility])
+    cleaned = record_without_keys(record, roles.every)
     if html is not None:
         write_story(cleaned, html)
     if quiet:

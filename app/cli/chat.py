@@ -46,7 +46,7 @@ class _Conversation:
     """What was said so far."""
 
     def __init__(self, program: Program, roles: Roles) -> None:
-        self._program, self._lms = program, [roles.task, roles.consistency, roles.utility]
+        self._program, self._lms = program, roles.every
         self._history: list[tuple[str, str]] = []
         self._last: QuestionRecord | None = None
 

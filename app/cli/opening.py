@@ -60,7 +60,7 @@ def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
     """
     from keqa.lms import check_reachable
 
-    check_reachable([roles.task, roles.consistency, roles.utility, *others])
+    check_reachable([*roles.every, *others])
 
 
 def open_program(

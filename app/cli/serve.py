@@ -145,7 +145,7 @@ def _open(
 
     bound_memory()
     asked, retriever, roles = open_all(index, program, embedder, models, method, cache=cache)
-    return Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits)
+    return Answers(asked, retriever, roles.every, limits)
 
 
 def _check_installed() -> None:

@@ -16,7 +16,7 @@ EMBEDDER = "hashing-256"
 
 def words_of(record: QuestionRecord) -> str:
     """What a question and its quizzes ask, without the names in them: some kinds of facts are known less well."""
-    return " ".join([masked(record.question), *(masked(quiz.text) for quiz in record.quizzes)])
+    return " ".join([masked(record.standalone or record.question), *(masked(quiz.text) for quiz in record.quizzes)])
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ class Abstention:
     def applied(self, record: QuestionRecord) -> QuestionRecord:
         """The record with its confidence, and with "I do not know" in the place of an answer that is withheld.
 
-        An answer that says so itself stays as it is.
+        An answer that says so itself stays as it is. The explanation of one that is withheld would give it away, and is
+        left out.
 
         Args:
             record: Of a question that has an answer.
@@ -43,7 +44,7 @@ class Abstention:
         confidence = self.confidence.of(record)
         if confidence >= self.threshold or abstained(record):
             return record.model_copy(update={"confidence": confidence})
-        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer}
+        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "explanation": ""}
         return record.model_copy(update={"confidence": confidence, **withheld})
 
     def spec(self) -> Mapping[str, Any]:

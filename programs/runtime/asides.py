@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,6 +34,21 @@ class Running:
 
 
 running: ContextVar[Running | None] = ContextVar("running", default=None)
+
+
+@contextmanager
+def answering(session: Session, lms: Any) -> Iterator[None]:
+    """Within this context calls are counted with a question; afterwards with the one, if any, that it was asked for.
+
+    Args:
+        session: The calls of the question.
+        lms: See `Running`.
+    """
+    token = running.set(Running(session, lms))
+    try:
+        yield
+    finally:
+        running.reset(token)
 
 
 def lm_of_role(role: str) -> Any:

@@ -121,7 +121,7 @@ class Picking(Stage):
         if self.together is not None:
             return self.together
         made = Listwise(self.bound)
-        made.judge.lm = self.judge.lm
+        made.judge.lm, made.judge.fixed = self.judge.lm, self.judge.fixed
         return made
 
     async def _judged(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> list[Verdict]:

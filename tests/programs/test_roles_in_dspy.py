@@ -222,3 +222,9 @@ def test_rollouts_draw_samples_of_their_own_and_the_same_ones_again(scripted, re
     plain, first, second, again = samples
     assert first == again
     assert not set(first) & {*second, *plain}
+
+
+def test_a_rollout_keeps_the_language_model_of_the_boundary(lms):
+    program = KEQA(None, lms=keqa.Roles(lms.task, lms.consistency, lms.utility, lms.utility))
+    program.set_lm(lms.task.copy(rollout_id=1, temperature=1.0))
+    assert program._lms.value.boundary is lms.utility

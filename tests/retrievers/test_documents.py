@@ -7,7 +7,7 @@ import json
 import pytest
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers import CachingRetriever, open_index
+from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
 from keqa.retrievers.documents import DocumentsRetriever, NoDocumentError, id_asked, question_asked
 from keqa.retrievers.opening import facts_of
 
@@ -109,3 +109,13 @@ def test_a_file_that_is_not_there_or_joined_with_another_index(tmp_path, file):
         open_index(f"documents:{tmp_path / 'none.jsonl'}")
     with pytest.raises(InputError, match="join it with no other"):
         open_index(f"{tmp_path / 'own'},documents:{file}")
+
+
+def test_a_cache_over_documents_beside_an_index_keeps_questions_apart(file, tmp_path):
+    build_index([Passage("p", "", "Of a mayor.")], tmp_path / "index")
+    both = HybridRetriever([open_index(tmp_path / "index"), open_index(f"documents:{file}")])
+    with CachingRetriever(both, tmp_path / "kept.sqlite") as cached:
+        for question, answer in [("Who governs Carmouth?", "Ann."), ("Who governs Skarn?", "Bo.")] * 2:
+            with question_asked(question):
+                assert {hit.passage.text for hit in cached.search("mayor")} == {"Of a mayor.", answer}
+        assert (cached.misses, cached.hits) == (2, 2)

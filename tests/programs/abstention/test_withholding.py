@@ -97,6 +97,16 @@ def test_an_answer_below_it_is_withheld_and_stays_in_the_record():
     assert QuestionRecord.model_validate_json(held.model_dump_json()) == held
 
 
+def test_nothing_beside_the_answer_gives_it_away():
+    explained = RECORD.model_copy(update={"explanation": "Ann lives in Oslo."})
+    assert withholding(0.74).applied(explained).explanation == ""
+    assert withholding(0.5).applied(explained).explanation == "Ann lives in Oslo."
+
+
+def test_the_words_of_a_follow_up_are_those_of_the_question_that_was_answered():
+    assert words_of(QuestionRecord(question="And she?", standalone="Where does Ann live?")) == "where does <name> live?"
+
+
 def test_an_answer_that_abstains_itself_stays_as_it_is():
     unknown = RECORD.model_copy(update={"answer": "unknown"})
     assert withholding(0.5).applied(unknown) == unknown.model_copy(update={"confidence": 0.0})

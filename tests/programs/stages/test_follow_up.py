@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import dspy
 import pytest
 from dspy.lm15 import RateLimitError
 
 from keqa.errors import InputError
 from keqa.programs import KEQA
-from keqa.programs.baselines import ClosedBook
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.records import QuestionRecord
 from keqa.programs.runtime.progress import Rewritten
+from keqa.retrievers import open_index
 
 HISTORY = [("Who wrote Emma?", "Ann Lee"), ("When?", "1901")]
 
@@ -103,3 +106,25 @@ def test_a_batch_of_questions_with_histories(scripted):
     with dspy.context(lm=lm):
         (outcome,) = ClosedBook().answer_many([{"question": "Where was she born?", "history": HISTORY}])
     assert outcome.record.standalone == "Where was Ann Lee born?"
+
+
+def test_its_document_is_that_of_the_question_as_it_was_asked(scripted, tmp_path):
+    file = tmp_path / "documents.jsonl"
+    file.write_text(json.dumps({"question": "Where was she born?", "text": "She was born in Bo."}))
+    lm, _ = scripted(reply)
+    with dspy.context(lm=lm):
+        record = AlwaysRetrieve(open_index(f"documents:{file}"))("Where was she born?", history=HISTORY).record
+    assert record.standalone == "Where was Ann Lee born?"
+    assert [(one.text, one.sentences) for one in record.passages] == [("She was born in Bo.", ["She was born in Bo."])]
+
+
+def test_without_demonstrations_it_shows_none_either(scripted):
+    lm, engine = scripted(reply)
+    shown = []
+    for demonstrations in (True, False):
+        program = ClosedBook(demonstrations=demonstrations)
+        program.set_lm(lm)
+        engine.prompts.clear()
+        program("Where was she born?", history=HISTORY)
+        shown.append(any("Who wrote Hamlet?" in prompt for prompt in engine.prompts))
+    assert shown == [True, False]

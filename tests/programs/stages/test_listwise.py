@@ -113,3 +113,9 @@ def test_it_is_saved_and_loaded_with_what_it_learned(retriever, tmp_path, script
     back = KEQA(retriever("one"), listwise=True)
     back.load_state(KEQA(retriever("one")).dump_state())
     assert not back.picking.listwise
+
+
+def test_a_judge_of_lists_that_tuning_tries_shows_what_the_single_one_shows():
+    for demonstrations in (True, False):
+        program = KEQA(None, demonstrations=demonstrations)
+        assert program.picking.listwise_judge().judge.fixed is demonstrations

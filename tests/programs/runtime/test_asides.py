@@ -1,0 +1,29 @@
+"""Whose question calls are counted with."""
+
+from __future__ import annotations
+
+import dspy
+
+from keqa.programs.baselines import ClosedBook
+from keqa.programs.runtime.asides import answering, given_lm_of_role, lm_of_role, running
+from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.session import Session
+
+
+class Lms:
+    task, boundary = "task", "boundary"
+
+
+async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
+    inner = ClosedBook()
+    inner.set_lm(lm)
+    session = Session(CallLimiter(1), blocking=False)
+    with answering(session, Lms):
+        await inner.acall("Who governs Oslo?")
+        assert running.get().session is session
+        assert given_lm_of_role("boundary") == "boundary"
+    await inner.acall("Who governs Oslo?")
+    assert running.get() is None
+    with dspy.context(lm=lm):
+        assert (lm_of_role("boundary"), given_lm_of_role("boundary")) == (lm, None)
