@@ -44,6 +44,7 @@ BEFORE = {
     "listwise": False,
     "summarize_single": False,
     "summarize_known": False,
+    "prefer_reliable": False,
     "on_nothing_helpful": "largest_cluster",
 }
 """The settings of the program as it was before there were boundary models."""

@@ -79,6 +79,11 @@ class Reliability:
                 _add(self._counts, name, entry.helpful)
                 _add(self._of_roots.setdefault(entry.root, {}), name, entry.helpful)
 
+    def unreliable(self) -> list[SourceRecord]:
+        """The sources that are unreliable by all labels, the least helpful first."""
+        found = [SourceRecord(name, *self._counts[name], _unreliable(name, self._counts)) for name in self._counts]
+        return sorted((one for one in found if one.unreliable), key=lambda one: one.helped / one.labelled)
+
     def of(self, passage: str, without: Iterable[str] = ()) -> SourceRecord | None:
         """What is known of a passage's source.
 

@@ -205,9 +205,17 @@ class UtilityReference(Parameter):
         """
         if self.variant == "none":
             return None
+        return self._sources().of(passage, _left_out.get() | self._index.roots_of(_asked.get()))
+
+    def unreliable_sources(self) -> list[SourceRecord]:
+        """The sources that are unreliable by all labels, the least helpful first; none where no label is shown."""
+        return [] if self.variant == "none" else self._sources().unreliable()
+
+    def _sources(self) -> Reliability:
+        """What the labels say of sources, counted once for the entries that there are."""
         if self._reliability is None or self._reliability[0] is not self._index:
             self._reliability = self._index, Reliability(self.entries)
-        return self._reliability[1].of(passage, _left_out.get() | self._index.roots_of(_asked.get()))
+        return self._reliability[1]
 
     def reset(self) -> None:
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""
