@@ -121,7 +121,7 @@ def mask_table(entries: Sequence[Entry]) -> Grid | None:
     Args:
         entries: None where no language model has the rows of ``closed-book``, ``rag`` and ``rag-masked``.
     """
-    masked = {lm: rows for lm, found in by_language_model(entries).items() if (rows := _masked(found)) is not None}
+    masked = {lm: three for lm, found in by_language_model(entries).items() if (three := _masked(found)) is not None}
     if not masked:
         return None
     several = len(masked) > 1
