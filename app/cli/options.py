@@ -275,8 +275,8 @@ class KeqaOptions:
         bool | None,
         _setting(
             "--prefer-reliable/--no-prefer-reliable",
-            help="Leave out passages of sources that seldom helped, by the labels of the reference, where others were "
-            "judged helpful as well.",
+            help="Leave out passages of sources that seldom helped, or as old as such, by the labels of the reference, "
+            "where others were judged helpful as well.",
             show_default="as compiled, or off",
         ),
     ] = None
