@@ -9,7 +9,7 @@ Then three programs are asked the same test
 questions, beyond 200 of them those that the same generator draws: the program as it is (compiled); itself with KEQA's
 vote at 4/5, each passage judged by itself and one quiz not summarized (before); and itself without examination, which
 searches for every quiz (w/o QKE). --threshold adds the boundary model at other thresholds, --gates the gates that it is
-compared with, for the tables of `keqa report`. With --folder the same command resumes. The last line is JSON.
+compared with, for the tables of `keqa compare FOLDER`. With --folder the same command resumes. The last line is JSON.
 """
 
 import json
@@ -44,6 +44,7 @@ BEFORE = {
     "listwise": False,
     "summarize_single": False,
     "summarize_known": False,
+    "prefer_reliable": False,
     "on_nothing_helpful": "largest_cluster",
 }
 """The settings of the program as it was before there were boundary models."""

@@ -33,7 +33,7 @@ from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
-from keqa.optimize.report import Report, changed_predictors, changed_settings
+from keqa.optimize.report import Report, changed_predictors, changed_settings, unreliable_sources
 from keqa.optimize.scoring import as_metric
 from keqa.optimize.search_space import Knobs
 from keqa.optimize.split import Questions, Split, split
@@ -241,6 +241,7 @@ def compile_program(
         failed=asking.failures.found,
         sources=sources,
         finetuned_on={} if steps.finetuned is None else steps.finetuned.conversations,
+        unreliable_sources=unreliable_sources(compiled),
     )
     lm_folders = {} if steps.finetuned is None else steps.finetuned.folders
     return Compiled(

@@ -18,6 +18,7 @@ from keqa.programs.arguments import fraction_text
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import settings_of
 
 _SETTINGS = (
@@ -29,6 +30,7 @@ _SETTINGS = (
     "listwise",
     "summarize_single",
     "summarize_known",
+    "prefer_reliable",
     "on_nothing_helpful",
 )
 """What tuning may change besides the gate."""
@@ -88,6 +90,8 @@ class Report:
         boundary: Of the boundary model what it reads, how many draws it was trained on, its figures on questions held
             out, and whether it was kept; None where none was trained.
         cost_per_call: μ.
+        unreliable_sources: The sources of passages that helped less often than the others, by the labels of the
+            reference, in words.
         finetuned_on: The calls that its language models were fine-tuned on, by predictor; empty where they were not.
     """
 
@@ -111,6 +115,7 @@ class Report:
     boundary: dict[str, Any] | None = None
     cost_per_call: float = 0.0
     finetuned_on: dict[str, int] = field(default_factory=dict)
+    unreliable_sources: list[str] = field(default_factory=list)
 
     @property
     def before_score(self) -> Interval | None:
@@ -142,6 +147,7 @@ class Report:
             ],
             "predictors": [asdict(one) for one in self.predictors],
             "reference_entries": self.reference,
+            "unreliable_sources": self.unreliable_sources,
             "settings_changed": {name: asdict(one) for name, one in self.settings.items()},
             "cost_per_retrieval": self.cost_per_retrieval,
             "cost_per_call": self.cost_per_call,
@@ -179,6 +185,16 @@ def changed_predictors(before: Program, after: Program) -> list[PredictorChange]
         )
         for name, new in after.named_predictors()
     ]
+
+
+def unreliable_sources(program: Program) -> list[str]:
+    """The unreliable sources by the labels of a program's reference, in words (``Herald: 3 of 41 of its …``).
+
+    Args:
+        program: Only KEQA has a reference.
+    """
+    reference = program.picking.reference if isinstance(program, KEQA) else None
+    return list(map(str, reference.unreliable_sources())) if isinstance(reference, UtilityReference) else []
 
 
 def changed_settings(before: Program, after: Program) -> dict[str, Change]:

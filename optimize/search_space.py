@@ -12,9 +12,10 @@ from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Share
 from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.stages.quiz_flow import OnNothingHelpful
 
-Switch = Literal["listwise", "summarize_single", "summarize_known"]
+Switch = Literal["listwise", "summarize_single", "summarize_known", "prefer_reliable"]
 """A setting of a program that is on or off, by the name of its argument."""
 
 
@@ -38,7 +39,7 @@ class Grid:
     top_ks: tuple[int, ...] = (3, 5, 10)
     temperatures: tuple[float, ...] = (0.7, 1.0)
     top_ps: tuple[float | None, ...] = (None, 0.9)
-    switches: tuple[Switch, ...] = ("listwise", "summarize_single", "summarize_known")
+    switches: tuple[Switch, ...] = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
     nothing_helpful: tuple[OnNothingHelpful, ...] = ("largest_cluster", "closed_book")
     boundary_thresholds: tuple[str, ...] = ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9")
 
@@ -58,6 +59,7 @@ class Settings:
         on_nothing_helpful: What answers where no passage is kept.
         boundary: Whether the boundary model decides that was trained, and not the program's own gate.
         listwise: Whether passages are judged in one call.
+        prefer_reliable: Whether passages of unreliable sources are left out where others were judged helpful.
     """
 
     threshold: str | None
@@ -70,6 +72,7 @@ class Settings:
     on_nothing_helpful: OnNothingHelpful = "largest_cluster"
     boundary: bool = False
     listwise: bool = False
+    prefer_reliable: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,7 @@ class Knobs:
             program.summarize_known,
             program.on_nothing_helpful,
             listwise=program.picking.listwise,
+            prefer_reliable=program.picking.prefer_reliable,
         )
         examined = program.examine and gate.threshold is not None
         retrieves = program._retriever.value is not None
@@ -184,15 +188,24 @@ def _switches(program: KEQA, wanted: Iterable[Any]) -> list[Switch]:
     Raises:
         ConfigurationError: There is no such switch.
     """
+    judged = program.pick and program._retriever.value is not None
     used: dict[Switch, bool] = {
-        "listwise": program.pick and program._retriever.value is not None,
+        "listwise": judged,
         "summarize_single": program.decompose,
         "summarize_known": program.decompose,
+        "prefer_reliable": judged and _doubts_sources(program.picking.reference),
     }
     for name in wanted:
         if name not in used:
             raise ConfigurationError(f"switches are {', '.join(used)}, not {name!r:.80}")
     return [name for name in dict.fromkeys(wanted) if used[name]]
+
+
+def _doubts_sources(reference: Any) -> bool:
+    """Whether a reference may call a source of passages unreliable; where it calls none so, nothing is left out."""
+    if isinstance(reference, UtilityReference):
+        return bool(reference.unreliable_sources())
+    return hasattr(reference, "source_of")
 
 
 def _values(own: Any, others: Iterable[Any]) -> list[Any]:

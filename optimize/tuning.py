@@ -118,6 +118,7 @@ def _gate(program: KEQA, settings: Settings, boundary: BoundaryModel | None) -> 
 def _apply(program: KEQA, settings: Settings, together: Listwise) -> None:
     """Everything but the gate."""
     program.picking.together = together if settings.listwise else None
+    program.picking.prefer_reliable = settings.prefer_reliable
     examination = program.examination
     examination.tries, examination.temperature, examination.top_p = (
         settings.tries,

@@ -109,8 +109,8 @@ class KEQA(Program):
             pick: Off, all passages found are kept.
             listwise: Judge the passages found for a quiz in one call, and not each in a call of its own; those that the
                 reply says nothing of are judged by themselves.
-            prefer_reliable: Whether passages of sources that seldom helped, by the labels of the reference, are left
-                out where others were judged helpful.
+            prefer_reliable: Whether passages of sources that seldom helped, or as old as such, by the labels of the
+                reference, are left out where others were judged helpful.
             gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
             select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
                 them in the passages' place.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever
@@ -34,13 +34,22 @@ class MaskingRetriever(SharedRetriever):
         return [self._without_answers(query, hits) for query, hits in zip(queries, found, strict=True)]
 
     def _without_answers(self, query: str, hits: list[Hit]) -> list[Hit]:
-        answers = [answer for answer in self._golds(query) if answer.strip()]
-        if not answers:
-            return hits
-        # The longest first: of a name within another one nothing may be left.
-        spelled = "|".join(re.escape(answer) for answer in sorted(answers, key=len, reverse=True))
-        pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)" if spelled.isascii() else spelled, re.IGNORECASE)
-        return [replace(hit, passage=_masked(hit, pattern)) for hit in hits]
+        pattern = naming(self._golds(query))
+        return hits if pattern is None else [replace(hit, passage=_masked(hit, pattern)) for hit in hits]
+
+
+def naming(answers: Iterable[str]) -> re.Pattern[str] | None:
+    """What finds answers in a passage; None where there are none.
+
+    Args:
+        answers: Empty ones are passed over.
+    """
+    # The longest first: of a name within another one nothing may be left.
+    found = sorted((answer for answer in answers if answer.strip()), key=len, reverse=True)
+    spelled = "|".join(map(re.escape, found))
+    if not spelled:
+        return None
+    return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)" if spelled.isascii() else spelled, re.IGNORECASE)
 
 
 def _masked(hit: Hit, pattern: re.Pattern[str]) -> Passage:

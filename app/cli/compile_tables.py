@@ -106,7 +106,9 @@ def _failed(report: Report) -> Table:
 def _reference(report: Report) -> str:
     if not report.reference:
         return "none"
-    return ", ".join(f"{count:,} {label}" for label, count in report.reference.items()) + " passages"
+    labelled = ", ".join(f"{count:,} {label}" for label, count in report.reference.items()) + " passages"
+    doubted = f"; unreliable sources: {', '.join(report.unreliable_sources)}" if report.unreliable_sources else ""
+    return labelled + visible(doubted)
 
 
 def _boundary(report: Report) -> str:

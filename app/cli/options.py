@@ -271,6 +271,15 @@ class KeqaOptions:
             show_default="as compiled, or off",
         ),
     ] = None
+    prefer_reliable: Annotated[
+        bool | None,
+        _setting(
+            "--prefer-reliable/--no-prefer-reliable",
+            help="Leave out passages of sources that seldom helped, or as old as such, by the labels of the reference, "
+            "where others were judged helpful as well.",
+            show_default="as compiled, or off",
+        ),
+    ] = None
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by the names that a method's constructor and `keqa.load` take.
@@ -290,7 +299,8 @@ class KeqaOptions:
         found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
         switched = ("decompose", "examine", "pick", "demonstrations")
         found |= {name: False if getattr(self, f"no_{name}") else None for name in switched}
-        found |= {name: getattr(self, name) for name in ("listwise", "summarize_single", "summarize_known")}
+        tuned = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
+        found |= {name: getattr(self, name) for name in tuned}
         found["select"] = self.select or None
         return {name: value for name, value in found.items() if value is not None}
 

@@ -238,6 +238,14 @@ def of_method(entries: Iterable[Entry], method: str) -> Entry | None:
     return next((entry for entry in found if entry.label == method), found[0] if found else None)
 
 
+def by_language_model(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Rows by the language model that answers, in their order; an empty name where run files name none."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.settings.lm or "", []).append(entry)
+    return found
+
+
 def called(place: tuple[str, str]) -> str:
     """A data set and its split in words."""
     return " ".join(filter(None, place))

@@ -22,6 +22,7 @@ from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
 from keqa.metrics.answers import is_abstention
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
+from keqa.retrievers.masking import MASK, naming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +84,9 @@ class QuestionSummary:
         oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
         packed: The examined quizzes with their gold answers.
         decisions: The resolved text of each quiz that was asked, and whether it was searched for.
+        naming: Of the passages that an open question was answered from, how many name a gold answer; None where there
+            are none, and of methods that keep passages by quiz.
+        masked: Whether the answer is what stands in the place of answers in masked passages.
     """
 
     id: str
@@ -103,6 +107,8 @@ class QuestionSummary:
     oracle: tuple[int, int] | None
     packed: bytes | None
     decisions: tuple[tuple[str, bool], ...] = ()
+    naming: int | None = None
+    masked: bool = False
 
     def number(self, name: str) -> float | None:
         """One of `NUMBERS`; None where the question has none, such as the accuracy of an open one."""
@@ -179,6 +185,8 @@ def brief_of(line: RunLine) -> QuestionSummary:
         oracle=_oracle_counts(line.golds, quizzes),
         packed=_packed(quizzes, line.quiz_golds or {}) if quizzes else None,
         decisions=() if record is None else _decisions(record),
+        naming=_naming(line),
+        masked=line.answer is not None and line.answer.strip(" .") == MASK,
     )
 
 
@@ -234,6 +242,15 @@ def _decisions(record: QuestionRecord) -> tuple[tuple[str, bool], ...]:
     """Each quiz that was asked, with whether it was searched for; the texts are those of all methods' runs."""
     asked = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
     return tuple((sys.intern(quiz.resolved), quiz.retrieved) for quiz in asked if quiz.resolved)
+
+
+def _naming(line: RunLine) -> int | None:
+    """How many of the passages of an open question name a gold answer."""
+    passages = [] if line.record is None else line.record.passages
+    pattern = naming(line.answers) if passages and line.answer_type == "short" else None
+    if pattern is None:
+        return None
+    return sum(pattern.search(f"{one.title}: {one.text}") is not None for one in passages)
 
 
 def _packed(quizzes: list[QuizRecord], golds: dict[str, list[str]]) -> bytes:

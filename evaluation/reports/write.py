@@ -19,7 +19,8 @@ from keqa.evaluation.reports.sweeps import main_rows
 from keqa.evaluation.reports.tables.abstention import abstention
 from keqa.evaluation.reports.tables.discriminator import discriminator
 from keqa.evaluation.reports.tables.gates import gates
-from keqa.evaluation.reports.tables.kbm import kbm_tables, mask_table
+from keqa.evaluation.reports.tables.kbm import kbm_tables
+from keqa.evaluation.reports.tables.kbm_models import frequency_table, mask_table, plug_in_table
 from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.reports.tables.retrieval_effect import retrieval_effect
 from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
@@ -64,6 +65,8 @@ def tables(runs: Runs) -> list[Grid]:
         abstention(rows),
         retrieval_effect(entries),
         *kbm_tables(entries),
+        plug_in_table(entries),
+        frequency_table(entries),
         mask_table(entries),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]

@@ -24,6 +24,7 @@ class UtilityEntry(Record):
         gain: Cor(Q, K* ∪ {K'}) - Cor(Q, K*), of the sign of U.
         basis: Whether the whole question was answered or one of its quizzes.
         question: By what the training question is known again; see `keqa.data.question.question_digest`.
+        date: When the passage's document was last changed, as it says itself; may be empty.
     """
 
     root: str
@@ -34,6 +35,7 @@ class UtilityEntry(Record):
     gain: float
     basis: Basis
     question: str = ""
+    date: str = ""
 
 
 class Labelled(Record):

@@ -166,6 +166,7 @@ class Labeller:
                     gain=difference,
                     basis=target.basis,
                     question=question_digest(example.question, example.choices),
+                    date=passage.place.date,
                 )
                 for target, one in zip(targets, labels, strict=True)
                 for passage, difference, label in one.found

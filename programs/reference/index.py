@@ -16,6 +16,7 @@ from keqa.programs.arguments import check
 from keqa.programs.reference.embedding import Embedder, Vectors
 
 _FEW = 10_000
+_OPTIONAL = {"question", "date"}
 _MOST_NUMBERS = 1 << 29
 """2 GiB of vectors, which so few demonstrations do not reach."""
 
@@ -37,6 +38,7 @@ class Entry:
         passage: As the judge reads it.
         helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
         question: The `keqa.data.question.question_digest` of the training question; empty in older references.
+        date: When the passage's document was last changed, as it says itself; empty where it does not.
     """
 
     root: str
@@ -44,12 +46,12 @@ class Entry:
     passage: str
     helpful: bool
     question: str = ""
+    date: str = ""
 
 
 def entry_values(entry: Entry) -> dict[str, Any]:
     """An entry as JSON values, for `entry_from`."""
-    values = asdict(entry)
-    return values if entry.question else {name: value for name, value in values.items() if name != "question"}
+    return {name: value for name, value in asdict(entry).items() if value != "" or name not in _OPTIONAL}
 
 
 def entry_from(value: Any, where: str) -> Entry:
@@ -63,7 +65,7 @@ def entry_from(value: Any, where: str) -> Entry:
         ConfigurationError: It is none.
     """
     names = Entry.__match_args__
-    if not isinstance(value, dict) or set(value) | {"question"} != set(names):
+    if not isinstance(value, dict) or set(value) | _OPTIONAL != set(names):
         raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(names)} only")
     return Entry(**check(Entry, value, where))
 

@@ -1,7 +1,8 @@
-"""How often the passages of a source helped, by the labels of the utility reference.
+"""How often the passages of a source, or of an age, helped, by the labels of the utility reference.
 
 A judge of single passages cannot see that a source is out of date: what it states reads as well as what is true. The
-labels can, for its passages help less often than those of other sources do.
+labels can, for its passages help less often than those of other sources do. So it is with old documents, where passages
+say when theirs was last changed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Protocol
 
 # As corpora of several publications write it at the end of a passage.
 _NAMED = re.compile(r"\bSource:\s*([^\n.;|]{1,80}?)\s*\.?\s*\Z", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", re.ASCII)
 _CHANCE = 0.01
 _LOWEST = 0.75
 
@@ -33,6 +35,11 @@ class Labelled(Protocol):
     @property
     def helpful(self) -> bool:
         """Whether it helped."""
+        ...
+
+    @property
+    def date(self) -> str:
+        """When its document was last changed; may be empty."""
         ...
 
 
@@ -62,8 +69,20 @@ class SourceRecord:
         return f"{self.name}: {self.helped} of {self.labelled} of its passages helped"
 
 
+@dataclass(frozen=True)
+class AgeRecord(SourceRecord):
+    """The same of the passages on one side of a date; `name` is that side."""
+
+    def __str__(self) -> str:
+        return f"passages {self.name}: {self.helped} of {self.labelled} helped"
+
+
 class Reliability:
-    """The sources of a reference; what comes from given training questions can be left out of their counts."""
+    """The sources and dates of a reference; what comes from given training questions can be left out of their counts.
+
+    Of dates there are two groups, the older and the newer half of the labelled passages that have one: one comparison,
+    so that no cut is chosen for what it shows.
+    """
 
     def __init__(self, entries: Iterable[Labelled]) -> None:
         """Count.
@@ -71,13 +90,17 @@ class Reliability:
         Args:
             entries: Of a utility reference.
         """
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}
-        for entry in entries:
-            name = source_of(entry.passage)
-            if name is not None:
-                _add(self._counts, name, entry.helpful)
-                _add(self._of_roots.setdefault(entry.root, {}), name, entry.helpful)
+        entries = list(entries)
+        dates = sorted(date for entry in entries if (date := _day(entry.date)))
+        # Where all have one date there is no older half.
+        self._cut = dates[len(dates) // 2] if dates else ""
+        self._sources = _Counts((entry, source_of(entry.passage)) for entry in entries)
+        self._ages = _Counts((entry, self._age(entry.date)) for entry in entries)
+
+    def unreliable(self) -> list[SourceRecord]:
+        """The sources, and the side of a date, that are unreliable by all labels, the least helpful first."""
+        found = [*self._sources.all(SourceRecord), *self._ages.all(AgeRecord)]
+        return sorted((one for one in found if one.unreliable), key=lambda one: one.helped / one.labelled)
 
     def of(self, passage: str, without: Iterable[str] = ()) -> SourceRecord | None:
         """What is known of a passage's source.
@@ -89,7 +112,44 @@ class Reliability:
         Returns:
             None where it names none, or one that no label is of.
         """
-        name = source_of(passage)
+        return self._sources.of(source_of(passage), without, SourceRecord)
+
+    def of_date(self, date: str, without: Iterable[str] = ()) -> SourceRecord | None:
+        """What is known of passages as old as one.
+
+        Args:
+            date: Of the passage, such as ``2024-05-31``.
+            without: As in `of`.
+
+        Returns:
+            None where it has none, or no label is of a passage so old.
+        """
+        return self._ages.of(self._age(date), without, AgeRecord)
+
+    def _age(self, date: str) -> str | None:
+        day = _day(date)
+        if not day or not self._cut:
+            return None
+        return f"dated before {self._cut}" if day < self._cut else f"dated {self._cut} or later"
+
+
+class _Counts:
+    """How many labels of each name there are, and how many of them say that the passage helped."""
+
+    def __init__(self, named: Iterable[tuple[Labelled, str | None]]) -> None:
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}
+        for entry, name in named:
+            if name is not None:
+                _add(self._counts, name, entry.helpful)
+                _add(self._of_roots.setdefault(entry.root, {}), name, entry.helpful)
+
+    def all(self, kind: type[SourceRecord]) -> list[SourceRecord]:
+        """What is known of each name."""
+        return [kind(name, *counted, _unreliable(name, self._counts)) for name, counted in self._counts.items()]
+
+    def of(self, name: str | None, without: Iterable[str], kind: type[SourceRecord]) -> SourceRecord | None:
+        """What is known of a name; None where no label is left of it."""
         if name is None or name not in self._counts:
             return None
         counts = dict(self._counts)
@@ -97,7 +157,13 @@ class Reliability:
             for other, (helped, labelled) in self._of_roots.get(root, {}).items():
                 counts[other] = counts[other][0] - helped, counts[other][1] - labelled
         helped, labelled = counts[name]
-        return SourceRecord(name, helped, labelled, _unreliable(name, counts)) if labelled else None
+        return kind(name, helped, labelled, _unreliable(name, counts)) if labelled else None
+
+
+def _day(date: str) -> str:
+    """The day of a date as documents write it, or as much of ``2024-05-31`` as is there; may be empty."""
+    found = _DATE.match(date)
+    return "" if found is None else found[0]
 
 
 def _add(counts: dict[str, tuple[int, int]], name: str, helpful: bool) -> None:

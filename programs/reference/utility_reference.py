@@ -145,7 +145,14 @@ class UtilityReference(Parameter):
             ConfigurationError: The vectors belong to other entries or another embedder.
         """
         taken = [
-            Entry(entry.root, entry.quiz, entry.passage, bool(entry.helpful), getattr(entry, "question", ""))
+            Entry(
+                entry.root,
+                entry.quiz,
+                entry.passage,
+                bool(entry.helpful),
+                getattr(entry, "question", ""),
+                getattr(entry, "date", ""),
+            )
             for entry in entries
         ]
         key = (self._embedder.name, self.form, _signature(taken), _digest(entry.question for entry in taken))
@@ -205,9 +212,30 @@ class UtilityReference(Parameter):
         """
         if self.variant == "none":
             return None
+        return self._sources().of(passage, _left_out.get() | self._index.roots_of(_asked.get()))
+
+    def age_of(self, date: str) -> SourceRecord | None:
+        """What the labels say of passages as old as one, likewise.
+
+        Args:
+            date: When its document was last changed, such as ``2024-05-31``.
+
+        Returns:
+            None where there is no date, or too few labels have one to say what is old.
+        """
+        if self.variant == "none" or not date:
+            return None
+        return self._sources().of_date(date, _left_out.get() | self._index.roots_of(_asked.get()))
+
+    def unreliable_sources(self) -> list[SourceRecord]:
+        """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""
+        return [] if self.variant == "none" else self._sources().unreliable()
+
+    def _sources(self) -> Reliability:
+        """What the labels say of sources, counted once for the entries that there are."""
         if self._reliability is None or self._reliability[0] is not self._index:
             self._reliability = self._index, Reliability(self.entries)
-        return self._reliability[1].of(passage, _left_out.get() | self._index.roots_of(_asked.get()))
+        return self._reliability[1]
 
     def reset(self) -> None:
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""
@@ -275,5 +303,6 @@ def _digest(texts: Iterable[str]) -> str:
 def _signature(entries: Iterable[Entry]) -> str:
     digest = hashlib.sha256()
     for entry in entries:
-        digest.update(json.dumps([entry.root, entry.quiz, entry.passage, entry.helpful]).encode() + b"\n")
+        values = [entry.root, entry.quiz, entry.passage, entry.helpful]
+        digest.update(json.dumps([*values, entry.date] if entry.date else values).encode() + b"\n")
     return digest.hexdigest()

@@ -59,7 +59,8 @@ class Picking(Stage):
             those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
             DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
             given first what it will be asked, so that it can embed all in one batch; one with a method
-            ``source_of(passage)`` says how reliable the source of a passage is.
+            ``source_of(passage)`` says how reliable the source of a passage is, and one with ``age_of(date)`` how
+            reliable passages as old as that are.
         together: Judges all passages in one call; those that its reply says nothing of are judged by themselves. None
             where each is.
         prefer_reliable: Whether a passage that was judged helpful is left out where its source is unreliable by the
@@ -141,22 +142,29 @@ class Picking(Stage):
 
     def _by_source(self, hits: Sequence[Hit], verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
         """The verdicts with what is known of the sources, and without unreliable ones where others are preferred."""
-        source_of = getattr(self.reference, "source_of", None)
-        if source_of is None:
-            return verdicts
-        sources = [source_of(hit.passage.rendered) for hit in hits]
-        doubted = [source is not None and source.unreliable for source in sources]
+        known = [self._known_of(hit) for hit in hits]
+        doubted = [any(one.unreliable for one in records) for records in known]
         pairs = zip(verdicts, doubted, strict=True)
         others = self.prefer_reliable and any(verdict.kept and not doubt for verdict, doubt in pairs)
 
-        def noted(verdict: PassageVerdict, source: Any, doubt: bool) -> PassageVerdict:
-            if source is None:
+        def noted(verdict: PassageVerdict, records: list[Any], doubt: bool) -> PassageVerdict:
+            if not records:
                 return verdict
             left = others and doubt and verdict.kept
-            why = f"{verdict.why}; {source}{', and others are preferred' if left else ''}"
+            said = [verdict.why, *map(str, records)]
+            why = f"{'; '.join(said)}{', and others are preferred' if left else ''}"
             return verdict.model_copy(update={"why": why, "kept": verdict.kept and not left})
 
-        return [noted(*one) for one in zip(verdicts, sources, doubted, strict=True)]
+        return [noted(*one) for one in zip(verdicts, known, doubted, strict=True)]
+
+    def _known_of(self, hit: Hit) -> list[Any]:
+        """What the reference knows of a passage's source and of its age."""
+        source_of, age_of = (getattr(self.reference, name, None) for name in ("source_of", "age_of"))
+        found = [
+            None if source_of is None else source_of(hit.passage.rendered),
+            None if age_of is None else age_of(hit.passage.place.date),
+        ]
+        return [one for one in found if one is not None]
 
     async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
         """Let the reference look at all passages together before it is asked about each."""

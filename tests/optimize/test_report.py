@@ -14,13 +14,21 @@ from keqa.optimize.compile import compile_program, sources_of
 from keqa.optimize.failures import Failed
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import builds_reference, empty_reference
-from keqa.optimize.report import Change, PredictorChange, Report, changed_predictors, changed_settings
+from keqa.optimize.report import (
+    Change,
+    PredictorChange,
+    Report,
+    changed_predictors,
+    changed_settings,
+    unreliable_sources,
+)
 from keqa.optimize.search_space import Grid, Point, Settings
 from keqa.optimize.split import Split
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
+from keqa.programs.reference.index import Entry
 from keqa.programs.reference.utility_reference import UtilityReference
 
 REPORT = Report(
@@ -66,6 +74,7 @@ def test_a_report_as_json():
             }
         ],
         "reference_entries": {"helpful": 3, "harmful": 2},
+        "unreliable_sources": [],
         "settings_changed": {"tries": {"before": 5, "after": 3}},
         "cost_per_retrieval": 0.2,
         "cost_per_call": 0.0,
@@ -82,6 +91,7 @@ def test_a_report_as_json():
                 "on_nothing_helpful": "largest_cluster",
                 "boundary": False,
                 "listwise": False,
+                "prefer_reliable": False,
                 "score": 0.5,
                 "retrievals": 1.5,
                 "calls": 0.0,
@@ -123,9 +133,25 @@ def test_what_changed(setting):
         "listwise": Change(False, False),
         "summarize_single": Change(False, False),
         "summarize_known": Change(False, False),
+        "prefer_reliable": Change(False, False),
         "on_nothing_helpful": Change("largest_cluster", "largest_cluster"),
     }
     assert changed_settings(before, AlwaysRetrieve(None)) == changed_settings(AlwaysRetrieve(None), after) == {}
+
+
+def test_the_unreliable_sources_of_a_reference(setting):
+    entries = [
+        Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
+        for source, helpful in (("Herald", 3), ("Atlas", 30), ("Ledger", 1))
+        for one in range(40)
+    ]
+    with_sources = setting(reference=UtilityReference().fit(entries)).program
+    assert unreliable_sources(with_sources) == [
+        "Ledger: 1 of 40 of its passages helped",
+        "Herald: 3 of 40 of its passages helped",
+    ]
+    assert unreliable_sources(setting(reference=UtilityReference(variant="none").fit(entries)).program) == []
+    assert unreliable_sources(setting().program) == unreliable_sources(AlwaysRetrieve(None)) == []
 
 
 SOURCES = {

@@ -9,6 +9,7 @@ from functools import partial
 
 import dspy
 import pytest
+from conftest import ScriptedRetriever
 from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError, StorageError
@@ -25,9 +26,11 @@ from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
+from keqa.programs.reference.index import Entry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
+from keqa.retrievers.base import Hit, Passage
 from keqa.storage.journal import Journal
 
 # The knobs that the first compilations had.
@@ -389,6 +392,48 @@ def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
     assert len(world.engine.calls) == calls
     again = found.program.answer_many([one.question for one in world.val])
     assert listed.calls == sum(outcome.record.cost.samples for outcome in again) / 2
+
+
+class TwoPapers(ScriptedRetriever):
+    """Finds what was true once before what is true; a judge of passages sees no difference."""
+
+    def __init__(self):
+        super().__init__([])
+
+    def search(self, query, k=10):
+        number = "".join(char for char in query if char.isdigit())
+        found = [("Ann Spouse99", "Herald"), (f"Ann Spouse{number}", "Atlas")]
+        texts = [f"Bo Mayor{number} is married to {name}. Source: {source}." for name, source in found]
+        return [Hit(Passage(f"{place}-{number}", "", text), 2.0 - place) for place, text in enumerate(texts)][:k]
+
+
+def labelled(herald, atlas):
+    return UtilityReference().fit(
+        Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
+        for source, helpful in (("Herald", herald), ("Atlas", atlas))
+        for one in range(40)
+    )
+
+
+@pytest.mark.parametrize("listwise", [False, True])
+def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned, listwise):
+    world = setting(val=2, reference=labelled(2, 30), listwise=listwise)
+    world.program.bind_retriever(TwoPapers())
+    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=(), switches=("prefer_reliable",)))
+    own, preferred = found.curve
+    assert [one.settings.prefer_reliable for one in found.curve] == [False, True]
+    assert (own.score, preferred.score) == (pytest.approx(0.0), pytest.approx(2 / 3))
+    assert found.best is preferred
+    assert found.program.picking.prefer_reliable
+    assert not world.program.picking.prefer_reliable
+    again = found.program.answer_many([one.question for one in world.val])
+    assert [[one.kept for one in outcome.record.quizzes[-1].passages] for outcome in again] == [[False, True]] * 2
+
+
+def test_nothing_is_preferred_where_all_sources_are_reliable(setting, tuned):
+    world = setting(val=1, reference=labelled(20, 21))
+    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=(), switches=("prefer_reliable",)))
+    assert len(found.curve) == 1
 
 
 class Mayors:

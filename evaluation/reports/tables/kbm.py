@@ -9,16 +9,19 @@ ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, number, share, text
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.quizzes import checked_quizzes
-from keqa.evaluation.reports.rows import Entry, Group, Identity, groups_of, of_method
+from keqa.evaluation.reports.rows import Entry, Group, Identity, by_language_model, groups_of, of_method
 from keqa.evaluation.reports.summary import QuestionSummary
 from keqa.evaluation.reproduction.published_kbm import FIGURE_8, TABLE_1, TABLE_2, TABLE_3
 
-_COLUMNS = ("A/E", "Rnd", "Rat")
+COLUMNS = ("A/E", "Rnd", "Rat")
+"""What the paper's tables have of a row on a data set."""
+
 _BOUNDS = (0.2, 0.4, 0.6, 0.8)
 _PUBLISHED = TABLE_1 | {
     (row, kind or dataset, column): value for (row, dataset, kind, column), value in TABLE_3.items()
@@ -26,48 +29,53 @@ _PUBLISHED = TABLE_1 | {
 _PUBLISHED |= {(row, kind, column): value for (row, _, kind, column), value in TABLE_2.items()}
 
 
+@dataclass(frozen=True)
+class Compared:
+    """The paper's rows on one language model.
+
+    Attributes:
+        lm: The language model that answers.
+        entries: All rows on it.
+        memory: ``closed-book``.
+        retrieval: ``rag``.
+        judged: Those of ``kbm``.
+    """
+
+    lm: str
+    entries: list[Entry]
+    memory: Entry
+    retrieval: Entry
+    judged: list[Entry]
+
+    @property
+    def rows(self) -> list[Entry]:
+        """The rows in the paper's order."""
+        reflecting = (entry for entry in self.entries if entry.method == "self-rag")
+        return [self.memory, self.retrieval, *reflecting, *self.judged]
+
+
+def compared(entries: Sequence[Entry]) -> Iterator[Compared]:
+    """The paper's rows on each language model that has ``closed-book``, ``rag`` and ``kbm``."""
+    for lm, found in by_language_model(entries).items():
+        memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
+        judged = [entry for entry in found if entry.method == "kbm"]
+        if memory is not None and retrieval is not None and judged:
+            yield Compared(lm, found, memory, retrieval, judged)
+
+
 def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
     """The tables of KBM; none without a row of ``kbm`` beside ``closed-book`` and ``rag``.
 
     Args:
-        entries: The rows; others than the paper's are left out.
+        entries: The rows; others than the paper's are left out, and those of other language models than the first that
+            has these three.
     """
-    memory, retrieval = of_method(entries, "closed-book"), of_method(entries, "rag")
-    judged = [entry for entry in entries if entry.method == "kbm"]
-    if memory is None or retrieval is None or not judged:
+    found = next(compared(entries), None)
+    if found is None:
         return []
-    rows = [memory, retrieval, *(entry for entry in entries if entry.method == "self-rag"), *judged]
-    found = (_overall(rows, memory, retrieval), _known(judged, memory, retrieval), _intervals(entries, rows))
-    return [grid for grid in found if grid is not None]
-
-
-def mask_table(entries: Sequence[Entry]) -> Grid | None:
-    """Figure 9: what a language model answers from passages in which the gold answers are masked.
-
-    Args:
-        entries: None without the rows of ``closed-book``, ``rag`` and ``rag-masked``.
-    """
-    memory, retrieval, masked = (of_method(entries, name) for name in ("closed-book", "rag", "rag-masked"))
-    if memory is None or retrieval is None or masked is None:
-        return None
-    shared = [one for one in masked.lines if one in memory.lines and one in retrieval.lines]
-    rows = []
-    for name, right in (("right", True), ("wrong", False), ("all", None)):
-        asked = [one for one in shared if right is None or (score(memory.lines[one]) >= 1) is right]
-        means = (number(_mean(row, asked) if asked else None) for row in (memory, retrieval, masked))
-        silent = sum(not masked.lines[one].answered for one in asked)
-        silence = share(silent / len(asked) if asked else None)
-        rows.append(Row((text(name), count(len(asked)), *means, silence)))
-    columns = (
-        Column("from memory", right=False),
-        *map(Column, ("questions", memory.title, retrieval.title, masked.title, "says it does not know")),
-    )
-    note = (
-        "A/E of the language model alone, with passages, and with passages in which the gold answers are masked: what "
-        "it then answers rightly is from memory. Of the questions that memory answers rightly, what is lost with "
-        "masked passages is what the passages led astray (KBM, section 2.1 and Figure 9)."
-    )
-    return Grid("kbm-figure9", "With the answers masked", columns, tuple(rows), (note,))
+    memory, retrieval = found.memory, found.retrieval
+    grids = (_overall(found.rows, memory, retrieval), _known(found), _intervals(found))
+    return [grid for grid in grids if grid is not None]
 
 
 def published_row(entry: Entry) -> str:
@@ -109,29 +117,30 @@ def _within(entry: Entry, group: Group | None) -> list[Identity]:
 def _overall(rows: Sequence[Entry], memory: Entry, retrieval: Entry) -> Grid:
     groups: list[Group | None] = [*groups_of(rows)]
     groups = [*groups, None] if len(groups) > 1 else groups
-    places = {_name(group): _place(group, memory) for group in groups}
+    places = {name_of(group): place_of(group, memory) for group in groups}
     compared = {name for name, place in places.items() if ("llm", place, "A/E") in _PUBLISHED}
     columns = [Column("method", right=False)]
     for group in groups:
         heading = "all" if group is None else group.name
-        columns += [Column(name, heading) for name in _COLUMNS]
-        columns += [Column(f"{name} in the paper", heading) for name in _COLUMNS if _name(group) in compared]
+        columns += [Column(name, heading) for name in COLUMNS]
+        columns += [Column(f"{name} in the paper", heading) for name in COLUMNS if name_of(group) in compared]
     columns += [Column("tokens"), Column("seconds")]
     shown = []
     for entry in rows:
         cells: list[Cell] = [text(entry.title)]
         for group in groups:
-            cells += _figures(entry, memory, retrieval, group)
-            if _name(group) in compared:
+            cells += figures_of(entry, memory, retrieval, group)
+            if name_of(group) in compared:
                 cells += [
-                    _printed(_PUBLISHED.get((published_row(entry), places[_name(group)], name))) for name in _COLUMNS
+                    printed(_PUBLISHED.get((published_row(entry), places[name_of(group)], name))) for name in COLUMNS
                 ]
         lines = list(entry.lines.values())
         shown.append(Row((*cells, number(measure("tokens", lines), 0), number(measure("seconds", lines), 2))))
     return Grid("kbm-table1", "KBM's Tables 1 to 3 and 5", tuple(columns), tuple(shown), tuple(_notes(bool(compared))))
 
 
-def _figures(entry: Entry, memory: Entry, retrieval: Entry, group: Group | None) -> list[Cell]:
+def figures_of(entry: Entry, memory: Entry, retrieval: Entry, group: Group | None) -> list[Cell]:
+    """A/E, Rnd and Rat of a row on a group of questions."""
     lines = entry.within(group)
     ratio = measure("question retrieval ratio", lines)
     scored = sum(map(score, lines)) / len(lines) if lines else None
@@ -140,11 +149,12 @@ def _figures(entry: Entry, memory: Entry, retrieval: Entry, group: Group | None)
     return [number(scored), number(chance), share(ratio)]
 
 
-def _name(group: Group | None) -> str:
+def name_of(group: Group | None) -> str:
+    """What stands above the columns of a group; empty for all questions."""
     return "" if group is None else group.name
 
 
-def _place(group: Group | None, memory: Entry) -> str:
+def place_of(group: Group | None, memory: Entry) -> str:
     """What the paper's figures for a group are kept under: a data set, or a kind of FreshQA's questions."""
     datasets = {dataset for dataset, _, _ in (memory.lines if group is None else group.questions)}
     if len(datasets) != 1 or group is None:
@@ -155,7 +165,8 @@ def _place(group: Group | None, memory: Entry) -> str:
     return dataset if group.name in ("", dataset) else ""
 
 
-def _printed(value: float | None) -> Cell:
+def printed(value: float | None) -> Cell:
+    """A figure of the paper, as it prints it."""
     return EMPTY if value is None else Cell(value, f"{value:.1f} %")
 
 
@@ -172,15 +183,16 @@ def _notes(compared: bool) -> Iterator[str]:
         )
 
 
-def _known(judged: Sequence[Entry], memory: Entry, retrieval: Entry) -> Grid:
+def _known(found: Compared) -> Grid:
     """Figure 4: what is called known and unknown, and what memory and passages make of each."""
+    memory, retrieval = found.memory, found.retrieval
     columns = (
         Column("method", right=False),
         Column("called", right=False),
         *map(Column, ("questions", "closed book", "always retrieve", "method")),
     )
     rows = []
-    for entry in judged:
+    for entry in found.judged:
         for known in (True, False):
             called = [
                 one
@@ -198,10 +210,11 @@ def _known(judged: Sequence[Entry], memory: Entry, retrieval: Entry) -> Grid:
     return Grid("kbm-figure4", "What is called known and unknown", columns, tuple(rows), (note,))
 
 
-def _intervals(entries: Sequence[Entry], rows: Sequence[Entry]) -> Grid | None:
+def _intervals(found: Compared) -> Grid | None:
     """Figures 5 and 8: gains and losses by how often memory is right, where a row has draws of the questions."""
+    rows = found.rows
     drawn: dict[str, float] = {}
-    for entry in entries:
+    for entry in found.entries:
         for one in checked_quizzes(entry):
             if one.quiz.complete and one.quiz.samples:
                 right = sum(one.right(sample.text) for sample in one.quiz.samples if not sample.abstained)
@@ -218,10 +231,10 @@ def _intervals(entries: Sequence[Entry], rows: Sequence[Entry]) -> Grid | None:
     columns += [Column(name, row.title) for row in others for name in ("A/E", "beneficial", "harmful")]
     shown = []
     for place, questions in sorted(members.items()):
-        cells = [text(_interval(place)), count(len(questions)), number(_mean(memory, questions))]
+        cells = [text(_interval(place)), count(len(questions)), number(mean_score(memory, questions))]
         for row in others:
             change = [score(row.lines[one]) - score(memory.lines[one]) for one in questions]
-            cells += [number(_mean(row, questions)), count(sum(one > 0 for one in change))]
+            cells += [number(mean_score(row, questions)), count(sum(one > 0 for one in change))]
             cells.append(count(sum(one < 0 for one in change)))
         shown.append(Row(tuple(cells)))
     note = (
@@ -233,7 +246,8 @@ def _intervals(entries: Sequence[Entry], rows: Sequence[Entry]) -> Grid | None:
     return Grid("kbm-figure8", "By how often memory is right", tuple(columns), tuple(shown), (note,))
 
 
-def _mean(row: Entry, questions: Sequence[Identity]) -> float:
+def mean_score(row: Entry, questions: Sequence[Identity]) -> float:
+    """A/E of a row over some of its questions, of which there is one at least."""
     return sum(score(row.lines[one]) for one in questions) / len(questions)
 
 

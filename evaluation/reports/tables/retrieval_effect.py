@@ -30,7 +30,7 @@ from keqa.evaluation.reports.grid import (
     text,
 )
 from keqa.evaluation.reports.quizzes import Checked, checked_quizzes
-from keqa.evaluation.reports.rows import Entry
+from keqa.evaluation.reports.rows import Entry, by_language_model
 from keqa.metrics.accuracy import mastery
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.gates.votes import Votes, reaches
@@ -179,21 +179,25 @@ def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
 def effect_figure(entries: Sequence[Entry]) -> Figure | None:
     """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2).
 
-    Each interval stands at its middle; one without a quiz is left out.
+    Each interval stands at its middle; one without a quiz is left out. Each language model has panels of its own.
 
     Returns:
         None where there is nothing to compare.
     """
-    found = compared(entries)
-    if found is None:
-        return None
-    panels = []
-    for name, indicator in INDICATORS.items():
-        parts = [(place, part) for place, part in enumerate(_intervals(found.effects, indicator)) if part]
-        x = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
-        shares = {change: tuple(_count(part, change) / len(part) for _, part in parts) for change in CHANGES}
-        panels.append(Panel(name, "share of quizzes", tuple(Series(change, x, y) for change, y in shares.items())))
-    return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels))
+    models = {lm: found for lm, rows in by_language_model(entries).items() if (found := compared(rows)) is not None}
+    panels = [
+        _panel(f"{name}, {lm}" if len(models) > 1 else name, found.effects, indicator)
+        for lm, found in models.items()
+        for name, indicator in INDICATORS.items()
+    ]
+    return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels)) if panels else None
+
+
+def _panel(title: str, effects: Sequence[Effect], indicator: Callable[[Effect], float]) -> Panel:
+    parts = [(place, part) for place, part in enumerate(_intervals(effects, indicator)) if part]
+    x = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
+    shares = {change: tuple(_count(part, change) / len(part) for _, part in parts) for change in CHANGES}
+    return Panel(title, "share of quizzes", tuple(Series(change, x, y) for change, y in shares.items()))
 
 
 def _pair(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import keqa.evaluation.reports
+from keqa.evaluation.records import Run
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.retrieval_effect import (
     CHANGES,
@@ -16,6 +17,7 @@ from keqa.evaluation.reports.tables.retrieval_effect import (
     effect_figure,
     retrieval_effect,
 )
+from keqa.evaluation.run_settings import ModelSettings
 from keqa.programs.records import Degradation, QuizRecord
 
 SETTINGS = {"top_k": 5, "index": "TantivyRetriever", "model": "lm-a"}
@@ -116,6 +118,22 @@ def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
         ((0.1, 0.9), (1.0, 0.0)),
         ((0.1, 0.9), (0.0, 0.5)),
     ]
+
+
+def test_each_language_model_has_panels_of_its_own(runs):
+    def by(run, lm):
+        configuration = run.header.configuration.model_copy(update={"models": {"task": ModelSettings(model=lm)}})
+        return Run(run.header.model_copy(update={"configuration": configuration}), run.lines)
+
+    single = effect_figure(entries_of(runs)).panels
+    panels = effect_figure(entries_of([by(run, lm) for lm in ("small", "large") for run in runs])).panels
+    assert [panel.title for panel in panels] == [
+        "accuracy, small",
+        "certainty, small",
+        "accuracy, large",
+        "certainty, large",
+    ]
+    assert [panel.series for panel in panels] == [panel.series for panel in single] * 2
 
 
 def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from conftest import ScriptedRetriever
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.index import Entry
-from keqa.programs.reference.reliability import Reliability, SourceRecord, source_of
+from keqa.programs.reference.reliability import AgeRecord, Reliability, SourceRecord, source_of
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
+from keqa.retrievers.base import Hit, Passage
+from keqa.retrievers.place import Place
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,43 @@ def test_labels_of_the_question_in_work_do_not_count():
     assert UtilityReference(variant="none").fit(LABELS).source_of("Source: Herald.") is None
 
 
+def dated(year, helpful, labelled):
+    """As many labels of passages that name no source, of documents changed in one year."""
+    return [Entry(f"{year}-{one}", "Who?", f"Text {one}.", one < helpful, date=str(year)) for one in range(labelled)]
+
+
+AGES = [*dated("2015-03-01", 2, 40), *dated("2021-06-30T08:15", 30, 41)]
+
+
+def test_old_passages_that_help_less_often_than_new_ones_are_unreliable():
+    found = Reliability(AGES)
+    assert found.of_date("1999") == AgeRecord("dated before 2021-06-30", 2, 40, unreliable=True)
+    assert str(found.of_date("2015-03-01")) == "passages dated before 2021-06-30: 2 of 40 helped"
+    assert found.of_date("2024-01-01") == AgeRecord("dated 2021-06-30 or later", 30, 41, unreliable=False)
+    assert [str(one) for one in found.unreliable()] == ["passages dated before 2021-06-30: 2 of 40 helped"]
+    assert found.of_date("") is found.of_date("last week") is None
+
+
+def test_dates_say_nothing_where_they_are_alike_or_few():
+    assert Reliability([]).of_date("2020") is Reliability(LABELS).of_date("2020") is None
+    assert Reliability(dated("2020", 0, 50)).of_date("2020").unreliable is False
+    assert Reliability([*dated("2015", 0, 3), *dated("2020", 3, 4)]).of_date("2015").unreliable is False
+    alike = Reliability([*dated("2015", 20, 40), *dated("2020", 21, 41)])
+    assert [alike.of_date(year).unreliable for year in ("2015", "2020")] == [False, False]
+
+
+def test_dates_of_the_question_in_work_do_not_count_and_are_saved():
+    reference = UtilityReference().fit(AGES)
+    with leaving_out("2015-03-01-0"):
+        assert (reference.age_of("2015").helped, reference.age_of("2015").labelled) == (1, 39)
+    assert (reference.age_of("2015").helped, reference.age_of("")) == (2, None)
+    assert UtilityReference(variant="none").fit(AGES).age_of("2015") is None
+    again = UtilityReference().load_state(reference.dump_state())
+    assert again.entries == reference.entries
+    assert again.age_of("2015") == reference.age_of("2015")
+    assert "date" not in UtilityReference().fit(LABELS).dump_state()["entries"][0]
+
+
 def test_other_labels_are_counted_anew():
     reference = UtilityReference().fit(LABELS)
     assert reference.source_of("Source: Atlas.").labelled == 40
@@ -97,6 +137,24 @@ def test_a_reliable_source_is_preferred_where_that_is_wanted(scripted, retriever
     found = asked(scripted, retriever, STALE, FRESH, prefer_reliable=True)
     assert found[0] == (False, f"{SAID}, and others are preferred")
     assert found[1][0] is True
+
+
+def test_a_newer_passage_is_preferred_where_old_ones_seldom_help(scripted):
+    class Dated(ScriptedRetriever):
+        def search(self, query, k=10):
+            found = [("Bob governs Oslo.", "2012-01-01"), ("Ann governs Oslo.", "2023-01-01"), ("No date.", "")]
+            return [Hit(Passage(text, "", text, place=Place(date=date)), 1.0) for text, date in found]
+
+    lm, _ = scripted(lambda name, inputs, config: {"helpful": True} if name == "JudgeUtility" else {"answer": "Ann"})
+    reference = UtilityReference().fit(AGES)
+    program = KEQA(Dated([]), decompose=False, examine=False, reference=reference, prefer_reliable=True)
+    program.set_lm(lm)
+    found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
+    assert found == [
+        (False, "judged helpful; passages dated before 2021-06-30: 2 of 40 helped, and others are preferred"),
+        (True, "judged helpful; passages dated 2021-06-30 or later: 30 of 41 helped"),
+        (True, "judged helpful"),
+    ]
 
 
 def test_an_unreliable_one_stays_where_nothing_else_helped(scripted, retriever):

@@ -7,6 +7,8 @@ from keqa.evaluation.reports import tables
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.tables.kbm import kbm_tables, random_score
 from keqa.evaluation.reproduction.published_kbm import DATASETS, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5
+from keqa.evaluation.run_settings import ModelSettings
+from keqa.programs.records import PassageVerdict
 
 
 @pytest.fixture
@@ -106,12 +108,99 @@ def test_the_published_figures():
     assert TABLE_5["kbm-acc"] == (78.77, 67.5, 421.0, 2231.0)
 
 
+def by(run, lm, **header):
+    """The same run on a named language model."""
+    configuration = run.header.configuration.model_copy(update={"models": {"task": ModelSettings(model=lm)}})
+    return Run(run.header.model_copy(update={"configuration": configuration, **header}), run.lines)
+
+
+def test_other_language_models_beside_those_of_the_paper(made):
+    first, second = ([by(one, lm) for one in made] for lm in ("small", "large"))
+    # The larger one answers all from memory.
+    known = [one.model_copy(update={"scores": one.scores | {"em": 1.0}}) for one in second[0].lines]
+    second[0] = Run(second[0].header, known)
+    found = {grid.name: grid for grid in tables([*first, *second])}
+    grid = found["kbm-table4"]
+    assert [column.full for column in grid.columns] == ["language model", "method", "A/E", "Rnd", "Rat"]
+    assert shown(grid)[:6] == [
+        ["small", "Closed book", ".500", "", "0.0 %"],
+        ["small", "Always retrieve", ".500", "", "100.0 %"],
+        ["small", "KBM", ".750", ".500", "50.0 %"],
+        ["large", "Closed book", "1.000", "", "0.0 %"],
+        ["large", "Always retrieve", ".500", "", "100.0 %"],
+        # Half of the questions at .5 from passages, half at 1 from memory.
+        ["large", "KBM", ".750", ".750", "50.0 %"],
+    ]
+    assert shown(grid)[6:9] == [
+        ["GPT-4o, in the paper", "LLM", "55.6 %", "", ""],
+        ["GPT-4o, in the paper", "RAG", "60.1 %", "", ""],
+        ["GPT-4o, in the paper", "Prompt", "55.7 %", "56.6 %", "18.0 %"],
+    ]
+    assert len(grid.rows) == 6 + 3 * 6
+    # One language model's rows are not compared with another one's.
+    assert [row[:3] for row in shown(found["kbm-table1"])] == [
+        ["Closed book", ".500", ""],
+        ["Always retrieve", ".500", ""],
+        ["KBM", ".750", ".500"],
+    ]
+
+
+def test_one_language_model_or_other_data_have_less_to_show(made):
+    assert "kbm-table4" not in [grid.name for grid in tables(made)]
+    # Without a row of KBM a language model is none of the table's.
+    assert "kbm-table4" not in [grid.name for grid in tables([*made, *(by(one, "large") for one in made[:2])])]
+    mine = [by(one, lm, dataset="mine") for lm in ("small", "large") for one in made]
+    (grid,) = (one for one in tables(mine) if one.name == "kbm-table4")
+    assert (len(grid.rows), len(grid.notes)) == (6, 1)
+
+
+def test_by_how_often_the_answer_stands_in_what_was_found(made):
+    def found(line, names):
+        passages = [
+            PassageVerdict(passage_id=str(place), title="", text=text, score=1.0, verdict="unjudged", kept=True, why="")
+            for place, text in enumerate(["It is Gold."] * names + ["It is golden."])
+        ]
+        return line.model_copy(update={"record": line.record.model_copy(update={"passages": passages})})
+
+    lines = [found(line, names) for line, names in zip(made[1].lines, (0, 1, 4, 3), strict=True)]
+    runs = [made[0], Run(made[1].header, lines), made[2]]
+    (grid,) = (one for one in tables(runs) if one.name == "kbm-figure6")
+    assert [column.full for column in grid.columns][:4] == [
+        "passages with the answer",
+        "questions",
+        "Closed book A/E",
+        "Closed book Rat",
+    ]
+    assert shown(grid) == [
+        ["none", "1", "1.000", "0.0 %", ".000", "100.0 %", "1.000", "0.0 %"],
+        ["1", "1", "1.000", "0.0 %", "1.000", "100.0 %", "1.000", "0.0 %"],
+        ["3 to 5", "2", ".000", "0.0 %", ".500", "100.0 %", ".500", "100.0 %"],
+    ]
+
+
 def test_with_the_answers_masked(made, run, line):
     lines = [line(number, float(em)) for number, em in enumerate((1, 0, 0, 0))]
     lines[1] = lines[1].model_copy(update={"answer": "I do not know"})
+    lines[3] = lines[3].model_copy(update={"answer": "MASK."})
     (grid,) = (one for one in tables([*made[:2], run("rag-masked", lines, dataset="nq")]) if one.name == "kbm-figure9")
     assert shown(grid) == [
-        ["right", "2", "1.000", ".500", ".500", "50.0 %"],
-        ["wrong", "2", ".000", ".500", ".000", "0.0 %"],
-        ["all", "4", ".500", ".500", ".250", "25.0 %"],
+        ["right", "2", "1.000", ".500", ".500", "50.0 %", "0.0 %"],
+        ["wrong", "2", ".000", ".500", ".000", "0.0 %", "50.0 %"],
+        ["all", "4", ".500", ".500", ".250", "25.0 %", "25.0 %"],
     ]
+
+
+def test_with_the_answers_masked_for_several_language_models(made, run, line):
+    masked = run("rag-masked", [line(number, float(em)) for number, em in enumerate((1, 0, 0, 0))], dataset="nq")
+    rows = [by(one, lm) for lm in ("small", "large") for one in (*made[:2], masked)]
+    # A language model without the three rows is left out.
+    (grid,) = (one for one in tables([*rows, by(made[0], "other")]) if one.name == "kbm-figure9")
+    assert [column.full for column in grid.columns] == [
+        *("language model", "from memory", "questions", "Closed book", "Always retrieve", "MASK RAG"),
+        *("says it does not know", "answers MASK"),
+    ]
+    assert [row[:3] for row in shown(grid)] == [
+        [lm, name, asked] for lm in ("small", "large") for name, asked in (("right", "2"), ("wrong", "2"), ("all", "4"))
+    ]
+    assert [row.ruled for row in grid.rows] == [True, False, False] * 2
+    assert "+28.87 for the language model alone" in grid.notes[1]
