@@ -22,6 +22,7 @@ def tokenizer(samples):
     return build_tokenizer(line for s in samples for line in contents(s.prompt + s.target))
 
 
+@pytest.mark.process
 def test_a_prompt_has_the_same_tokens_in_training_and_in_use(samples, tokenizer):
     for sample in samples:
         parts = tokenizer(sample.prompt)["input_ids"] + tokenizer(sample.target)["input_ids"]
