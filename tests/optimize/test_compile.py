@@ -194,6 +194,7 @@ def one_hop():
     return examples[:6], examples[6:]
 
 
+@pytest.mark.process
 def test_one_hop_questions_learn_without_decomposition(setting, one_hop):
     world = setting(decompose=False)
     found = compile_program(world.program, *one_hop, sets=1, tuning=False)
@@ -225,20 +226,11 @@ def test_a_closed_book_call_that_fails_is_no_label_and_is_made_again(setting, to
 @pytest.mark.process
 def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
     world = setting()
-
-    def down(name, inputs, config):
-        raise ServerError("down")
-
-    reply, world.engine.reply = world.engine.reply, down
+    reply = world.fail(ServerError("down"))
     with pytest.raises(TooManyFailuresError, match=r"scoring the program as it is: .*LMServerError"):
         compiled(world)
-
-    def unlabelled(name, inputs, config):
-        if name.startswith("Reason"):
-            raise ServerError("down")
-        return reply(name, inputs, config)
-
-    world.engine.reply = unlabelled
+    world.engine.reply = reply
+    world.fail(ServerError("down"), lambda name, inputs: name.startswith("Reason"))
     with pytest.raises(TooManyFailuresError, match=r"labelling passages: .*LMServerError"):
         compiled(world)
     world.engine.reply = reply
@@ -381,14 +373,8 @@ def test_a_gate_of_ones_own_is_compiled_with_and_resumed_with(setting, compiled,
 @pytest.mark.process
 def test_passages_without_a_label_are_told_by_cause_and_question(setting, compiled):
     world = setting(train=7)
-    reply = world.engine.reply
-
-    def refusing(name, inputs, config):
-        if name == "ReasonWithKnowledge" and "sail" in inputs["passages"]:
-            raise InvalidRequestError("no such thing")
-        return reply(name, inputs, config)
-
-    world.engine.reply = refusing
+    refused = InvalidRequestError("no such thing")
+    world.fail(refused, lambda name, inputs: name == "ReasonWithKnowledge" and "sail" in inputs)
     (problem,) = [one for one in compiled(world, tuning=False).report.problems if "no label" in one]
     told = "7 passages have no label, since a call failed with LMInvalidRequestError: of training questions "
     assert problem == f"{told}t0, t1, t2, t3, t4 and 2 more"
@@ -424,6 +410,7 @@ def bounded(setting, **options):
     return world
 
 
+@pytest.mark.process
 def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tmp_path):
     world = bounded(setting)
     found = compiled(world, reference=False, boundary_tries=5)
@@ -450,6 +437,7 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     assert loaded(question).answer == found.program(question).answer == "Ann Spouse16"
 
 
+@pytest.mark.process
 def test_collecting_resumes(setting, compiled):
     world = bounded(setting)
     first = compiled(world, reference=False, boundary_tries=5)

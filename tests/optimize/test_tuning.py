@@ -249,11 +249,7 @@ def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_i
 
 def test_tuning_stops_where_the_server_is_down(setting, tuned):
     world = setting()
-
-    def down(name, inputs, config):
-        raise ServerError("down")
-
-    world.engine.reply = down
+    world.fail(ServerError("down"))
     with pytest.raises(TooManyFailuresError, match=r"tuning: .*LMServerError"):
         tuned(world)
 
@@ -333,6 +329,7 @@ def test_what_is_chosen_is_set(setting, tuned):
 # Costs, switches and the boundary model.
 
 
+@pytest.mark.process
 def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
     world = setting(val=3)
     found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))

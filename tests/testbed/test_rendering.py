@@ -29,6 +29,7 @@ def test_a_prompt_has_the_same_tokens_in_training_and_in_use(samples, tokenizer)
         assert parts == tokenizer(sample.prompt + sample.target)["input_ids"]
 
 
+@pytest.mark.process
 def test_the_chat_template_renders_what_training_renders(tokenizer):
     signature = SKILLS["AnswerQuiz"].signature
     inputs = {"quiz": "Who directed The Wild Song?", "answer_type": "short", "choices": []}

@@ -182,11 +182,7 @@ def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal
 @pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])
 def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection, error):
     world = setting()
-
-    def failing(name, inputs, config):
-        raise error
-
-    world.engine.reply = failing
+    world.fail(error)
     with pytest.raises(ConfigurationError if isinstance(error, AuthError) else TooManyFailuresError):
         run("simba", world, journal, reflection, 1)
 
