@@ -40,7 +40,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 quick: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not (model or server or process)' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not (model or server or process or slow)' $(PYTEST_ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/python -m ruff check .

@@ -11,7 +11,7 @@ from keqa.evaluation.reports import tables
 from keqa.evaluation.risk import hold_risk, outcomes_of, refuse_calibrated
 from keqa.optimize.abstention import UnheldRiskError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.slow
 
 COUNT = 120
 
