@@ -33,7 +33,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("metrics", "optimize", "programs")
-QUICK = "not (model or server or process)"
+WITHOUT_HELP = "not (model or server or process)"
 # What tests of these rooms read besides the code.
 COPIED = ("tests", "benchmarks", "docs", "README.md", "CONTRIBUTING.md")
 # mutmut's own exit codes of a mutant's tests; pytest ends with 1 where a test failed.
@@ -57,7 +57,7 @@ def lay_out(folder: Path, rooms: Sequence[str]) -> None:
         "source_paths": ["src"],
         "only_mutate": [f"src/keqa/{room}/*.py" for room in rooms],
         "pytest_add_cli_args_test_selection": [f"tests/{room}" for room in rooms],
-        "pytest_add_cli_args": ["-m", QUICK, "-p", "no:cacheprovider", "--hypothesis-seed=0"],
+        "pytest_add_cli_args": ["-m", WITHOUT_HELP, "-p", "no:cacheprovider", "--hypothesis-seed=0"],
         "also_copy": list(COPIED),
     }
     lines = [f"{key} =\n" + "".join(f"    {value}\n" for value in values) for key, values in settings.items()]

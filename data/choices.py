@@ -158,6 +158,18 @@ def _choice(question: Any, choices: list[Any], answer: Any) -> Example:
     return make({"question": question, "choices": choices, "answers": (choices[place],), "answer_type": "choice"})
 
 
+_CMMLU = Benchmark(
+    "cmmlu",
+    "CMMLU",
+    has=("choices",),
+    language="zh",
+    licence="CC BY-NC-SA 4.0 (no commercial use)",
+    expected="a CSV table with Question, A, B, C, D and Answer; or a folder of one for each subject",
+    rows=_cmmlu_rows,
+    splits_itself=True,
+    convert=_cmmlu,
+)
+
 BENCHMARKS = (
     Benchmark(
         "openbookqa",
@@ -180,26 +192,12 @@ BENCHMARKS = (
         splits_itself=True,
         convert=_mmlu,
     ),
-    Benchmark(
-        "cmmlu",
-        "CMMLU",
-        has=("choices",),
-        language="zh",
-        licence="CC BY-NC-SA 4.0 (no commercial use)",
-        expected="a CSV table with Question, A, B, C, D and Answer; or a folder of one for each subject",
-        rows=_cmmlu_rows,
-        splits_itself=True,
-        convert=_cmmlu,
-    ),
-    Benchmark(
+    _CMMLU,
+    _CMMLU.peer(
         "ceval",
         "C-Eval",
-        has=("choices",),
-        language="zh",
-        licence="CC BY-NC-SA 4.0 (no commercial use)",
         expected="a CSV table with id, question, A, B, C, D and answer; or a folder of one for each subject",
         rows=_ceval_rows,
-        splits_itself=True,
         convert=_ceval,
     ),
     Benchmark(

@@ -15,13 +15,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from keqa.data.question import AnswerType
 from keqa.evaluation.run_settings import RunSettings
 from keqa.programs.records import Failure, QuestionRecord
+
+Line = TypeVar("Line")
+"""A line of a run file, in full or in brief."""
 
 FORMAT = 3
 """Version of the layout of a run file: 2 since language models are described with all their settings, 3 since each line
@@ -159,7 +162,7 @@ def content_of(question: str, answers: Sequence[str], answer_type: str, choices:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOf(Generic[Line]):
     """A run file in memory.
 
     Attributes:
@@ -168,7 +171,11 @@ class Run:
     """
 
     header: RunHeader
-    lines: list[RunLine]
+    lines: list[Line]
+
+
+class Run(RunOf[RunLine]):
+    """A run file in memory, with everything that it holds."""
 
     @property
     def finished(self) -> bool:

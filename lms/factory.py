@@ -92,18 +92,10 @@ def build_lm(
     _check_number("max_tokens", max_tokens, int, 1)
     _check_number("num_retries", num_retries, int, 0)
     _check_number("timeout", timeout, float, 0, open_below=True)
+    common: dict[str, Any] = {"temperature": temperature, "num_retries": num_retries, "cache": cache}
     if provider not in IN_PROCESS:
-        return served(
-            model,
-            api_base=api_base,
-            api_key=api_key,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            timeout=timeout,
-            num_retries=num_retries,
-            cache=cache,
-            **kwargs,
-        )
+        settings = {**common, "max_tokens": max_tokens, "timeout": timeout, **kwargs}
+        return served(model, api_base=api_base, api_key=api_key, **settings)
     if api_base:
         raise ConfigurationError(f"{model} runs in this process and takes no api_base")
     from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
@@ -117,11 +109,8 @@ def build_lm(
         provider=LocalProvider(model),
         engine=engine,
         async_engine=AsyncTransformersEngine(engine),
-        temperature=temperature,
         max_tokens=max_tokens or 256,
-        num_retries=num_retries,
-        cache=cache,
-        **{"stop": list(IN_PROCESS_STOP), **kwargs},
+        **{"stop": list(IN_PROCESS_STOP), **common, **kwargs},
     )
 
 

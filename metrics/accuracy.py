@@ -16,11 +16,7 @@ def accuracy(
 ) -> float:
     """1 where a yes/no answer or a choice is the right one, else 0 (ACC of the KEQA paper's Table 1).
 
-    Args:
-        prediction: The answer; None, for a failed question, is never right.
-        golds: At least one gold answer.
-        answer_type: ``yes/no`` or ``choice``.
-        choices: The options of a choice; a prediction or gold answer may name one by its letter or its text.
+    It is `keqa.metrics.answers.exact_match` of these types: a choice may be named by its letter or by its text.
 
     Raises:
         ValueError: There is no gold answer, or the answers are of another type, which has no accuracy.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import dspy
 
+from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.predictor_state import shown
@@ -25,22 +26,6 @@ _AUGMENTED = "augmented"
 
 Known = tuple[str, str]
 """The id of a question in its data set, and `question_digest`."""
-
-
-class Asked(Protocol):
-    """A question with an id, such as `keqa.data.example.Example`."""
-
-    @property
-    def id(self) -> str:
-        """Unique within its data set."""
-
-    @property
-    def question(self) -> str:
-        """Its text."""
-
-    @property
-    def choices(self) -> Sequence[str]:
-        """The options of a choice."""
 
 
 def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
@@ -85,8 +70,8 @@ class LearnedQuestions:
 
     def and_from(
         self,
-        train: Iterable[Asked],
-        validation: Iterable[Asked],
+        train: Iterable[Example],
+        validation: Iterable[Example],
         demonstrations: Mapping[str, Iterable[str]] | None = None,
     ) -> LearnedQuestions:
         """What it is after more was learned.
@@ -169,5 +154,5 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and len(one) <= _LONGEST for one in value)
 
 
-def _known(example: Asked) -> Known:
+def _known(example: Example) -> Known:
     return example.id, question_digest(example.question, example.choices)

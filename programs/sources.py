@@ -14,6 +14,9 @@ from keqa.retrievers.place import Place
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
 """What an answer that rests on passages comes from; any other comes from memory."""
 
+_COPIED = {"title", "text", "file", "page", "heading", "date", "sentences"}
+"""What a source takes from the record of its passage."""
+
 
 class Source(BaseModel):
     """A passage that an answer, or an answer to one of its quizzes, was drawn from.
@@ -177,16 +180,7 @@ def _kept(passages: list[PassageVerdict]) -> list[PassageVerdict]:
 
 
 def _source(passage: PassageVerdict) -> Source:
-    return Source(
-        id=passage.passage_id,
-        title=passage.title,
-        text=passage.text,
-        file=passage.file,
-        page=passage.page,
-        heading=passage.heading,
-        date=passage.date,
-        sentences=list(passage.sentences),
-    )
+    return Source(id=passage.passage_id, **passage.model_dump(include=_COPIED))
 
 
 def _document(passage: PassageVerdict) -> str:

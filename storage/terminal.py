@@ -11,7 +11,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 from keqa.storage.redaction import without_keys
@@ -137,6 +138,20 @@ def guard_streams() -> None:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
         setattr(sys, name, cast(TextIO, GuardedStream(stream, hides_keys=name == "stderr")))
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Without the progress bars of transformers, such as that for the weights of a model."""
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _styled(stream: TextIO) -> bool:

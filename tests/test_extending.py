@@ -83,6 +83,7 @@ def test_a_gate_is_known_to_tables_and_figures(example):
         make(parse_spec("gate-margin:form=x"), Parts(None, None, draws=SharedDraws()))
 
 
+@pytest.mark.slow
 def test_the_command_line_knows_what_a_module_registers(tmp_path):
     (code,) = [code for name, code, _ in SECTIONS if name == "A gate that reads samples"]
     (tmp_path / "my_gates.py").write_text(code[: code.index("# A method like any other")], encoding="utf-8")

@@ -20,6 +20,7 @@ from keqa.data.question import AnswerType
 from keqa.evaluation.costs import searched
 from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
+from keqa.evaluation.records import RunOf
 from keqa.metrics.answers import is_abstention
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
@@ -27,7 +28,7 @@ from keqa.retrievers.masking import MASK, naming
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from keqa.evaluation.records import RunHeader, RunLine
+    from keqa.evaluation.records import RunLine
 
 ROLES = ("task", "consistency", "utility")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
@@ -136,17 +137,8 @@ class QuestionSummary:
         return ([], {}) if self.packed is None else _EXAMINED.validate_json(zlib.decompress(self.packed))
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """A run file in memory, its lines in brief.
-
-    Attributes:
-        header: What was run.
-        lines: In the order of the file.
-    """
-
-    header: RunHeader
-    lines: list[QuestionSummary]
+class RunSummary(RunOf[QuestionSummary]):
+    """A run file in memory, its lines in brief."""
 
 
 def read_brief(path: Path | str) -> RunSummary:

@@ -7,6 +7,8 @@ searches, a ratio of 100 on HotpotQA, here 0; and of Table 4's Prompt on WebQA w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 DATASETS = (
     "nq",
     "triviaqa",
@@ -47,6 +49,18 @@ TABLE_1 = {
 """By row, data set and column: A/E, EM in English and accuracy in Chinese; Rnd, the same where as many questions are
 searched for, drawn by chance; Rat, the share of questions that are searched for."""
 
+
+def _by_cell(
+    table: Mapping[str, tuple[tuple[float, float], ...]], places: tuple[tuple[str, str], ...]
+) -> dict[tuple[str, str, str, str], float]:
+    return {
+        (row, *place, column): value
+        for row, found in table.items()
+        for place, pair in zip(places, found, strict=True)
+        for column, value in zip(("Rat", "A/E"), pair, strict=True)
+    }
+
+
 _TABLE_2 = {
     "llm": ((0.0, 29.7), (0.0, 29.8), (0.0, 40.2)),
     "rag": ((100.0, 50.4), (100.0, 60.2), (100.0, 66.6)),
@@ -56,12 +70,7 @@ _TABLE_2 = {
     "kbm-cer": ((98.5, 52.0), (95.6, 60.2), (89.4, 64.6)),
 }
 _TABLE_2_PLACES = (("freshqa", "fast-changing"), ("freshqa", "slow-changing"), ("freshqa", "never-changing"))
-TABLE_2 = {
-    (row, *place, column): value
-    for row, found in _TABLE_2.items()
-    for place, pair in zip(_TABLE_2_PLACES, found, strict=True)
-    for column, value in zip(("Rat", "A/E"), pair, strict=True)
-}
+TABLE_2 = _by_cell(_TABLE_2, _TABLE_2_PLACES)
 """By row, data set, how fast the answer changes, and column."""
 
 _TABLE_3 = {
@@ -73,12 +82,7 @@ _TABLE_3 = {
     "kbm-cer": ((99.1, 48.7), (94.3, 51.4)),
 }
 _TABLE_3_PLACES = (("freshqa", "multi-hop"), ("hotpotqa", ""))
-TABLE_3 = {
-    (row, *place, column): value
-    for row, found in _TABLE_3.items()
-    for place, pair in zip(_TABLE_3_PLACES, found, strict=True)
-    for column, value in zip(("Rat", "A/E"), pair, strict=True)
-}
+TABLE_3 = _by_cell(_TABLE_3, _TABLE_3_PLACES)
 """By row, data set, kind of question, and column."""
 
 _OTHERS = {

@@ -2,12 +2,11 @@
 
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.storage.terminal import without_bars
 
 RECURRENT = ("linear", "mamba", "recurrent", "conv")
 GIB = 2**30
@@ -89,20 +88,6 @@ def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) 
         _check_kind(path, config)
         tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
         return tokenizer, AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **extra)
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """Without the progress bars of transformers."""
-    from transformers.utils import logging
-
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if bars:
-            logging.enable_progress_bar()
 
 
 def can_read_gguf() -> bool:

@@ -70,15 +70,7 @@ def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer"
 
 
 def first_token_probability(tokens: Sequence[tuple[str, float]], name: str = "answer") -> float | None:
-    """The probability of the first token of one output of a reply.
-
-    Args:
-        tokens: The tokens of the reply in their order, each with its log probability.
-        name: The output; see `output_tokens`.
-
-    Returns:
-        From 0 to 1; None where no token belongs to the output.
-    """
+    """The probability of the first token of one output of a reply; otherwise as `answer_probability`."""
     found = output_tokens(tokens, name)
     return math.exp(found[0][1]) if found else None
 

@@ -7,8 +7,7 @@ import importlib.util
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.retrievers.text import one_line
+from keqa.storage.terminal import without_bars
 
 Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]
@@ -164,7 +164,7 @@ def _load(name: str) -> Any:
     except ImportError:
         raise MissingExtraError("dense", f"The embedding model {name!r}") from None
     try:
-        with _no_bars():
+        with without_bars():
             return SentenceTransformer(_packaged() if name == LOCAL else name)
     except SafetensorError as error:
         raise ConfigurationError(
@@ -176,20 +176,6 @@ def _load(name: str) -> Any:
             f"the embedding model {name!r} cannot be opened ({one_line(str(error))}). It is {LOCAL}, or a "
             "sentence-transformers model by name or folder, such as sentence-transformers/all-MiniLM-L6-v2"
         ) from error
-
-
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """Keep the library from drawing a bar for the weights of a model."""
-    from transformers.utils import logging
-
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _packaged() -> str:

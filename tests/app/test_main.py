@@ -21,6 +21,7 @@ def test_importing_keqa_loads_nothing_heavy():
     assert not loaded_by("import keqa") & HEAVY
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy_and_names_every_command():
     code = (
         "import keqa.__main__\nsys.argv = ['keqa', '--help']\ntry:\n    keqa.__main__.main()\nexcept SystemExit: pass"
@@ -30,6 +31,7 @@ def test_help_loads_nothing_heavy_and_names_every_command():
     assert {"demo", "ask", "index", "testbed"} <= words
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module():
     done = subprocess.run([sys.executable, "-m", "keqa", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

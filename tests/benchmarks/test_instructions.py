@@ -1,10 +1,12 @@
 import dspy
 import instructions
+import pytest
 from dspy.teleprompt.gepa import InstructionProposer
 
 from keqa.lms import build_lm
 
 
+@pytest.mark.slow
 def test_the_stand_in_for_a_reflecting_lm_adds_a_sentence_to_each_instruction():
     first, second = instructions.sentences()[:2]
     with instructions.scripted_reflection() as address:

@@ -109,6 +109,7 @@ def test_two_examples_with_one_id_are_refused(again):
         as_examples([UP, again])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(), st.lists(st.text(), min_size=1))
 def test_any_text_is_an_example_or_an_input_error(question, answers):

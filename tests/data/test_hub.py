@@ -147,6 +147,7 @@ def test_a_row_of_the_hub(hub, name):
     assert hub == [(source.repository, source.config, source.splits[0])]
 
 
+@pytest.mark.slow
 def test_arrow_keeps_the_columns_as_they_are_read():
     datasets = pytest.importorskip("datasets")
     for name, (row, answers) in ROWS.items():

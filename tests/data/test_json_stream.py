@@ -18,6 +18,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 0, 2]), st.booleans())
 def test_a_list_in_pieces_of_any_size(tmp_path_factory, values, chunk, indent, ascii_only):

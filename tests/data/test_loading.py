@@ -75,6 +75,7 @@ def test_a_sample_is_the_same_everywhere_and_always():
     assert [example.id for example in drawn] == ["f", "j", "d", "a"]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(IDS, st.integers(1, 25), st.integers(), st.randoms(use_true_random=False))
 def test_a_sample_does_not_depend_on_the_order(ids, count, seed, order: random.Random):

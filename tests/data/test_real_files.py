@@ -13,6 +13,7 @@ from keqa.metrics.answers import exact_match
 FILES = [json.loads(line) for line in Path(__file__).with_name("real_files.jsonl").read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expected", FILES, ids=lambda one: f"{one['file']}-{one.get('split', '')}")
 def test_a_real_file(shared_data, expected):
     loaded = load(shared_data(expected["file"]), split=expected.get("split"))

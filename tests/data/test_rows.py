@@ -33,6 +33,7 @@ def test_lines_in_the_place_of_a_list(write_json):
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(JSON, max_size=5))
 def test_a_list_and_lines_hold_the_same(tmp_path_factory, values):

@@ -169,6 +169,7 @@ def verdicts(path):
     return [(quiz.resolved, quiz.known) for quiz in quizzes]
 
 
+@pytest.mark.slow
 def test_random_gates_search_for_exactly_as_many_quizzes_as_the_runs_that_they_match(asking):
     run, engine = asking
     engine.reply = two_hops()
@@ -186,6 +187,7 @@ def test_random_gates_search_for_exactly_as_many_quizzes_as_the_runs_that_they_m
     assert [known for _, known in rows["gate-random"]] != [known for _, known in rows["gate-votes"]]
 
 
+@pytest.mark.slow
 def test_a_random_gate_gives_the_same_verdicts_when_it_goes_on(asking, tmp_path):
     run, engine = asking
     engine.reply = two_hops()
@@ -220,6 +222,7 @@ def test_a_random_gate_that_could_not_be_made_later_is_refused_before_anything_i
     assert engine.calls == []
 
 
+@pytest.mark.slow
 def test_a_random_gate_matches_a_run_by_its_label_before_its_method(asking):
     run, engine = asking
     engine.reply = two_hops()

@@ -234,6 +234,7 @@ def reported(path):
         assert all(isinstance(line.quizzes, list) for line in lines)
 
 
+@pytest.mark.slow
 @settings(deadline=5000, max_examples=300)
 @given(st.sampled_from(list(places_of(PLAIN))), JSON)
 def test_a_line_with_anything_anywhere_is_reported_or_refused(tmp_path_factory, place, value):
@@ -243,6 +244,7 @@ def test_a_line_with_anything_anywhere_is_reported_or_refused(tmp_path_factory, 
         reported(path)
 
 
+@pytest.mark.slow
 @settings(deadline=5000, max_examples=300)
 @given(st.sampled_from(list(places_of(json.loads(header_line(HEADER))))), JSON)
 def test_a_header_with_anything_anywhere_is_reported_or_refused(tmp_path_factory, place, value):

@@ -11,6 +11,8 @@ from keqa.evaluation.reports import tables
 from keqa.evaluation.risk import hold_risk, outcomes_of, refuse_calibrated
 from keqa.optimize.abstention import UnheldRiskError
 
+pytestmark = pytest.mark.slow
+
 COUNT = 120
 
 

@@ -103,6 +103,7 @@ def test_a_number_that_cannot_be_is_refused_before_any_call(setting: dict[str, o
         build_lm("openai/m", api_base="http://127.0.0.1:9/v1", api_key="none", **setting)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_model_in_this_process_takes_no_address(tiny_folder: Path) -> None:
     with pytest.raises(ConfigurationError, match="takes no api_base"):
         build_lm(f"transformers/{tiny_folder}", api_base="http://127.0.0.1:1/v1")

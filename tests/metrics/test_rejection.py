@@ -76,6 +76,7 @@ def test_the_order_of_the_list_does_not_matter(pairs, random):
     assert aurc(*split(shuffled)) == pytest.approx(aurc(*split(pairs)))
 
 
+@pytest.mark.slow
 @given(ANSWERS)
 def test_no_score_beats_the_ideal_order(pairs):
     scores, quality = split(pairs)

@@ -145,6 +145,7 @@ def test_mcnemar_needs_pairs():
         mcnemar([True], [True, False])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
 def test_mcnemar_is_symmetric_and_a_probability(pairs):
     a, b = [x for x, _ in pairs], [y for _, y in pairs]

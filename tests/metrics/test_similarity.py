@@ -94,6 +94,7 @@ def test_nothing_is_alike_where_there_are_no_tokens_or_opposite_ones():
     assert (bert_score(rows(), rows(0)), bert_score(rows(0), rows(np.pi))) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 6), max_size=4), st.lists(st.floats(0, 6), max_size=4))
 def test_bert_score_has_no_order_and_is_at_most_1(first, second):
     score = bert_score(rows(*first), rows(*second))

@@ -6,13 +6,14 @@ import json
 import re
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine, ScriptedEngine, ScriptedRetriever
+from conftest import AsyncScriptedEngine, Reply, ScriptedEngine, ScriptedRetriever
 from dspy.lm15 import InvalidRequestError, Request, Response
 
 from keqa import signatures
@@ -131,6 +132,22 @@ class Setting:
     program: KEQA
     train: list[Example]
     val: list[Example]
+
+    def fail(self, error: Exception, where: Callable[[str, str], bool] = lambda name, inputs: True) -> Reply:
+        """Let requests fail from now on, all or those of whose signature and inputs something holds.
+
+        Returns:
+            The reply function as it was, which `engine.reply` may be set to again.
+        """
+        reply = self.engine.reply
+
+        def failing(name, inputs, config):
+            if where(name, str(inputs)):
+                raise error
+            return reply(name, inputs, config)
+
+        self.engine.reply = failing
+        return reply
 
 
 @pytest.fixture

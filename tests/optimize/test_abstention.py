@@ -74,6 +74,7 @@ def test_the_same_questions_calibrate_alike_in_whatever_order():
     assert calibrate(some, 0.1, seed=1).abstention.calibrated_on != first.abstention.calibrated_on
 
 
+@pytest.mark.slow
 def test_the_bound_holds_over_many_draws_of_questions():
     """The true risk of what is answered is known, since only two kinds of questions are."""
     over = 0

@@ -46,6 +46,7 @@ def test_it_is_exported():
     assert keqa.compile is compile_program
 
 
+@pytest.mark.slow
 def test_compiling_learns_demonstrations_reference_and_settings(setting, compiled):
     world = setting()
     found = compiled(world, cost_per_retrieval=0.1, cost_per_call=0.0)
@@ -73,6 +74,7 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     json.dumps(report.about())
 
 
+@pytest.mark.slow
 def test_the_saved_program_answers_alike(setting, compiled, tmp_path):
     world = setting()
     found = compiled(world)
@@ -106,6 +108,7 @@ def test_killed_anywhere_it_goes_on_and_ends_alike(setting, town, killed, compil
     assert third.report.spent_earlier.calls == total
 
 
+@pytest.mark.slow
 def test_demonstrations_that_make_it_worse_are_not_kept(setting, town, compiled):
     world = setting(town(spoilt=True))
     found = compiled(world)
@@ -113,6 +116,7 @@ def test_demonstrations_that_make_it_worse_are_not_kept(setting, town, compiled)
     assert found.report.trials[1].score <= found.report.trials[0].score
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_named(setting, compiled):
     world = setting()
     world.train += [
@@ -174,6 +178,7 @@ def test_without_validation_questions_some_are_held_out(setting):
     assert "too few to hold some out" in few.problems[0]
 
 
+@pytest.mark.slow
 def test_questions_without_an_answer_score_nothing_and_end_nothing(setting, town, compiled):
     world = setting(town(refuses="Summarize"))
     found = compiled(world)
@@ -189,6 +194,7 @@ def one_hop():
     return examples[:6], examples[6:]
 
 
+@pytest.mark.slow
 def test_one_hop_questions_learn_without_decomposition(setting, one_hop):
     world = setting(decompose=False)
     found = compile_program(world.program, *one_hop, sets=1, tuning=False)
@@ -217,22 +223,14 @@ def test_a_closed_book_call_that_fails_is_no_label_and_is_made_again(setting, to
     assert world.engine.count == {"AnswerQuiz": 6 * 5}
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
     world = setting()
-
-    def down(name, inputs, config):
-        raise ServerError("down")
-
-    reply, world.engine.reply = world.engine.reply, down
+    reply = world.fail(ServerError("down"))
     with pytest.raises(TooManyFailuresError, match=r"scoring the program as it is: .*LMServerError"):
         compiled(world)
-
-    def unlabelled(name, inputs, config):
-        if name.startswith("Reason"):
-            raise ServerError("down")
-        return reply(name, inputs, config)
-
-    world.engine.reply = unlabelled
+    world.engine.reply = reply
+    world.fail(ServerError("down"), lambda name, inputs: name.startswith("Reason"))
     with pytest.raises(TooManyFailuresError, match=r"labelling passages: .*LMServerError"):
         compiled(world)
     world.engine.reply = reply
@@ -240,6 +238,7 @@ def test_a_server_that_is_down_never_ends_in_a_program(setting, compiled):
     assert (found.report.after, found.report.failed) == ((1.0, 1.0, 1.0, 1.0), [])
 
 
+@pytest.mark.slow
 def test_the_report_tells_what_failed_and_what_was_kept(setting, town, compiled):
     report = compiled(setting(town(refuses="Summarize")), tuning=False).report
     assert [(one.step, one.asked, one.failed, one.cause) for one in report.failed][:2] == [
@@ -362,6 +361,7 @@ def test_a_program_is_not_saved_where_finished_work_is_kept(setting, compiled, t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program", "work"]
 
 
+@pytest.mark.slow
 def test_a_gate_of_ones_own_is_compiled_with_and_resumed_with(setting, compiled, plain_gate):
     first = compiled(setting(gate=plain_gate("1/2")), reference=False)
     assert any("the threshold of the gate 'plain' was left alone" in problem for problem in first.report.problems)
@@ -370,21 +370,17 @@ def test_a_gate_of_ones_own_is_compiled_with_and_resumed_with(setting, compiled,
     assert world.engine.calls == []
 
 
+@pytest.mark.slow
 def test_passages_without_a_label_are_told_by_cause_and_question(setting, compiled):
     world = setting(train=7)
-    reply = world.engine.reply
-
-    def refusing(name, inputs, config):
-        if name == "ReasonWithKnowledge" and "sail" in inputs["passages"]:
-            raise InvalidRequestError("no such thing")
-        return reply(name, inputs, config)
-
-    world.engine.reply = refusing
+    refused = InvalidRequestError("no such thing")
+    world.fail(refused, lambda name, inputs: name == "ReasonWithKnowledge" and "sail" in inputs)
     (problem,) = [one for one in compiled(world, tuning=False).report.problems if "no label" in one]
     told = "7 passages have no label, since a call failed with LMInvalidRequestError: of training questions "
     assert problem == f"{told}t0, t1, t2, t3, t4 and 2 more"
 
 
+@pytest.mark.slow
 def test_the_program_keeps_what_it_learned_from(setting, compiled, tmp_path):
     world = setting()
     found = compiled(world)
@@ -414,6 +410,7 @@ def bounded(setting, **options):
     return world
 
 
+@pytest.mark.slow
 def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tmp_path):
     world = bounded(setting)
     found = compiled(world, reference=False, boundary_tries=5)
@@ -440,6 +437,7 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     assert loaded(question).answer == found.program(question).answer == "Ann Spouse16"
 
 
+@pytest.mark.slow
 def test_collecting_resumes(setting, compiled):
     world = bounded(setting)
     first = compiled(world, reference=False, boundary_tries=5)

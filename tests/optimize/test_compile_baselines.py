@@ -104,6 +104,7 @@ def test_the_saved_method_answers_alike(world, name, tmp_path):
     assert loaded(question).answer == found.program(question).answer == "Ann Spouse6"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ircot", "react"])
 def test_killed_anywhere_it_goes_on_and_ends_alike(world, killed, name, tmp_path):
     whole = compiled(world(name), tmp_path / "whole")

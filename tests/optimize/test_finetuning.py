@@ -10,7 +10,6 @@ import dspy
 import pytest
 
 import keqa
-from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.questions import of_testbed
 from keqa.lms import build_roles
@@ -22,16 +21,6 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
 from keqa.storage.journal import Journal
 from keqa.testbed.index import open_encyclopedia
-
-
-def example(number: int) -> Example:
-    return Example(
-        f"t{number}",
-        f"To whom is the mayor of Town{number} married?",
-        (f"Ann Spouse{number}",),
-        quizzes=(f"Who governs Town{number}?", "To whom is #1 married?"),
-        quiz_answers=(f"Bo Mayor{number}", f"Ann Spouse{number}"),
-    )
 
 
 @pytest.mark.model
@@ -92,10 +81,10 @@ def test_options_of_training_are_those_of_finetune() -> None:
         Options(optimizer="finetune", reflection_lm="keqa/tiny")
 
 
-def test_wrong_calls_are_left_out_and_verdicts_balanced(tmp_path: Path) -> None:
+def test_wrong_calls_are_left_out_and_verdicts_balanced(setting: Any, tmp_path: Path) -> None:
     from keqa.metrics.answers import f1
 
-    program = KEQA(lambda query: [])
+    program, example = KEQA(lambda query: []), setting(train=2).train[1]
     quizzes = {"Who governs Town1?": ["Bo Mayor1", "Ed Wrong"]}
     steps: list[Any] = [
         ("examination.quiz", {"quiz": quiz, "answer_type": "short", "choices": []}, {"answer": answer})
@@ -108,9 +97,9 @@ def test_wrong_calls_are_left_out_and_verdicts_balanced(tmp_path: Path) -> None:
         for passage, helpful in judged
     ]
     record = QuestionRecord.model_construct(
-        question=example(1).question, answer="Ann Spouse1", quizzes=[], answer_type="short", choices=[], degradations=[]
+        question=example.question, answer="Ann Spouse1", quizzes=[], answer_type="short", choices=[], degradations=[]
     )
-    trace = Trace(example(1), record, None, 1.0, tuple(steps))
+    trace = Trace(example, record, None, 1.0, tuple(steps))
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
         found = right_calls(program, [trace], Asking(journal, f1), Options(optimizer="finetune"))
     assert [one["answer"] for one in found["examination.quiz"]] == ["Bo Mayor1"]

@@ -95,14 +95,7 @@ def test_a_failure_that_may_pass_is_asked_again_and_another_is_kept(setting, tow
     assert len(world.engine.calls) == calls
 
     world = setting(train=3, top_k=1)
-    reply, failures = world.engine.reply, Failures()
-
-    def down(name, inputs, config):
-        if "Town2" in str(inputs):
-            raise ServerError("down")
-        return reply(name, inputs, config)
-
-    world.engine.reply = down
+    reply, failures = world.fail(ServerError("down"), lambda name, inputs: "Town2" in inputs), Failures()
     trace = asked(world, journal, failures=failures)[2]
     assert (trace.record, trace.score) == (None, 0.0)
     assert "failed" in trace.error
@@ -118,28 +111,15 @@ def test_a_failure_that_may_pass_is_asked_again_and_another_is_kept(setting, tow
 
 def test_a_judge_that_is_away_leaves_its_question_unfinished(setting, journal):
     world = setting(train=3)
-    reply = world.engine.reply
-
-    def away(name, inputs, config):
-        if name == "JudgeUtility" and "Mayor2" in inputs["quiz"]:
-            raise ServerError("down")
-        return reply(name, inputs, config)
-
-    world.engine.reply = away
+    world.fail(ServerError("down"), lambda name, inputs: name == "JudgeUtility" and "Mayor2 married" in inputs)
     assert [trace.score > 0 for trace in asked(world, journal)] == [True, True, True]
     assert len(journal) == 2
 
 
 def test_a_server_that_is_down_ends_it_and_keeps_what_was_answered(setting, journal):
     world = setting(train=6)
-    reply = world.engine.reply
-
-    def down(name, inputs, config):
-        if not any(town in str(inputs) for town in ("Town0", "Mayor0", "Spouse0")):
-            raise ServerError("down")
-        return reply(name, inputs, config)
-
-    world.engine.reply = down
+    first = ("Town0", "Mayor0", "Spouse0")
+    world.fail(ServerError("down"), lambda name, inputs: not any(named in inputs for named in first))
     with pytest.raises(TooManyFailuresError, match=r"asking: 4 of 6 questions .*LMServerError.*the same command"):
         asked(world, journal, in_flight=1)
     assert len(journal) == 1
@@ -180,14 +160,7 @@ def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):
 
 def test_a_wrong_key_ends_it_and_keeps_what_was_answered(setting, journal):
     world = setting(train=3)
-    reply = world.engine.reply
-
-    def locked(name, inputs, config):
-        if "Town2" in str(inputs):
-            raise AuthError("no")
-        return reply(name, inputs, config)
-
-    world.engine.reply = locked
+    world.fail(AuthError("no"), lambda name, inputs: "Town2" in inputs)
     with pytest.raises(ConfigurationError):
         asked(world, journal, in_flight=1)
     assert len(journal) == 2

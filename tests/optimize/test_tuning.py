@@ -85,6 +85,7 @@ def test_each_point_is_what_the_program_itself_does_with_these_settings(setting,
         assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
 
 
+@pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
         grid = plain(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
@@ -104,6 +105,7 @@ def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     assert type(found.program.examination) is type(world.program.examination)
 
 
+@pytest.mark.slow
 def test_a_second_run_makes_no_call(setting, tuned):
     world = setting(val=1)
     first = tuned(world)
@@ -112,6 +114,7 @@ def test_a_second_run_makes_no_call(setting, tuned):
     assert len(world.engine.calls) == calls
 
 
+@pytest.mark.slow
 def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
     world = setting(town(refuses="Summarize"), val=2)
     found = tuned(world)
@@ -119,6 +122,7 @@ def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
     assert world.engine.count["Summarize"] == 2
 
 
+@pytest.mark.slow
 def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
     always = setting(val=1, gate=AlwaysRetrieveGate())
     assert {point.settings.threshold for point in tuned(always).curve} == {None}
@@ -248,11 +252,7 @@ def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_i
 
 def test_tuning_stops_where_the_server_is_down(setting, tuned):
     world = setting()
-
-    def down(name, inputs, config):
-        raise ServerError("down")
-
-    world.engine.reply = down
+    world.fail(ServerError("down"))
     with pytest.raises(TooManyFailuresError, match=r"tuning: .*LMServerError"):
         tuned(world)
 
@@ -286,6 +286,7 @@ def test_a_forged_call_is_refused_by_its_line(setting, journal, tuned):
         tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)
 
 
+@pytest.mark.slow
 def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
     world, told = setting(val=4), []
     reply = world.engine.reply
@@ -315,6 +316,7 @@ def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
     assert world.program.examination.temperature == found.program.examination.temperature == 1.0
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_set(setting, tuned):
     # With λ a search costs more than it brings: from memory, with fewer searches, in whatever way it was reached.
     grid = plain(thresholds=("1/5",), tries=(4,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
@@ -330,6 +332,7 @@ def test_what_is_chosen_is_set(setting, tuned):
 # Costs, switches and the boundary model.
 
 
+@pytest.mark.slow
 def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
     world = setting(val=3)
     found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))

@@ -249,6 +249,7 @@ ARGUMENTS = [
 ]
 
 
+@pytest.mark.slow
 @settings(deadline=5000, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(ARGUMENTS), JSON)
 def test_any_value_of_any_argument_makes_a_program_or_a_known_error(argument, value):
@@ -262,6 +263,7 @@ def test_any_value_of_any_argument_makes_a_program_or_a_known_error(argument, va
             check(method.gate, spec.arguments, "label")
 
 
+@pytest.mark.slow
 @settings(deadline=5000, max_examples=300)
 @given(st.sampled_from(CLASSES), st.data(), JSON)
 def test_any_value_in_python_makes_a_program_or_a_known_error(cls, data, value):

@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 import pytest
+from fixtures import one_quiz
 
 from keqa.data.question import Question, clean
 from keqa.errors import InputError, RetrievalError
@@ -20,12 +21,8 @@ from keqa.programs.runtime.concurrency import CallLimiter
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
     return {
-        "DecomposeQuestion": {"quizzes": '["Who?"]'},
+        **one_quiz.REPLIES,
         "AnswerQuiz": {"answer": f"a{config.seed}"},
-        "JudgeConsistency": {"same": False},
-        "JudgeUtility": {"helpful": True},
-        "Summarize": {"explanation": "so", "answer": "Ann"},
-        "AnswerWithKnowledge": {"answer": "Ann"},
         "AnswerQuestion": {"answer": "Bo"},
         "ReasonFromMemory": {"reasoning": "because", "answer": "Bo"},
         "ReasonWithKnowledge": {"reasoning": "because", "answer": "Ann"},

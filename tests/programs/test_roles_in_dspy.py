@@ -15,6 +15,7 @@ from typing import Any
 import dspy
 import pytest
 from conftest import ScriptedEngine
+from fixtures import one_quiz
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
@@ -40,14 +41,7 @@ class Servers:
     def _reply(self, role: str) -> Any:
         def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
             self.asked[role][name] += 1
-            return {
-                "DecomposeQuestion": {"quizzes": '["Who?"]'},
-                "AnswerQuiz": {"answer": f"Ann {self.asked[role][name]}"},
-                "JudgeConsistency": {"same": False},
-                "JudgeUtility": {"helpful": True},
-                "Summarize": {"explanation": "so", "answer": "Ann"},
-                "AnswerWithKnowledge": {"answer": "Ann"},
-            }[name]
+            return {**one_quiz.REPLIES, "AnswerQuiz": {"answer": f"Ann {self.asked[role][name]}"}}[name]
 
         return reply
 

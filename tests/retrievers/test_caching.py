@@ -131,6 +131,7 @@ def test_two_indexes_share_a_file(cache, index, tmp_path, passages):
         assert (third.hits, third.misses) == (1, 1)
 
 
+@pytest.mark.slow
 def test_threads_and_processes_share_a_file(cache, index, tmp_path):
     code = """
 import sys

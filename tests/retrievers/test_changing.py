@@ -214,6 +214,7 @@ EMBEDDED_POINTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("point", EMBEDDED_POINTS.values(), ids=EMBEDDED_POINTS)
 def test_killed_while_an_index_is_brought_in_step(tmp_path, documents, embedded, killed, point, when):

@@ -2,6 +2,7 @@ import dataclasses
 import functools
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_a_place_is_what_was_kept_of_it(place):
     assert bool(place) == bool(place.packed())
 
 
+@pytest.mark.slow
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_whatever_an_index_says_is_a_place(text):
     assert isinstance(unpacked(text), Place)

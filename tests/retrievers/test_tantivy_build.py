@@ -101,6 +101,7 @@ def run_killed(killed):
     return lambda body: killed(f"from keqa.retrievers import {names}", body)
 
 
+@pytest.mark.slow
 def test_a_killed_first_build_is_never_opened_and_the_next_run_says_so(tmp_path, run_killed):
     index = tmp_path / "i"
     run_killed(f"build_index(words({MANY}, 2500), {str(index)!r})")
@@ -116,6 +117,7 @@ def test_a_killed_first_build_is_never_opened_and_the_next_run_says_so(tmp_path,
     assert len(notices) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages, run_killed):
     index = tmp_path / "i"
     build_index(passages, index)
@@ -128,6 +130,7 @@ def test_a_killed_rebuild_leaves_the_old_index(tmp_path, passages, run_killed):
     assert len(list(index.glob("data-*"))) == 1
 
 
+@pytest.mark.slow
 def test_an_engine_that_cannot_write_says_what_may_help(tmp_path):
     index = tmp_path / "i"
     script = f"""
@@ -147,6 +150,7 @@ def test_an_engine_that_cannot_write_says_what_may_help(tmp_path):
     assert not index.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before", "after"])
 def test_killed_around_publishing(tmp_path, passages, point, run_killed):
     index = tmp_path / "i"
@@ -171,6 +175,7 @@ def test_killed_around_publishing(tmp_path, passages, point, run_killed):
     assert open_index(index).manifest.passages == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before the commit", "after the commit"])
 @pytest.mark.parametrize("change", ["add", "delete", "replace"])
 def test_killed_while_changing(tmp_path, passages, point, change, run_killed):

@@ -99,6 +99,7 @@ def test_a_truncated_index_never_finds_nothing_silently(index, pattern):
         open_index(index).search("zebra")
 
 
+@pytest.mark.slow
 def test_the_shared_corpora_are_found_and_counted(tmp_path, shared_data):
     corpus = Path(shared_data, "2wikimultihopqa", "2wikimultihopqa_corpus.json")
     manifest = build_index(read_corpus([corpus]), tmp_path / "i", sources=[corpus.name])
@@ -108,6 +109,7 @@ def test_the_shared_corpora_are_found_and_counted(tmp_path, shared_data):
     assert "Teutberga" in found
 
 
+@pytest.mark.slow
 def test_the_shared_chinese_corpus(tmp_path, shared_data):
     manifest = build_index(read_corpus([shared_data / "zh_corpus.json"]), tmp_path / "i")
     assert (manifest.passages, manifest.language) == (5_298, "zh")
@@ -115,6 +117,7 @@ def test_the_shared_chinese_corpus(tmp_path, shared_data):
     assert any("富士山" in hit.passage.text for hit in hits)
 
 
+@pytest.mark.slow
 def test_the_shared_dpr_files_are_indexed_together(tmp_path, shared_data):
     sources = [shared_data / "nq" / "psgs_w100.tsv", shared_data / "triviaqa" / "psgs_w100.tsv"]
     notices = []

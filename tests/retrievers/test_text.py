@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def test_clean_text_can_be_encoded_and_stays_clean(text):
     assert clean_text(clean) == clean
 
 
+@pytest.mark.slow
 def test_every_character_that_an_index_refuses_is_cleaned_wherever_it_stands():
     spaces = [c for c in map(chr, range(0x110000)) if clean_text(f"é{c}b") == clean_text("é b") and c != " "]
     assert spaces == [*map(chr, [*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0)])]

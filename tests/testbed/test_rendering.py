@@ -22,12 +22,14 @@ def tokenizer(samples):
     return build_tokenizer(line for s in samples for line in contents(s.prompt + s.target))
 
 
+@pytest.mark.slow
 def test_a_prompt_has_the_same_tokens_in_training_and_in_use(samples, tokenizer):
     for sample in samples:
         parts = tokenizer(sample.prompt)["input_ids"] + tokenizer(sample.target)["input_ids"]
         assert parts == tokenizer(sample.prompt + sample.target)["input_ids"]
 
 
+@pytest.mark.slow
 def test_the_chat_template_renders_what_training_renders(tokenizer):
     signature = SKILLS["AnswerQuiz"].signature
     inputs = {"quiz": "Who directed The Wild Song?", "answer_type": "short", "choices": []}

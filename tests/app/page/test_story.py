@@ -73,6 +73,7 @@ def shown(tmp_path, open_page):
     return show
 
 
+@pytest.mark.slow
 def test_everything_is_there_and_all_of_it_is_text(shown):
     page = shown(story_page(RECORD))
     assert page.locator("h2").inner_text() == EVIL
@@ -86,6 +87,7 @@ def test_everything_is_there_and_all_of_it_is_text(shown):
     assert "Cost: 3 LM calls, 1 retrieval, 1,200 tokens, 1.3 s" in page.locator(".cost summary").inner_text()
 
 
+@pytest.mark.slow
 def test_sources_of_one_title_are_told_apart_and_open(shown):
     page = shown(story_page(RECORD))
     lines = page.locator(".answer li").all_inner_texts()
@@ -94,6 +96,7 @@ def test_sources_of_one_title_are_told_apart_and_open(shown):
     assert page.evaluate("document.activeElement.closest('.passage').querySelector('.text').textContent") == EVIL
 
 
+@pytest.mark.slow
 def test_a_source_says_where_it_stands(shown):
     place = {"file": "deck.pptx", "page": 3, "heading": "Results", "date": "2024-05-31"}
     source = {"id": "a", "title": "Title", "text": "One. Two is it. Three.", "quizzes": [1]}
@@ -104,12 +107,14 @@ def test_a_source_says_where_it_stands(shown):
         assert page.locator("mark").all_inner_texts() == ["Two is it.", "Three."]
 
 
+@pytest.mark.slow
 def test_a_question_without_an_answer(shown):
     failure = Failure(stage="summarize", cause="LMTimeoutError", message=EVIL)
     page = shown(story_page(QuestionRecord(question="Who?", failure=failure)))
     assert "No answer: summarize failed (LMTimeoutError)" in page.locator(".answer").inner_text()
 
 
+@pytest.mark.slow
 def test_passages_of_a_method_without_quizzes(shown):
     record = QuestionRecord(
         question="Who?", method="rag", passages=[passage("a")], answer="Ann", answer_source="passages"

@@ -80,6 +80,7 @@ def test_quizzes_are_laid_beside_each_other(runs):
     assert [one.kept for one in found.effects] == [True, True, False, True]
 
 
+@pytest.mark.slow
 def test_the_table_counts_by_interval_and_by_what_is_known(runs):
     grid = retrieval_effect(entries_of(runs))
     assert shown(grid) == {

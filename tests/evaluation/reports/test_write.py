@@ -45,6 +45,7 @@ def test_tables_and_points_are_written_without_matplotlib(runs, tmp_path):
     assert "**.667**" in (tmp_path / "new" / "tables" / "table1.md").read_text()
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_and_the_same_points_give_the_same_file(runs, tmp_path):
     pytest.importorskip("matplotlib")
     first, second = (keqa.evaluation.reports.write(tmp_path / name, runs, plots=True) for name in ("a", "b"))
@@ -54,6 +55,7 @@ def test_figures_are_drawn_and_the_same_points_give_the_same_file(runs, tmp_path
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.slow
 def test_any_name_can_stand_in_a_figure(tmp_path):
     pytest.importorskip("matplotlib")
     names = ("_hidden", "$x_1", "a\\b{", "\u4e2d", "")

@@ -15,6 +15,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -91,6 +92,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=5000)
 @given(text=st.text() | VALUES.map(lambda value: yaml.safe_dump({"what": value, "figures": [value]})))
 def test_any_text_is_a_value_or_refused_with_its_file(tmp_path_factory, text):

@@ -96,6 +96,7 @@ def test_what_the_user_gives_as_well_may_be_used():
             check_command(command, {**given, option: ["other"]})
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(["keqa", "compare", "rag", "--lm", "-m", "--out", "--api-base", "{folder}", "="]) | st.text()

@@ -162,6 +162,7 @@ def test_what_is_read_is_the_share_of_true(tokens: list, expected: float | None)
     assert found == (None if expected is None else pytest.approx(expected))
 
 
+@pytest.mark.slow
 def test_reliability_is_of_tenths(tmp_path: Path) -> None:
     assert reliability([0.05, 0.95, 1.0], [0.0, 1.0, 0.0]) == [(0.05, 0.0, 1), (pytest.approx(0.975), 0.5, 2)]
     pytest.importorskip("matplotlib")

@@ -67,10 +67,12 @@ def test_it_is_not_checked_on_what_it_learned_from(trained):
     assert check_model(trained.model, [both], trained.model.roots).quizzes == 20
 
 
+@pytest.mark.slow
 def test_the_same_draws_train_the_same_model(trained):
     assert train_light([towns(120)]).model == trained.model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reads", "least"), [("draws", 0.95), ("quiz", 0.6)])
 def test_models_that_read_something_else(reads, least):
     found = train_light([towns(80)], reads=reads)

@@ -50,6 +50,7 @@ def test_every_second_set_is_half_as_large_and_among_equals_the_first_stays(sett
     assert counts(best.program)["answering.answer"] == 2
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same(setting, found):
     def demos(seed):
         program = found(setting(), sets=1, seed=seed).program
@@ -59,6 +60,7 @@ def test_the_same_seed_finds_the_same(setting, found):
     assert demos(1) != demos(2)
 
 
+@pytest.mark.slow
 def test_what_is_not_better_is_not_kept(setting, town, found):
     best = found(setting(town(spoilt=True)), sets=2)
     assert counts(best.program)["answering.answer"] == 0

@@ -118,6 +118,7 @@ def test_a_second_run_of_gepa_asks_no_question_again(setting, town, journal, ref
     assert instructions(second) == instructions(first)
 
 
+@pytest.mark.slow
 def test_mipro_finds_instructions_and_demonstrations_but_none_for_judges(setting, town, journal, reflection):
     world = setting(town(advised=ADVICE), train=6, val=3)
     best = run("mipro", world, journal, reflection, 6)
@@ -139,6 +140,7 @@ def test_other_methods_are_optimized_as_well(setting, town, journal, reflection,
     assert world.program(question=world.val[0].question).answer == "Spouse4"
 
 
+@pytest.mark.slow
 def test_simba_runs_with_a_language_model_for_each_role(setting, town, journal, reflection):
     world = setting(town(advised=ADVICE))
     roles = SimpleNamespace(task=world.lm, consistency=world.lm.copy(), utility=world.lm.copy())
@@ -162,6 +164,7 @@ def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
     check_optimizer("simba", reflection.lm, 1)
 
 
+@pytest.mark.slow
 def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal, reflection):
     world = setting(town(advised=ADVICE), train=3, val=2)
     asking = Asking(journal, f1, in_flight=1)
@@ -179,11 +182,7 @@ def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal
 @pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])
 def test_what_no_question_escapes_ends_an_optimizer(setting, journal, reflection, error):
     world = setting()
-
-    def failing(name, inputs, config):
-        raise error
-
-    world.engine.reply = failing
+    world.fail(error)
     with pytest.raises(ConfigurationError if isinstance(error, AuthError) else TooManyFailuresError):
         run("simba", world, journal, reflection, 1)
 

@@ -89,6 +89,7 @@ def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(failing, error
         ask_once(failing(error).lm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [AuthError("no such key"), BillingError("not paid")])
 @pytest.mark.parametrize(("name", "budget"), OPTIMIZERS)
 def test_what_no_further_request_would_escape_ends_the_optimizer_at_once(
@@ -100,6 +101,7 @@ def test_what_no_further_request_would_escape_ends_the_optimizer_at_once(
     assert reflection.engine.asked == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_down_ends_the_optimizer_after_a_while(setting, failing):
     world, reflection = setting(), failing(ServerError("down"), answers=1)
     with pytest.raises(TooManyFailuresError, match=r"asking the reflection LM: 8 of 8 .*LMServerError"):
@@ -107,6 +109,7 @@ def test_a_server_that_goes_down_ends_the_optimizer_after_a_while(setting, faili
     assert reflection.engine.asked == 9
 
 
+@pytest.mark.slow
 def test_requests_that_all_failed_are_not_called_no_better(setting, failing):
     world, reflection = setting(), failing(InvalidRequestError("too long"), answers=1)
     with pytest.raises(ConfigurationError, match=r"answered none of \d+ requests \(LMInvalidRequestError\)"):

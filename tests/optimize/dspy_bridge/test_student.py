@@ -71,11 +71,7 @@ def test_a_question_without_an_answer_is_a_prediction_without_one(setting, town,
 def test_what_no_question_escapes_is_raised_without_a_further_call_and_in_the_end(setting, student):
     world = setting(train=2)
     wrapped, _ = student(world)
-
-    def locked(name, inputs, config):
-        raise AuthError("no such key")
-
-    world.engine.reply = locked
+    world.fail(AuthError("no such key"))
     with pytest.raises(ConfigurationError, match="no such key") as first, wrapped.surfacing():
         asked(wrapped, world.train[0])
     calls = len(world.engine.calls)

@@ -456,6 +456,7 @@ def served(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list
     return [markers(reasoning="so", answer=GOLD if helped else "Pete")] * n
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_no_finished_question_is_asked_twice_and_the_result_is_the_same(retriever, tmp_path):
     train = [Example(str(n), f"Question {n}?", (GOLD,)) for n in range(5)]
     path = tmp_path / "journal"

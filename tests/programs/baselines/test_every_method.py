@@ -127,6 +127,34 @@ def test_it_fails_with_a_type(scripted, retriever, method, texts, cause):
     assert caught.value.record.failure.cause == cause
 
 
+def searching(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    if name == "AnswerFromTrajectory":
+        return {"reasoning": "because", "answer": "Ann"}
+    if "observation_0" in inputs:
+        return {"next_thought": "so", "next_tool_name": "finish", "next_tool_args": "{}"}
+    return {"next_thought": "so", "next_tool_name": "search", "next_tool_args": '{"query": "Who wrote It?"}'}
+
+
+@pytest.mark.parametrize(
+    ("method", "replies", "asked"),
+    [
+        (AlwaysRetrieve, reply, []),
+        (IRCoT, thinking, []),
+        (SelfRAG, reply, ["DecideRetrieval"]),
+        (ReAct, searching, ["ChooseAction"] * 2),
+    ],
+)
+def test_where_every_search_fails_nothing_is_answered_from_memory(scripted, retriever, method, replies, asked):
+    lm, engine = scripted(replies)
+    searched = retriever("text")
+    searched.error = OSError("no index")
+    program = method(searched)
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
+        program(question="Who wrote It?")
+    assert [name for name, _, _ in engine.calls] == asked
+
+
 @pytest.mark.parametrize("method", [SelfRAG, SlimPLM])
 def test_a_state_for_other_prompts_is_refused(retriever, tmp_path, method):
     method(retriever("text")).save(tmp_path / "program.json")

@@ -77,6 +77,7 @@ def test_triples_on_two_people_choose_in_turn():
     assert as_text(triples[0]) == "Ann Berg born 1902"
 
 
+@pytest.mark.slow
 def test_a_plain_bert_is_pooled_as_one_says(tmp_path):
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("sentence_transformers")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from dspy.lm15 import ContextLengthError, ServerError
 
-from keqa.programs import UnansweredError
 from keqa.programs.baselines import IRCoT
 
 QUESTION = "Where was the author of It born?"
@@ -87,14 +85,3 @@ def test_passages_that_exceed_the_window_are_halved(scripted, retriever):
     prediction, engine, _ = solved(scripted, retriever, [CHAIN[0], ContextLengthError("too long"), *CHAIN[1:]])
     assert prediction.answer == "Oslo"
     assert engine.asked("ExtendReasoning")[2]["passages"] == '["It is by Ann."]'
-
-
-def test_a_search_that_failed_has_not_found_nothing(scripted, retriever):
-    lm, engine = scripted(chained(CHAIN))
-    searched = retriever("text")
-    searched.error = OSError("no index")
-    program = IRCoT(searched)
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
-        program(QUESTION)
-    assert engine.calls == []

@@ -114,17 +114,6 @@ def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retr
     assert (record.answer_source, record.touched) == ("passages", True)
 
 
-def test_where_every_search_failed_nothing_is_answered_from_memory(scripted, retriever):
-    lm, engine = scripted(agent([action("first", "Who wrote It?"), action("done")]))
-    searched = retriever("text")
-    searched.error = OSError("no index")
-    program = ReAct(searched)
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
-        program(QUESTION)
-    assert engine.count["AnswerFromTrajectory"] == 0
-
-
 def test_stops_at_the_step_limit(scripted, retriever):
     prediction, engine, _ = solved(scripted, retriever, [action("t", "Who wrote It?")] * 9, max_steps=2)
     assert engine.count["ChooseAction"] == 2

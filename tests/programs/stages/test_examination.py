@@ -76,6 +76,7 @@ judges = st.dictionaries(st.tuples(st.sampled_from(WORDS[:4]), st.sampled_from(W
 alphas = st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), judge=judges, alpha=alphas)
 def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, alpha):
@@ -98,6 +99,7 @@ def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, 
     assert all(members == sorted(members) for members in found.clusters)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), judge=judges)
 def test_a_gate_that_never_retrieves_still_finds_the_largest_cluster(draws, judge):

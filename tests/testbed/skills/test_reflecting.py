@@ -137,6 +137,7 @@ def sentences_of(world: World):
     return stated
 
 
+@pytest.mark.slow
 def test_a_heuristic_answer_tells_no_fact_that_the_lm_was_not_told(told):
     world, memory = told[1], set(told[2])
     stated, setting, kinds = sentences_of(world), remembering(told, 7), Counter()
