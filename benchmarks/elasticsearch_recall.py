@@ -81,7 +81,7 @@ def main(
             worst = min(worst, gap)
             cells = (f"{embedded[name]:.3f} / {cluster[name]:.3f}" for name in ENGINES)
             table.add_row(
-                benchmark.name, f"{len(case.passages):,}", f"{len(case.questions):,}", *cells, f"{-min(gap, 0):.3f}"
+                benchmark.name, f"{len(case.passages):,}", f"{len(case.questions):,}", *cells, f"{max(0.0, -gap):.3f}"
             )
     except KeqaError as error:
         sys.stderr.write(f"{error}\n")
