@@ -132,7 +132,7 @@ class ElasticsearchChanger:
         with server_errors(self._address, f"the index {manifest.data} could not be read"):
             hits = self._client.search(index=manifest.data, size=1)["hits"]["hits"]
         for source in (hit["_source"] for hit in hits):
-            check_same(encoder, passage_of(source), source[VECTOR], f"the index {where}")
+            check_same(encoder, passage_of(source), source.get(VECTOR, ()), f"the index {where}")
         return encoder
 
 
@@ -154,10 +154,10 @@ def _actions(load: Load, change: Change, encoder: Encoder | None) -> Iterator[di
         some = change.new[start : start + _BATCH]
         vectors = None if encoder is None else encoded(encoder, some)
         for place, passage in enumerate(some):
-            written: dict[str, Any] = {**document(passage, origins.get(passage.id))}
+            whole: dict[str, Any] = {**document(passage, origins.get(passage.id))}
             if vectors is not None:
-                written[VECTOR] = vectors[place]
-            yield {"_op_type": "index", "_index": load.alias, "_id": key(passage.id), "_source": written}
+                whole[VECTOR] = vectors[place]
+            yield {"_op_type": "index", "_index": load.alias, "_id": key(passage.id), "_source": whole}
 
 
 @contextmanager
