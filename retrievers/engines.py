@@ -21,11 +21,12 @@ from keqa.retrievers.documents import DOCUMENTS
 from keqa.retrievers.manifest import DENSE, EMBEDDED
 
 SERVER = "elasticsearch"
+DENSE_SERVER = "elasticsearch-dense"
 """The engine that refuses an address of a scheme that no engine has."""
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
-_OF_FILES = ("schema_version", "data", "commit", "change")
+_OF_FILES = ("schema_version", "data", "commit", "change", "probe")
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,12 @@ def _module(name: str) -> Any:
 
 
 def _facts_of_server(address: str) -> dict[str, Any]:
-    retriever = _module("elasticsearch").ElasticsearchRetriever.open(address)
+    target, _ = _module("elasticsearch").address_and_model(address)
+    retriever = _module("elasticsearch").ElasticsearchRetriever.open(str(target))
     try:
         files = retriever.files() or {}
         return {
-            **entries_of(retriever.manifest),
+            **entries_of(retriever.whole_manifest),
             **dataclasses.asdict(retriever.facts()),
             "files": {path: entry.passages for path, entry in files.items()},
         }
@@ -146,6 +148,24 @@ def _build_on_server(passages: Any, address: str, *, name: str, **options: Any) 
     return _module("elasticsearch").load_index(passages, address, **options)
 
 
+def _with_vectors(address: str, manifest: Any) -> str:
+    """The address, and beside it that of the vectors, where there are some."""
+    if not hasattr(manifest, "encoder"):
+        return address
+    package = _module("elasticsearch")
+    dense = package.dense_address(package.address_and_model(address)[0])
+    return f"{address}{_module('opening').JOINT}{_with_model(dense, manifest)}"
+
+
+def _described_on_server(manifest: Any) -> str:
+    language = str(manifest.language)
+    return f"{language}, {manifest.encoder.model}" if hasattr(manifest, "encoder") else language
+
+
+def _build_dense_on_server(*given: Any, **options: Any) -> Any:
+    raise InputError(f"an index with vectors is loaded by --engine {SERVER} with --model")
+
+
 def _on_server(given: Mapping[str, Any]) -> str:
     if "url" not in given or given.get("name") is None:
         raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
@@ -157,6 +177,20 @@ _LANGUAGE = BuildOption(
     "language",
     "auto to decide by the text, en, zh, or (embedded only) another Snowball language by its code, such as de.",
     shown="auto",
+)
+_MODEL_OPTIONS = (
+    BuildOption(
+        "model",
+        "A sentence-transformers model, by name or folder; local/minilm, the default of a dense index, comes as a "
+        "Python package; or one behind an API, such as openai/text-embedding-3-small or hosted_vllm/NAME, whose key "
+        "and address are read from the environment (OPENAI_API_KEY, OPENAI_BASE_URL, HOSTED_VLLM_API_BASE). An index "
+        "in Elasticsearch has vectors where it is named.",
+    ),
+    BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
+    BuildOption("query_prefix", 'Put before a question ("query: " for E5).'),
+    BuildOption("passage_prefix", 'Put before a passage ("passage: " for E5).'),
+    BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', shown='": "'),
+    BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
 )
 _ALL = (
     Engine(
@@ -178,21 +212,7 @@ _ALL = (
         facts=lambda folder: _in_folder(folder, _module("dense.index").inspected(Path(folder))),
         about="embeddings",
         build=lambda passages, folder, **options: _module("dense").build_dense(passages, folder, **options),
-        options=(
-            _OUT,
-            BuildOption(
-                "model",
-                "A sentence-transformers model, by name or folder; local/minilm comes as a Python package; or one "
-                "behind an API, such as openai/text-embedding-3-small or hosted_vllm/NAME, whose key and address are "
-                "read from the environment (OPENAI_API_KEY, OPENAI_BASE_URL, HOSTED_VLLM_API_BASE).",
-                shown="local/minilm",
-            ),
-            BuildOption("query_model", "Encodes questions, where a pair of models is for the two."),
-            BuildOption("query_prefix", 'Put before a question ("query: " for E5).'),
-            BuildOption("passage_prefix", 'Put before a passage ("passage: " for E5).'),
-            BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', shown='": "'),
-            BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
-        ),
+        options=(_OUT, *_MODEL_OPTIONS),
         described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
         searched=_with_model,
         change=lambda folder, model: _module("dense.changing").changing(folder, model),
@@ -204,7 +224,7 @@ _ALL = (
         open=lambda address, model: _module("elasticsearch").ElasticsearchRetriever.open(address),
         facts=_facts_of_server,
         schemes=("elasticsearch", "elasticsearch+http", "elasticsearch+https"),
-        about="BM25 on a cluster",
+        about="BM25 on a cluster, and embeddings beside it with --model",
         build=_build_on_server,
         options=(
             BuildOption(
@@ -218,9 +238,24 @@ _ALL = (
             _LANGUAGE,
             BuildOption("shards", "Parts of the index.", int, shown="1", least=1),
             BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
+            *_MODEL_OPTIONS,
         ),
         locate=_on_server,
-        change=lambda address, model: _module("elasticsearch.changing").changing(address),
+        described=_described_on_server,
+        searched=_with_vectors,
+        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+    ),
+    Engine(
+        DENSE_SERVER,
+        "dense (Elasticsearch)",
+        "ElasticsearchDenseRetriever",
+        open=lambda address, model: _module("elasticsearch").ElasticsearchDenseRetriever.open(address, model),
+        facts=_facts_of_server,
+        schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
+        about="searches the embeddings on a cluster",
+        build=_build_dense_on_server,
+        locate=_build_dense_on_server,
+        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
     ),
     Engine(
         DOCUMENTS,

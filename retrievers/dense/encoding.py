@@ -145,6 +145,23 @@ class Encoder:
             (settings.dimension,),
             error=RetrievalError,
         )
+        return cls.recognised(settings, probe, where, model)
+
+    @classmethod
+    def recognised(cls, settings: EncoderSettings, probe: Vectors, where: Path | str, model: str | None) -> Encoder:
+        """Open the model of questions, as `open` does, where the index itself has what `query_probe` was.
+
+        Args:
+            settings: From the manifest.
+            probe: What `query_probe` was.
+            where: The index, as users name it.
+            model: The model of questions, by name or folder.
+
+        Raises:
+            ConfigurationError: See `open`, as for all that follow.
+            RetrievalError: Likewise.
+            MissingExtraError: Likewise.
+        """
         name = LOCAL if settings.query_model == LOCAL else _located(model) if model else None
         if name is None:
             raise ConfigurationError(_unnamed(where, "questions", settings.query_model))
@@ -152,7 +169,7 @@ class Encoder:
             encoder = cls(settings, open_model(name), None)
         except ConfigurationError as error:
             raise ConfigurationError(f"the index in {where} needs the model that it was built with: {error}") from error
-        if not _alike(encoder._probe(), probe, _SAME):
+        if not _alike(encoder.query_probe(), probe, _SAME):
             raise RetrievalError(
                 f"the model {name!r} is not the one that the index in {where} was built with: it gives other vectors. "
                 "Name or put back that model, or build the index again"
@@ -160,12 +177,12 @@ class Encoder:
         return encoder
 
     @classmethod
-    def open_for_passages(cls, settings: EncoderSettings, where: Path, model: str | None = None) -> Encoder:
+    def open_for_passages(cls, settings: EncoderSettings, where: Path | str, model: str | None = None) -> Encoder:
         """Open the model that further passages of an index need; whether it is the one of before is not looked at.
 
         Args:
             settings: From the manifest.
-            where: The folder of the index, for messages.
+            where: The index, as users name it.
             model: The model of passages, by name or folder; see `open`.
 
         Raises:
@@ -185,7 +202,7 @@ class Encoder:
             RetrievalError: It cannot be written.
         """
         with disk_errors(data / _SAVED):
-            np.save(data / _SAVED, self._probe(), allow_pickle=False)
+            np.save(data / _SAVED, self.query_probe(), allow_pickle=False)
 
     def passage_probe(self) -> list[float]:
         """What distinguishes the model of passages from others, for the note of a build under way."""
@@ -196,7 +213,8 @@ class Encoder:
         """About how much it costs to encode passages of so many bytes, in words; empty where it costs nothing."""
         return "" if self._for_passages is None else self._for_passages.price(size)
 
-    def _probe(self) -> Vectors:
+    def query_probe(self) -> Vectors:
+        """What distinguishes the model of questions from others."""
         row: Vectors = self.queries([_PROBE])[0]
         return row
 
@@ -243,7 +261,7 @@ def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = Fals
         return False
 
 
-def _unnamed(where: Path, what: str, model: str) -> str:
+def _unnamed(where: Path | str, what: str, model: str) -> str:
     """Why an index is not opened whose user names no model."""
     named = visible_line(model)
     return (

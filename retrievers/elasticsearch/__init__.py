@@ -12,6 +12,10 @@ The address is ``elasticsearch://host:port/name``; several nodes are separated b
 (``elasticsearch://one:9200,two:9200/name``), and a cluster that speaks TLS is ``elasticsearch+https://host:port/name``.
 Without a port it is 9200.
 
+Loaded with an embedding model, an index has vectors beside the text, which ``elasticsearch+dense://host:9200/name``
+searches by kNN (``elasticsearch+dense+https://`` where the cluster speaks TLS). Any model but the one that comes as a
+package is named: ``elasticsearch+dense://host:9200/name@model``. Both addresses, joined by a comma, are a hybrid.
+
 Credentials never stand in the address. They come from the environment, as all about the connection does:
 
 =============================  =================================================================
@@ -31,9 +35,19 @@ What they must allow on ``name`` and on ``name-*``, the index behind the name:
 
 from __future__ import annotations
 
-from keqa.retrievers.elasticsearch.address import index_address, is_address
+from keqa.retrievers.elasticsearch.address import address_and_model, dense_address, index_address, is_address
+from keqa.retrievers.elasticsearch.dense import ElasticsearchDenseRetriever
 from keqa.retrievers.elasticsearch.lifecycle import IndexFacts
 from keqa.retrievers.elasticsearch.loading import load_index
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 
-__all__ = ["ElasticsearchRetriever", "IndexFacts", "index_address", "is_address", "load_index"]
+__all__ = [
+    "ElasticsearchDenseRetriever",
+    "ElasticsearchRetriever",
+    "IndexFacts",
+    "address_and_model",
+    "dense_address",
+    "index_address",
+    "is_address",
+    "load_index",
+]

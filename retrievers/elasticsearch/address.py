@@ -12,6 +12,9 @@ PORT = 9200
 SHAPE = "elasticsearch://host:9200/name, or elasticsearch+https://host:9200/name where the cluster speaks TLS"
 
 _SCHEMES = {"elasticsearch": "http", "elasticsearch+http": "http", "elasticsearch+https": "https"}
+# The vectors of an index, and not its text, are searched by such an address.
+_DENSE = {"elasticsearch+dense": "http", "elasticsearch+dense+https": "https"}
+_MODEL = "@"
 _NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
 _NOT_IN_NAMES = re.compile(r'[\\/*?"<>|,#:\s]')
 # The longest name that Elasticsearch takes, less what the names of single loads have behind it.
@@ -58,7 +61,36 @@ class Address:
 
 def is_address(text: str) -> bool:
     """Decide whether an index is named by an address in Elasticsearch rather than by its folder."""
-    return text.partition("://")[0].lower() in _SCHEMES and "://" in text
+    return text.partition("://")[0].lower() in {**_SCHEMES, **_DENSE} and "://" in text
+
+
+def is_dense(text: str) -> bool:
+    """Decide whether an address is one by which the vectors of an index are searched."""
+    return text.partition("://")[0].strip().lower() in _DENSE
+
+
+def address_and_model(text: str) -> tuple[Address, str | None]:
+    """Read an address by which vectors are searched: ``elasticsearch+dense://host:9200/name@model``.
+
+    Args:
+        text: The address; without ``@model`` where the model is not named.
+
+    Raises:
+        InputError: See `parse_address`.
+    """
+    scheme, found, rest = text.strip().partition("://")
+    nodes, _, path = rest.partition("/")
+    # What stands before an @ may be a password, but where hosts come first, and then the index.
+    if is_dense(text) and _MODEL in path and all(_NODE.fullmatch(node.strip()) for node in nodes.split(",")):
+        path, _, model = path.partition(_MODEL)
+        if model:
+            return parse_address(f"{scheme}{found}{nodes}/{path}"), model
+    return parse_address(text), None
+
+
+def dense_address(address: Address) -> str:
+    """The address by which the vectors of an index are searched, in full."""
+    return str(address).replace("elasticsearch", "elasticsearch+dense", 1)
 
 
 def parse_address(text: str) -> Address:
@@ -77,7 +109,7 @@ def parse_address(text: str) -> Address:
         raise InputError(f"{text!r} names no index: write {SHAPE}")
     check_name(name)
     return Address(
-        _SCHEMES[scheme.lower()],
+        {**_SCHEMES, **_DENSE}[scheme.lower()],
         tuple(_node(node.strip(), text) for node in nodes.split(",")),
         f"/{prefix}" if prefix else "",
         name,

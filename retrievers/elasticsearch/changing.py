@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from keqa.errors import RetrievalError
+from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.changes import Change, changed_hash
-from keqa.retrievers.elasticsearch.address import Address, parse_address
-from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.dense.encoding import Encoder
+from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, is_dense
+from keqa.retrievers.elasticsearch.client import connect, server_errors
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load
 from keqa.retrievers.elasticsearch.loading import refused, written
-from keqa.retrievers.elasticsearch.mapping import FILE, document, key, passage_of
+from keqa.retrievers.elasticsearch.mapping import FIELDS, FILE, VECTOR, document, key, passage_of
+from keqa.retrievers.elasticsearch.vectors import VectorManifest, check_same, encoded, with_vectors
 from keqa.retrievers.files import FileChange, FileEntry, Origin
 from keqa.retrievers.manifest import Manifest
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
 _BATCH = 500
-_WHOLE = ("doc_id", "title", "text")
 # So many of the passages that were written are read back.
 _READ_BACK = 1000
 
@@ -34,8 +35,9 @@ _READ_BACK = 1000
 class ElasticsearchChanger:
     """An index in Elasticsearch that is open to be changed; see `keqa.retrievers.changes.Changer`."""
 
-    def __init__(self, client: Elasticsearch, address: Address, manifest: Manifest) -> None:
+    def __init__(self, client: Elasticsearch, address: Address, manifest: Manifest, model: str | None = None) -> None:
         """Use `changing`."""
+        self._model = model
         self._client, self._address = client, address
         self._indexes = Indexes(client, address)
         self._manifest = manifest
@@ -67,7 +69,7 @@ class ElasticsearchChanger:
 
     def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
         """The passages of some ids; what is not there is left out."""
-        found = self._indexes.stored(self._manifest.data, ids, _WHOLE)
+        found = self._indexes.stored(self._manifest.data, ids, FIELDS)
         return {one: passage_of(source) for one, source in found.items()}
 
     def pieces(self, document: str) -> list[str]:
@@ -78,6 +80,8 @@ class ElasticsearchChanger:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
         before, indexes = self._manifest, self._indexes
         replaced = self.held([passage.id for passage in change.new])
+        # First, as a model that is another one is refused before anything is done.
+        encoder = self._encoder() if change.new and isinstance(before, VectorManifest) else None
         replicas, load = indexes.replicas(before.data), Load.change(before)
         after = dataclasses.replace(
             before,
@@ -90,7 +94,7 @@ class ElasticsearchChanger:
         )
         indexes.remove_earlier(before.data)
         indexes.clone(before.data, load)
-        for result in written(self._client, self._address, _actions(load, change), _BATCH):
+        for result in written(self._client, self._address, _actions(load, change, encoder), _BATCH):
             if result["status"] != 404:
                 raise refused(load.name, result, self._address)
         self._verify(after, change)
@@ -104,17 +108,36 @@ class ElasticsearchChanger:
     def _verify(self, after: Manifest, change: Change) -> None:
         found = self._indexes.count(after.data, refresh=True)
         some = change.new[:_READ_BACK]
-        stored = self._indexes.stored(after.data, [passage.id for passage in some], _WHOLE)
-        if found != after.passages or any(passage_of(stored[one.id]) != one for one in some if one.id in stored):
+        stored = self._indexes.stored(after.data, [passage.id for passage in some], FIELDS)
+        same = all(passage_of(stored[one.id]) == one for one in some if one.id in stored)
+        is_dense = isinstance(after, VectorManifest)
+        vectors = self._indexes.count(after.data, vectors=True) if is_dense else after.passages
+        if (found, vectors, same) != (after.passages, after.passages, True):
             self._indexes.remove(after.data)
+            counted = f"{found} are" + (f", {vectors} of them with a vector" if is_dense else "")
             raise RetrievalError(
                 f"the changed index {after.name} did not pass its verification: {after.passages} passages should be in "
-                f"it and {found} are. The index stays as it was"
+                f"it and {counted}. The index stays as it was"
             )
 
+    def _encoder(self) -> Encoder:
+        """The model of the passages, which gives the vectors that the index has.
 
-def _actions(load: Load, change: Change) -> Iterator[dict[str, Any]]:
-    """What is written, as the client takes it."""
+        Raises:
+            ConfigurationError: It cannot be opened, or was not named.
+            RetrievalError: It is another one.
+        """
+        manifest, where = self._manifest, dense_address(self._address)
+        encoder = Encoder.open_for_passages(with_vectors(manifest, where).encoder, where, self._model)
+        with server_errors(self._address, f"the index {manifest.data} could not be read"):
+            hits = self._client.search(index=manifest.data, size=1)["hits"]["hits"]
+        for source in (hit["_source"] for hit in hits):
+            check_same(encoder, passage_of(source), source.get(VECTOR, ()), f"the index {where}")
+        return encoder
+
+
+def _actions(load: Load, change: Change, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
+    """What is written, as the client takes it; passages that stay keep their vectors."""
     origins = {
         one: Origin(path, file.digest)
         for path, file in change.files.items()
@@ -124,27 +147,46 @@ def _actions(load: Load, change: Change) -> Iterator[dict[str, Any]]:
     for passage_id in change.gone:
         yield {"_op_type": "delete", "_index": load.alias, "_id": key(passage_id)}
     # What stays as it is has the digest of its file beside it, which is another.
-    for passage in (*change.new, *change.kept):
+    for passage in change.kept:
         source = document(passage, origins.get(passage.id))
-        yield {"_op_type": "index", "_index": load.alias, "_id": key(passage.id), "_source": source}
+        yield {"_op_type": "update", "_index": load.alias, "_id": key(passage.id), "doc": source}
+    for start in range(0, len(change.new), _BATCH):
+        some = change.new[start : start + _BATCH]
+        vectors = None if encoder is None else encoded(encoder, some)
+        for place, passage in enumerate(some):
+            whole: dict[str, Any] = {**document(passage, origins.get(passage.id))}
+            if vectors is not None:
+                whole[VECTOR] = vectors[place]
+            yield {"_op_type": "index", "_index": load.alias, "_id": key(passage.id), "_source": whole}
 
 
 @contextmanager
-def changing(address: str) -> Iterator[ElasticsearchChanger]:
+def changing(address: str, model: str | None = None) -> Iterator[ElasticsearchChanger]:
     """Open an index to change it. Of two that change it at once, the first to end does; the other one fails.
 
     Args:
-        address: ``elasticsearch://host:9200/name``.
+        address: ``elasticsearch://host:9200/name``; of one with vectors ``elasticsearch+dense://host:9200/name@model``,
+            so that it is changed once where both are joined in an address.
+        model: The model of its passages, where the address does not name it.
 
     Raises:
         InputError: The address is none, or holds credentials.
-        ConfigurationError: Credentials, certificate or version do not fit.
+        ConfigurationError: Credentials, certificate or version do not fit, or it has vectors and the address is that
+            of its text, or the other way round.
         MissingExtraError: The client is not installed.
         RetrievalError: The cluster cannot be reached, or there is no finished index.
     """
-    target = parse_address(address)
+    target, named = address_and_model(address)
     client = connect(target)
     try:
-        yield ElasticsearchChanger(client, target, Indexes(client, target).manifest())
+        manifest, dense = Indexes(client, target).manifest(), dense_address(target)
+        if is_dense(address):
+            with_vectors(manifest, f"the index {dense}")
+        elif isinstance(manifest, VectorManifest):
+            raise ConfigurationError(
+                f"the index {target} has vectors, which change with its text: change it as {dense}, or as "
+                f"{dense}@MODEL where MODEL, which made them, does not come as a package"
+            )
+        yield ElasticsearchChanger(client, target, manifest, named or model)
     finally:
         client.close()

@@ -29,13 +29,16 @@ from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.mapping import (
     DIGEST,
+    FIELDS,
     FILE,
     FILE_FIELDS,
     LOADING,
+    VECTOR,
     check_analyzer,
     field_mappings,
     key,
 )
+from keqa.retrievers.elasticsearch.vectors import VectorManifest, vector_field
 from keqa.retrievers.files import FileEntry
 from keqa.retrievers.layout import refuse_other_sources
 from keqa.retrievers.manifest import FORMAT, Manifest
@@ -168,11 +171,14 @@ class Indexes:
 
     def begin(self, load: Load, settings: dict[str, Any]) -> None:
         """Create the index of a load."""
+        mappings = field_mappings()
+        if encoder := load.plan.get("encoder"):
+            mappings["properties"] |= vector_field(encoder)
         with self._errors(f"the index {load.data} could not be created"):
             self._client.indices.create(
                 index=load.data,
                 settings=settings,
-                mappings={**field_mappings(), "_meta": _described(load)},
+                mappings={**mappings, "_meta": _described(load)},
                 aliases={load.alias: {"is_write_index": True}},
             )
 
@@ -408,12 +414,13 @@ class Indexes:
             health=health["status"] if "cluster_name" in health else None,
         )
 
-    def count(self, data: str, *, refresh: bool = False) -> int:
+    def count(self, data: str, *, refresh: bool = False, vectors: bool = False) -> int:
         """Return how many passages an index holds.
 
         Args:
             data: The index.
             refresh: Whether what was loaded is made visible first.
+            vectors: Whether only those that have a vector are counted.
 
         Raises:
             RetrievalError: A part of it did not answer.
@@ -423,7 +430,8 @@ class Indexes:
                 patient = self._client.options(request_timeout=max(_REFRESH_TIMEOUT, timeout()))
                 # What a part did not make visible would be missing in the count.
                 self._check_whole(patient.indices.refresh(index=data)["_shards"], data)
-            answer = self._client.count(index=data)
+            query = {"exists": {"field": VECTOR}} if vectors else None
+            answer = self._client.count(index=data, query=query)
             self._check_whole(answer["_shards"], data)
         return int(answer["count"])
 
@@ -435,14 +443,15 @@ class Indexes:
             )
 
     def documents(self, data: str, passages: Sequence[Passage]) -> list[dict[str, Any] | None]:
-        """Return what an index holds for each of some passages; None where it holds nothing.
+        """Return what an index holds for each of some passages but its vector; None where it holds nothing.
 
         Raises:
             RetrievalError: Whether one of them is there is unknown.
         """
         failed = f"the index {data} could not be read back"
         with self._errors(failed):
-            answer = self._client.mget(index=data, ids=[key(passage.id) for passage in passages])
+            ids = [key(passage.id) for passage in passages]
+            answer = self._client.mget(index=data, ids=ids, source_includes=[*FIELDS, FILE, DIGEST])
         for found in answer["docs"]:
             if "error" in found:
                 raise RetrievalError(
@@ -478,8 +487,9 @@ def _manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
         raise RetrievalError(f"{where} is not finished: its load is still running, or was interrupted")
     if meta.get("format") != FORMAT:
         raise RetrievalError(f"{where} was not made by KEQA: its mapping holds no manifest")
+    kind = VectorManifest if "encoder" in meta else Manifest
     # An index that was cloned or restored has another name than when it was built.
-    return dataclasses.replace(Manifest.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
+    return dataclasses.replace(kind.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
 
 
 def _described(load: Load, manifest: Manifest | None = None) -> dict[str, Any]:

@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import language_of
 from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.dense.encoding import Encoder
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import blocked, connect, problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, Load, taken_over
 from keqa.retrievers.elasticsearch.mapping import (
     LANGUAGES,
+    VECTOR,
     analyzer_settings,
     document,
     index_settings,
     key,
     passage_of,
 )
+from keqa.retrievers.elasticsearch.vectors import VectorManifest, chosen_encoder, encoded, plan_of, same_plan
 from keqa.retrievers.files import Origin
 from keqa.retrievers.intake import HEAD, Intake
 from keqa.retrievers.manifest import Manifest
@@ -37,6 +40,8 @@ _BATCH = 500
 _BATCH_CHARACTERS = 2_000_000
 # How many passages may have to be sent again after an interruption.
 _NOTE_EVERY = 20_000
+# Of so many bytes of text the price is reported, as how many there are is known at the end only.
+_PRICED = 1_000_000
 # So many passages are compared word for word with what was loaded.
 _SAMPLE = 200
 # A server refuses a request above a tenth of its memory.
@@ -71,6 +76,12 @@ def load_index(
     resume: bool = True,
     threads: int = 2,
     overwrite: bool = False,
+    model: str | None = None,
+    query_model: str | None = None,
+    passage_prefix: str | None = None,
+    query_prefix: str | None = None,
+    separator: str | None = None,
+    similarity: str | None = None,
 ) -> Manifest:
     """Load passages into an index in Elasticsearch, and publish it only when it is finished.
 
@@ -93,6 +104,13 @@ def load_index(
         resume: Whether to resume an interrupted load; otherwise it is removed.
         threads: How many requests may be on their way at a time.
         overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
+        model: An embedding model, whose vectors then stand beside the text and are searched as
+            ``elasticsearch+dense://host:9200/name``; see `keqa.retrievers.build_dense`, as for all that follow.
+        query_model: Likewise.
+        passage_prefix: Likewise.
+        query_prefix: Likewise.
+        separator: Likewise.
+        similarity: Likewise.
 
     Returns:
         The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
@@ -101,16 +119,27 @@ def load_index(
     Raises:
         InputError: There are no passages, one has no id, an argument cannot be used, or the name belongs to something
             that KEQA did not make, or to an index of other sources.
-        ConfigurationError: Credentials, certificate or version do not fit.
-        MissingExtraError: The client is not installed.
+        ConfigurationError: Credentials, certificate or version do not fit, or a model cannot be opened.
+        MissingExtraError: The client, or a package that the model needs, is not installed.
         RetrievalError: The cluster cannot be reached, refuses the passages, or another process loads the same index.
     """
     target = parse_address(address)
     _check(shards=shards, threads=threads, replicas=replicas, k1=k1, b=b)
     # An unknown language is refused before anything is read or sent.
     language_of(language, (), LANGUAGES)
+    options = {
+        "query_model": query_model,
+        "passage_prefix": passage_prefix,
+        "query_prefix": query_prefix,
+        "separator": separator,
+        "similarity": similarity,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if model is None and given:
+        raise InputError(f"{' and '.join(given)} say how a model encodes: name the model as well")
     client = connect(target)
     try:
+        encoder = None if model is None else chosen_encoder(model, **given)
         intake = Intake(passages, language, head=_HEAD, languages=LANGUAGES)
         analyzer = analyzer_settings(str(intake.language))
         plan = {
@@ -121,10 +150,16 @@ def load_index(
             "b": b,
             "files": 1,
         }
-        loading = _Loading(client, target, plan, notice or default_notice, progress or (lambda count: None))
+        if encoder is not None:
+            plan |= plan_of(encoder)
+        report = notice or default_notice
+        loading = _Loading(client, target, plan, report, progress or (lambda count: None), encoder)
         loading.begin(intake.head, resume, None if overwrite else sources)
+        if encoder is not None and (price := encoder.price(_PRICED)):
+            report(f"{model} is asked for the vectors: for each {_PRICED:,} bytes of text {price}")
         loading.read(intake, threads)
-        manifest = Manifest(
+        manifest = _manifest(
+            encoder,
             name=target.name,
             analyzer=analyzer,
             created=loading.load.started,
@@ -134,10 +169,16 @@ def load_index(
             **intake.entries(sources),
         )
         loading.publish(manifest, replicas)
-        intake.report(notice or default_notice)
+        intake.report(report)
     finally:
         client.close()
     return manifest
+
+
+def _manifest(encoder: Encoder | None, **entries: Any) -> Manifest:
+    if encoder is None:
+        return Manifest(**entries)
+    return VectorManifest(encoder=encoder.settings, probe=tuple(encoder.query_probe().tolist()), **entries)
 
 
 def _check(*, shards: int, threads: int, replicas: int | None, k1: float, b: float) -> None:
@@ -161,6 +202,7 @@ class _Loading:
         plan: dict[str, Any],
         report: Notice,
         progress: Callable[[int], None],
+        encoder: Encoder | None = None,
     ) -> None:
         self._writing = client.options(request_timeout=max(_TIMEOUT, timeout()))
         self._address = address
@@ -169,7 +211,8 @@ class _Loading:
         self._report = report
         self._progress = progress
         self._sample = _Sample()
-        self._closed = False
+        self._encoder = encoder
+        self._closed = self._resumed = False
 
     def begin(self, head: Sequence[Passage], resume: bool, sources: Sequence[str] | None) -> None:
         """Resume an interrupted load of the same passages, or begin one; None of sources replaces any index."""
@@ -179,14 +222,14 @@ class _Loading:
             pass
         owner, digest = uuid.uuid4().hex, first.source_hash.hexdigest()
         earlier = self._indexes.unfinished()
-        if earlier and resume and (earlier.plan, earlier.head) == (self._plan, digest):
+        if earlier and resume and same_plan(self._plan, earlier.plan) and earlier.head == digest:
             self._report(
                 f"an earlier load of {earlier.name}, begun {earlier.started}, was interrupted after about "
                 f"{earlier.passages} passages: resuming from there"
             )
             self.load = dataclasses.replace(earlier, owner=owner)
             self._indexes.note(self.load, owner=earlier.owner)
-            self._closed = True
+            self._closed = self._resumed = True
             return
         if earlier:
             why = "its passages or settings are others" if resume else "as asked for"
@@ -260,18 +303,34 @@ class _Loading:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _write(self, items: Sequence[_Item]) -> None:
+        if self._encoder is not None:
+            self._write_encoded(items, self._encoder)
+            return
         there = self._bulk("create", items)
         if there:
             # Sent before: by the client, which got no answer and tried again, or by a loader that was killed.
             stored = self._indexes.documents(self.load.data, [passage for passage, _ in there])
             self._bulk("index", [one for one, found in zip(there, stored, strict=True) if found != document(*one)])
 
-    def _bulk(self, operation: str, items: Sequence[_Item]) -> list[_Item]:
+    def _write_encoded(self, items: Sequence[_Item], encoder: Encoder) -> None:
+        """Write passages with their vectors; those that an interrupted load wrote are not encoded again."""
+        if self._resumed:
+            stored = self._indexes.documents(self.load.data, [passage for passage, _ in items])
+            items = [one for one, found in zip(items, stored, strict=True) if found != document(*one)]
+        if items:
+            self._bulk("index", items, encoded(encoder, [passage for passage, _ in items]))
+
+    def _bulk(
+        self, operation: str, items: Sequence[_Item], vectors: Sequence[list[float]] | None = None
+    ) -> list[_Item]:
         """Write passages; return those that are there already, which only ``create`` minds."""
         by_key = {key(item[0].id): item for item in items}
+        sources: list[dict[str, Any]] = [{**document(*item)} for item in items]
+        if vectors is not None:
+            sources = [{**source, VECTOR: vector} for source, vector in zip(sources, vectors, strict=True)]
         actions = (
-            {"_op_type": operation, "_index": self.load.alias, "_id": own, "_source": document(*item)}
-            for own, item in by_key.items()
+            {"_op_type": operation, "_index": self.load.alias, "_id": own, "_source": source}
+            for own, source in zip(by_key, sources, strict=True)
         )
         there = []
         for result in written(self._writing, self._address, actions, len(items)):
@@ -291,7 +350,7 @@ class _Loading:
 
     def publish(self, manifest: Manifest, replicas: int | None) -> None:
         """Verify what was loaded, and let the name stand for it."""
-        if wrong := self._sample.difference(self._indexes, manifest):
+        if wrong := self._sample.difference(self._indexes, manifest) or self._without_vectors(manifest):
             self._indexes.remove(manifest.data)
             raise RetrievalError(
                 f"the index {self.load.name} did not pass its verification: {wrong}. It is not published, and what was "
@@ -309,6 +368,13 @@ class _Loading:
             self._report(f"not all copies of {manifest.name} are there yet: the cluster keeps making them, if it can")
         for data in self._indexes.remove_others(manifest.data):
             self._report(f"the earlier index {data} stays, since another alias stands for it")
+
+    def _without_vectors(self, manifest: Manifest) -> str:
+        """How many passages have a vector, where not all have that should; empty otherwise."""
+        if self._encoder is None:
+            return ""
+        found = self._indexes.count(manifest.data, vectors=True)
+        return "" if found == manifest.passages else f"{manifest.passages} passages are in it and {found} vectors"
 
 
 def written(client: Elasticsearch, address: Address, actions: Iterable[dict[str, Any]], size: int) -> Iterator[Any]:

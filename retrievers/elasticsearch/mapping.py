@@ -29,6 +29,12 @@ DIGEST: Final = "file_digest"
 FILE_FIELDS: Final[dict[str, Any]] = {FILE: {"type": "keyword"}, DIGEST: {"type": "keyword", "index": False}}
 """The file that a passage comes from; indexes of earlier versions have none of it."""
 
+VECTOR: Final = "vector"
+"""The field of the vectors, in an index that has them."""
+
+FIELDS: Final = ("doc_id", "title", "text", "place")
+"""What `passage_of` reads."""
+
 _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
 LANGUAGES: Final = tuple(_TOKENIZER)
 """The languages that there are analyzers for."""
@@ -169,7 +175,10 @@ def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any]
                 ]
             }
         },
-        "size": k,
-        "sort": [{"_score": "desc"}, {"doc_id": "asc"}],
-        "track_total_hits": False,
+        **ordered(k),
     }
+
+
+def ordered(k: int) -> dict[str, Any]:
+    """Return the entries of a request for so many passages; of those that score the same the first id comes first."""
+    return {"size": k, "sort": [{"_score": "desc"}, {"doc_id": "asc"}], "track_total_hits": False}

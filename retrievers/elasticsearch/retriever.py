@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, KeqaError, RetrievalError
@@ -13,7 +13,8 @@ from keqa.retrievers.base import Hit, SharedRetriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
 from keqa.retrievers.elasticsearch.lifecycle import Indexes, IndexFacts
-from keqa.retrievers.elasticsearch.mapping import MOST_HITS, passage_of, query_body
+from keqa.retrievers.elasticsearch.mapping import FIELDS, MOST_HITS, passage_of, query_body
+from keqa.retrievers.elasticsearch.vectors import VectorManifest
 from keqa.retrievers.files import FileEntry
 from keqa.retrievers.manifest import Manifest
 
@@ -74,14 +75,20 @@ class ElasticsearchRetriever(SharedRetriever):
 
     @property
     def manifest(self) -> Manifest:
-        """What the index that was searched last says about itself."""
+        """What the index that was searched last says about itself, as far as this retriever searches it."""
+        manifest = self._manifest
+        return manifest.without_vectors if isinstance(manifest, VectorManifest) else manifest
+
+    @property
+    def whole_manifest(self) -> Manifest:
+        """All that the index says about itself, of its vectors too where it has some."""
         return self._manifest
 
     def reload(self) -> Manifest:
         """See the index that the name stands for now."""
         with self._lock:
             self._manifest = self._indexes.manifest()
-        return self._manifest
+        return self.manifest
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return the hits of each query, many queries in one request."""
@@ -111,13 +118,24 @@ class ElasticsearchRetriever(SharedRetriever):
         if limit > MOST_HITS:
             raise InputError(f"Elasticsearch finds {MOST_HITS} passages at most for a question, not {k}")
         found: list[list[Hit]] = [[] for _ in queries]
-        bodies = (query_body(query, manifest.analyzer, limit) for query in queries)
-        asked = ((position, body) for position, body in enumerate(bodies) if body is not None)
+        bodies = enumerate(self._bodies(manifest, queries, limit))
+        # Vectors are not sent back.
+        asked = ((position, {**body, "_source": list(FIELDS)}) for position, body in bodies if body is not None)
         size = max(1, min(_BATCH, _BATCH_HITS // limit))
         while batch := dict(itertools.islice(asked, size)):
             for position, hits in self._answers(manifest.data, batch).items():
-                found[position] = [Hit(passage_of(hit["_source"]), float(hit["_score"])) for hit in hits]
+                found[position] = [
+                    Hit(passage_of(hit["_source"]), self._score(manifest, float(hit["_score"]))) for hit in hits
+                ]
         return found
+
+    def _bodies(self, manifest: Manifest, queries: Sequence[str], k: int) -> Iterable[dict[str, Any] | None]:
+        """The request of each query; None where it has nothing to search for."""
+        return (query_body(query, manifest.analyzer, k) for query in queries)
+
+    def _score(self, manifest: Manifest, score: float) -> float:
+        """The score of a hit, from that of the server."""
+        return score
 
     def _answers(self, data: str, bodies: dict[int, dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
         """The hits of each request; those that fail in passing are sent again, the others are kept."""

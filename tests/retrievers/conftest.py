@@ -4,12 +4,53 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from keqa.retrievers import Passage
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+
+# A library with the interface of sentence-transformers whose models need no weights, here and in other processes.
+LIBRARY = '''
+import os, signal, zlib
+import numpy as np
+
+CALLS = []
+LEFT = int(os.environ.get("KILLED_AFTER", 10**9))
+
+class SentenceTransformer:
+    """Counts words into places that depend on the model's name; a prompt is one more text in front.
+
+    The names of a pair end in -question and -passage.
+    """
+
+    def __init__(self, name):
+        if "absent" in name:
+            raise OSError("no such model")
+        self.name, self.width = name, 24 if "wide" in name else 16
+        self.prompts = {"query": "ask: ", "passage": "read: "} if "prompted" in name else {"query": "", "document": ""}
+        self.similarity_fn_name = "dot" if "dot" in name else "cosine"
+
+    def encode(self, texts, *, convert_to_numpy, normalize_embeddings, show_progress_bar, prompt=None):
+        global LEFT
+        if LEFT == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        LEFT -= 1
+        CALLS.append((self.name, prompt, list(texts)))
+        rows = np.zeros((len(texts), self.width), np.float64)
+        seed = self.name.removesuffix("-question").removesuffix("-passage")
+        for row, text in zip(rows, texts):
+            for word in ((prompt or "") + text).lower().split():
+                row[zlib.crc32((seed + word.strip(".,:?")).encode()) % self.width] += 1
+            row[0] += 0.01
+        if normalize_embeddings:
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
+
+    encode_query = encode_document = encode
+'''
 
 
 @pytest.fixture
@@ -51,5 +92,32 @@ def killed():
         command = [sys.executable, "-c", "\n".join(map(textwrap.dedent, (makers, *parts)))]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
+
+    return run
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """The library in this process; its `CALLS` say what was encoded."""
+    module = ModuleType("sentence_transformers")
+    exec(LIBRARY, module.__dict__)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    return module
+
+
+@pytest.fixture
+def other_process(tmp_path):
+    """Runs code in a process that has the library and is killed in the call after so many."""
+    (tmp_path / "site" / "sentence_transformers").mkdir(parents=True)
+    (tmp_path / "site" / "sentence_transformers" / "__init__.py").write_text(LIBRARY)
+
+    def run(code: str, killed_after: int, *arguments: object) -> subprocess.CompletedProcess:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), *sys.path]),
+            "KILLED_AFTER": str(killed_after),
+        }
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
 
     return run

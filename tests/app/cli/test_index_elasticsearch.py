@@ -6,6 +6,7 @@ import signal
 import pytest
 from servers import process
 from servers.elasticsearch import AlteringServer
+from servers.openai_server import OpenAIServer
 
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address
 from keqa.retrievers.elasticsearch.address import parse_address
@@ -106,3 +107,42 @@ def _begun(address):
         return stats["_all"]["primaries"].get("indexing", {}).get("index_total", 0) > 1000
     finally:
         client.close()
+
+
+def test_an_index_with_vectors_is_loaded_searched_both_ways_and_followed(
+    keqa_command, flags, elasticsearch_address, tmp_path, monkeypatch
+):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "oak.txt").write_text("The oldest oak was planted by Ida Holm.")
+    server = OpenAIServer(embedding=lambda text: [1.0, text.count("oak"), text.count("boat")]).start()
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.setenv(name, server.api_base)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-right" * 5)
+    model = "openai/text-embedding-3-small"
+    dense = f"{elasticsearch_address.replace('://', '+dense://')}@{model}"
+    try:
+        ended = keqa_command("index", folder, *flags, "--model", model)
+        assert ended.code == 0, ended.err
+        assert f"Indexed 1 passage (en, {model}) into {elasticsearch_address}. Ask with:" in ended.out
+        assert f"--index {elasticsearch_address},{dense} --lm" in ended.out
+        (folder / "boat.txt").write_text("A boat at dawn.")
+        ended = keqa_command("index", "sync", dense, folder)
+        assert ended.code == 0, ended.err
+        for address in (dense, f"{elasticsearch_address},{dense}"):
+            reported = json.loads(keqa_command("search", "a boat", "-i", address, "-k", 1, "--json").out)
+            assert [hit["title"] for hit in reported["hits"]] == ["boat"]
+        ended = keqa_command("index", "sync", elasticsearch_address, folder)
+        assert (ended.code, "has vectors, which change with its text" in ended.err) == (2, True)
+        ended = keqa_command("search", "a boat", "-i", dense.partition("@")[0])
+        assert (ended.code, f"write the index as {dense}" in ended.err) == (2, True)
+        ((part,),) = [json.loads(keqa_command("index", "info", dense, "--json").out)["indexes"]]
+        assert (part["engine"], part["passages"], part["encoder"]["model"]) == ("elasticsearch-dense", 2, model)
+    finally:
+        server.close()
+
+
+def test_vectors_on_a_cluster_have_one_way_to_be_built(keqa_command, corpus, flags):
+    ended = keqa_command("index", corpus, "--engine", "elasticsearch-dense", *flags[2:])
+    assert ended.code == 2
+    assert "--engine elasticsearch" in ended.err

@@ -1,0 +1,213 @@
+"""Vectors in a real Elasticsearch, made by small stand-ins for embedding models."""
+
+import dataclasses
+import json
+import signal
+
+import pytest
+from servers.openai_server import OpenAIServer
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers import HybridRetriever, Passage, build_dense, open_index
+from keqa.retrievers.elasticsearch import (
+    ElasticsearchDenseRetriever,
+    ElasticsearchRetriever,
+    address_and_model,
+    dense_address,
+    load_index,
+    loading,
+    vectors,
+)
+from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.vectors import VectorManifest, score_of
+
+MODEL = "some/model"
+MANY = [Passage(str(n), f"Title {n % 50}", f"word{n} and word{n % 7} of {n % 31}") for n in range(400)]
+QUERIES = ["Title 17: word17 and word3", "word250 of 2", "word6", "word399 and", "…"]
+
+
+@pytest.fixture
+def dense(address):
+    return dense_address(parse_address(address))
+
+
+def rounded(hits):
+    return [(hit.passage.id, round(hit.score, 4)) for hit in hits]
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_the_same_is_found_with_the_same_scores_as_by_the_dense_engine(library, address, dense, tmp_path, similarity):
+    embedded = build_dense(MANY, tmp_path / "i", model=MODEL, similarity=similarity)
+    loaded = load_index(MANY, address, model=MODEL, similarity=similarity)
+    assert (loaded.encoder, loaded.source_hash) == (embedded.encoder, embedded.source_hash)
+    found = open_index(f"{dense}@{MODEL}")
+    assert isinstance(found, ElasticsearchDenseRetriever)
+    assert found.manifest == loaded
+    assert found.address == dense
+    expected = open_index(f"{tmp_path / 'i'}@{MODEL}").search_many(QUERIES, 10)
+    for theirs, ours in zip(expected, found.search_many(QUERIES, 10), strict=True):
+        # Of those that score the same, others may come first.
+        assert [score for _, score in rounded(ours)] == pytest.approx([score for _, score in rounded(theirs)], abs=2e-4)
+    assert found.search_many(QUERIES, 10)[-1] == []
+
+
+def test_the_text_is_searched_as_without_vectors(library, address):
+    load_index(MANY, address)
+    plain = ElasticsearchRetriever.open(address)
+    before, manifest = plain.search_many(QUERIES, 5), plain.manifest
+    load_index(MANY, address, model=MODEL)
+    with_vectors = ElasticsearchRetriever.open(address)
+    assert with_vectors.search_many(QUERIES, 5) == before
+    # A cache of retrievals takes what the manifest says for what is searched.
+    assert type(with_vectors.manifest) is type(manifest)
+    assert with_vectors.manifest.analyzer == manifest.analyzer
+
+
+def test_text_and_vectors_of_one_index_are_a_hybrid(library, address, dense):
+    load_index(MANY, address, model=MODEL)
+    hybrid = open_index(f"{address},{dense}@{MODEL}")
+    assert isinstance(hybrid, HybridRetriever)
+    assert hybrid.manifest.source_hash == hybrid.retrievers[0].manifest.source_hash
+    assert hybrid.search("Title 17: word17 and word3", 1)[0].passage.id == "17"
+
+
+def test_a_model_is_opened_only_where_it_is_named_and_only_the_one_of_the_index(library, address, dense):
+    load_index(MANY[:5], address, model=MODEL)
+    with pytest.raises(ConfigurationError, match="opened only where you name it") as unnamed:
+        open_index(dense)
+    assert f"write the index as {dense}@{MODEL} " in str(unnamed.value)
+    with pytest.raises(RetrievalError, match=r"'other/model' is not the one that the index in .* was built with"):
+        open_index(f"{dense}@other/model")
+    assert open_index(dense, model=MODEL).search("word3", 1)
+
+
+def test_what_a_stranger_wrote_into_the_manifest_is_refused(library, address, dense, client):
+    manifest = load_index(MANY[:5], address, model=MODEL)
+    for change, said in (
+        ({"probe": [1.0]}, "probe must be 16 numbers"),
+        ({"encoder": {"model": "x"}}, "no encoder.query_model"),
+        ({"encoder": {**dataclasses.asdict(manifest.encoder), "dimension": 10**9}}, "encoder.dimension must be"),
+    ):
+        meta = {"keqa": {**json.loads(manifest.to_json()), **change}}
+        client.indices.put_mapping(index=manifest.data, meta=meta)
+        with pytest.raises(RetrievalError, match=said):
+            open_index(f"{dense}@{MODEL}")
+
+
+def test_an_index_without_vectors_says_so(library, address, dense):
+    load_index(MANY[:5], address)
+    with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
+        open_index(f"{dense}@{MODEL}")
+
+
+def test_options_of_a_model_need_one(address):
+    with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
+        load_index(MANY[:5], address, query_prefix="query: ")
+
+
+def test_vectors_that_are_too_long_are_refused(library, address, monkeypatch):
+    monkeypatch.setattr(vectors, "LONGEST_VECTOR", 15)
+    with pytest.raises(InputError, match="have 16 dimensions, and Elasticsearch takes 15 at most"):
+        load_index(MANY[:5], address, model=MODEL)
+
+
+def test_a_killed_load_resumes_and_encodes_nothing_twice(library, other_process, address, dense, monkeypatch):
+    code = f"""
+import sys
+from keqa.retrievers import Passage
+from keqa.retrievers.elasticsearch import load_index, loading
+loading._BATCH = 50
+many = [Passage(str(n), f"Title {{n % 50}}", f"word{{n}} and word{{n % 7}} of {{n % 31}}") for n in range(400)]
+load_index(many, sys.argv[1], model="{MODEL}", threads=1)
+"""
+    # Three calls look at the model, and one each encodes a batch.
+    assert other_process(code, 7, address).returncode == -signal.SIGKILL
+    with pytest.raises(RetrievalError, match="is not finished"):
+        open_index(f"{dense}@{MODEL}")
+    monkeypatch.setattr(loading, "_BATCH", 50)
+    notices = []
+    load_index(MANY, address, model=MODEL, notice=notices.append)
+    assert "resuming from there" in notices[0]
+    encoded = [text for _, _, texts in library.CALLS for text in texts if text.startswith("Title")]
+    assert 0 < len(encoded) < 400
+    assert len(set(encoded)) == len(encoded)
+    retriever = open_index(f"{dense}@{MODEL}")
+    assert [retriever.search(f"Title {n % 50}: {MANY[n].text}", 1)[0].score for n in (0, 399)] == [
+        pytest.approx(1, abs=1e-4)
+    ] * 2
+
+
+def test_another_model_begins_a_load_again(library, other_process, address):
+    code = f"""
+import sys
+from keqa.retrievers import Passage
+from keqa.retrievers.elasticsearch import load_index
+load_index([Passage("1", "", "word")], sys.argv[1], model="{MODEL}")
+"""
+    assert other_process(code, 3, address).returncode == -signal.SIGKILL
+    notices = []
+    load_index([Passage("1", "", "word")], address, model="other/model", notice=notices.append)
+    assert [notice for notice in notices if "resuming" in notice] == []
+    assert open_index(f"{dense_address(parse_address(address))}@other/model").manifest.encoder.model == "other/model"
+
+
+def test_a_new_load_with_another_model_is_seen(library, address, dense):
+    load_index(MANY[:50], address, model=MODEL)
+    retriever = open_index(f"{dense}@{MODEL}")
+    assert retriever.search("word3", 1)
+    load_index(MANY[:50], address, model="other/model")
+    with pytest.raises(RetrievalError, match="is not the one that the index in"):
+        retriever.reload()
+
+
+def test_a_hosted_model(address, dense, monkeypatch):
+    server = OpenAIServer(embedding=lambda text: [1.0, len(text), text.count("7")]).start()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.api_base)
+    monkeypatch.setenv("OPENAI_API_BASE", server.api_base)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-right" * 5)
+    try:
+        notices = []
+        load_index(MANY[:20], address, model="openai/text-embedding-3-small", notice=notices.append)
+        assert "openai/text-embedding-3-small is asked for the vectors: for each 1,000,000 bytes" in notices[0]
+        assert "at $0.02 a million" in notices[0]
+        hits = open_index(f"{dense}@openai/text-embedding-3-small").search(f"Title 7: {MANY[7].text}", 1)
+        assert rounded(hits) == [("7", 1.0)]
+    finally:
+        server.close()
+
+
+def test_a_passage_without_a_vector_is_not_published(library, address, monkeypatch):
+    def one_less(encoder, passages):
+        rows = vectors.encoded(encoder, passages)
+        return [*rows[:-1], None]
+
+    monkeypatch.setattr(loading, "encoded", one_less)
+    with pytest.raises(RetrievalError, match="5 passages are in it and 4 vectors"):
+        load_index(MANY[:5], address, model=MODEL)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "score", "expected"), [("cosine", 0.75, 0.5), ("dot", 3.5, 2.5), ("dot", 0.25, -3.0)]
+)
+def test_scores_are_those_of_the_vectors(similarity, score, expected):
+    assert score_of(similarity, score) == expected
+
+
+def test_addresses():
+    address, model = address_and_model("elasticsearch+dense+https://a:1,b/prefix/wiki@org/model")
+    assert (str(address), model) == ("elasticsearch+https://a:1,b:9200/prefix/wiki", "org/model")
+    assert dense_address(address) == "elasticsearch+dense+https://a:1,b:9200/prefix/wiki"
+    assert address_and_model("elasticsearch+dense://a/wiki")[1] is None
+    for secret in (
+        "elasticsearch+dense://me:geheim@a/wiki",
+        "elasticsearch://a/wiki@org/model",
+        "elasticsearch+dense://a/b@",
+    ):
+        with pytest.raises(InputError, match="neither credentials nor options") as refused:
+            address_and_model(secret)
+        assert "geheim" not in str(refused.value)
+
+
+def test_the_manifest_reads_back():
+    with pytest.raises(RetrievalError, match="is incomplete or has unknown entries"):
+        VectorManifest.from_json('{"format": "keqa-index", "schema_version": 1, "encoder": {}}', "it")
