@@ -41,7 +41,7 @@ class Parts:
         matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
-        prepare: Called with each program that is made, before it is asked.
+        prepare: Called with the specification of each program that is made, and the program, before it is asked.
     """
 
     retriever: Retriever | None
@@ -53,7 +53,7 @@ class Parts:
     matched: Gate | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     embedder: str | None = None
-    prepare: Callable[[Program], object] | None = None
+    prepare: Callable[[Spec, Program], object] | None = None
 
 
 def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
@@ -81,7 +81,7 @@ def make(spec: Spec, parts: Parts) -> Program:
     """
     program = _made(spec, parts)
     if parts.prepare is not None:
-        parts.prepare(program)
+        parts.prepare(spec, program)
     return program
 
 

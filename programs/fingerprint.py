@@ -98,13 +98,15 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
     """Describe a retriever by its class, the corpus that its manifest names, and the retrievers that it stands before.
 
     Args:
-        retriever: A retriever; None where a program has none. A cache describes as what it caches.
+        retriever: A retriever; None where a program has none. A cache, and an index that is watched, describe as
+            what is behind them.
     """
     from keqa.retrievers.caching import CachingRetriever
+    from keqa.retrievers.watching import WatchedRetriever
 
     if retriever is None:
         return None
-    if isinstance(retriever, CachingRetriever):
+    if isinstance(retriever, CachingRetriever | WatchedRetriever):
         return retriever_spec(retriever.retriever)
     behind = getattr(retriever, "retriever", None)
     if behind is not None:

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
@@ -22,6 +22,7 @@ from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, path_
 from keqa.retrievers.intake import cleaned
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.opening import engine_of, parts_of
+from keqa.retrievers.place import NOWHERE
 from keqa.retrievers.readers import files_of, read_file
 from keqa.retrievers.readers.common import UnreadError
 from keqa.retrievers.splitting import PASSAGE_WORDS
@@ -274,8 +275,10 @@ class _Plan:
         for passage in passages:
             unique = self._unique(passage.id, taken, ids)
             ids[unique] = None
-            named = passage if unique == passage.id else Passage(unique, passage.title, passage.text)
-            if stored.get(unique) == named:
+            named = passage if unique == passage.id else replace(passage, id=unique)
+            known = stored.get(unique)
+            # What stands elsewhere in its file by now is written again; not every engine gives the place here.
+            if known == named and known.place in (NOWHERE, named.place):
                 self._kept[unique] = named
             else:
                 self._new[unique] = named

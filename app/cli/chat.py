@@ -6,7 +6,16 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from keqa.cli.options import AskedProgram, Embedder, Index, KeqaOptions, LanguageModels, NoCache, with_groups
+from keqa.cli.options import (
+    AskedProgram,
+    Embedder,
+    Index,
+    KeqaOptions,
+    LanguageModels,
+    NoCache,
+    RiskOptions,
+    with_groups,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +35,7 @@ def chat(
     *,
     models: LanguageModels,
     method: KeqaOptions,
+    risk: RiskOptions,
 ) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
@@ -36,7 +46,7 @@ def chat(
     from keqa.cli.console import status
     from keqa.cli.opening import open_all
 
-    asked, _, roles = open_all(index, program, embedder, models, method, cache=not no_cache)
+    asked, _, roles = open_all(index, program, embedder, models, method, risk, cache=not no_cache)
     if sys.stdin.isatty():
         status().print(_HELP, style="dim", soft_wrap=True)
     _Conversation(asked, roles).hold(_lines())

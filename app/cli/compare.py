@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,11 +15,15 @@ from keqa.cli.options import (
     MethodOptions,
     Places,
     QuestionOptions,
+    RiskOptions,
     RunOptions,
     given,
     with_groups,
 )
 from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from keqa.programs.registry import Spec
 
 LEFT_OUT = 1
 """Exit code of a comparison that a method was left out of, or in which one answered no question."""
@@ -42,6 +47,7 @@ def compare(
     run: RunOptions,
     options: MethodOptions,
     models: LanguageModels,
+    risk: RiskOptions,
 ) -> None:
     """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
 
@@ -57,13 +63,16 @@ def compare(
     rowen compares answers in English and Chinese, as in its paper, or in another language with rowen:language=German;
     the language model that ships speaks English only, and rephrased questions are all that is compared.
 
+    With --risk one of the methods, that of --calibrated-on, is asked once more as a row of its own, which says "I do
+    not know" where an answer is too probably wrong. Nothing is asked where no threshold holds the risk.
+
     A method whose language model gives no token probabilities, though it needs them, is reported and left out. Exit
     code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
     first, such as a server that is away.
     """
     from keqa.cli.console import results, show_figures
     from keqa.cli.run_table import figures, run_table, warn_of_failures
-    from keqa.cli.running import none_answered, questions_of, rows_of
+    from keqa.cli.running import none_answered, questions_of, refuse_calibrated, rows_of
     from keqa.evaluation.compiled_programs import check_programs
     from keqa.evaluation.reports.summary import read_brief
     from keqa.programs.registry import parse_spec
@@ -72,8 +81,17 @@ def compare(
     left_out = False
     if files is None:
         specs = [parse_spec(method) for method in methods]
+        risk.check()
+        held = held_spec(specs, risk)
+        specs += [] if held is None else [held]
         check_programs(specs, options.program)
-        rows = rows_of(specs, questions_of(questions, options), models, options, run, leave_out=True)
+        asked = questions_of(questions, options)
+        refuse_calibrated(risk, asked, run)
+        rows = rows_of(
+            *(specs, asked, models, options, run),
+            leave_out=True,
+            prepare=lambda spec, program: risk.hold(program) if spec is held else "",
+        )
         left_out = len(rows) < len(specs) or none_answered(rows)
         if not rows:
             raise typer.Exit(LEFT_OUT)
@@ -83,7 +101,7 @@ def compare(
             show_figures(figures(rows))
         else:
             results().print(run_table(rows))
-    elif flags := [*given(questions, replace(run, out=RunOptions.out), options, models), *["--json"] * as_json]:
+    elif flags := [*given(questions, replace(run, out=RunOptions.out), options, models, risk), *["--json"] * as_json]:
         raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
     from keqa.evaluation.reports import effect_table, table, write
 
@@ -96,6 +114,29 @@ def compare(
         results().print(f"Tables and figures: {run.out / 'report'}", soft_wrap=True)
     if left_out:
         raise typer.Exit(LEFT_OUT)
+
+
+def held_spec(specs: Sequence[Spec], risk: RiskOptions) -> Spec | None:
+    """The method that is asked once more and holds a risk, under a label of its own; None where there is no risk.
+
+    Args:
+        specs: The methods that are compared.
+        risk: The risk, and the run file that names its method.
+
+    Raises:
+        InputError: None of them is that of the run file, or several are.
+    """
+    if risk.risk is None or risk.calibrated_on is None:
+        return None
+    from keqa.evaluation.reading import read_header
+
+    header = read_header(risk.calibrated_on)
+    of_method = [spec for spec in specs if spec.method.name == header.method]
+    found = [spec for spec in of_method if spec.label == header.label] or of_method
+    if len(found) != 1:
+        why = "several of the methods are" if found else "none of the methods is"
+        raise InputError(f"{risk.calibrated_on} holds answers of {header.label}, and {why}: name that one")
+    return replace(found[0], label=f"{found[0].label}-risk={risk.risk:g}")
 
 
 def run_files(names: list[str]) -> list[Path] | None:

@@ -52,7 +52,7 @@ def evaluate(
     """
     from keqa.cli.console import UNANSWERED, results, show_figures
     from keqa.cli.run_table import figures, run_table, warn_of_failures
-    from keqa.cli.running import none_answered, questions_of, rows_of
+    from keqa.cli.running import none_answered, questions_of, refuse_calibrated, rows_of
     from keqa.evaluation.compiled_programs import check_programs
     from keqa.programs.registry import parse_spec
 
@@ -61,11 +61,8 @@ def evaluate(
     check_programs([spec], options.program)
     risk.check()
     asked = questions_of(questions, options)
-    if risk.calibrated_on is not None and not run.allow_overlap:
-        from keqa.evaluation.risk import refuse_calibrated
-
-        refuse_calibrated(risk.calibrated_on, asked.dataset, asked.split, (one.id for one in asked.examples))
-    rows = rows_of([spec], asked, models, options, run, prepare=risk.hold)
+    refuse_calibrated(risk, asked, run)
+    rows = rows_of([spec], asked, models, options, run, prepare=lambda _, program: risk.hold(program))
     if as_json:
         show_figures(figures(rows)[0])
     else:

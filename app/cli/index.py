@@ -27,6 +27,8 @@ _NAMED = 20
 Notice = Callable[[str], None]
 Progress = Callable[..., None]
 """How many passages are done, and of how many where that is known."""
+Reading = Callable[[int, int], None]
+"""How many bytes were read, and of how many."""
 
 
 class _IndexGroup(TyperGroup):
@@ -86,8 +88,8 @@ def build(
     named = {} if name is None else {"name": name}
     address = chosen.locate({**given, **named})
     own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
-    with _progress() as (progress, notice):
-        passages = read_corpus(sources, notice=notice, summary=False)
+    with _progress() as (progress, reading, notice):
+        passages = read_corpus(sources, notice=notice, summary=False, progress=reading)
         built = make(
             passages,
             address,
@@ -180,8 +182,9 @@ def _parameter(option: BuildOption, engines: list[str]) -> inspect.Parameter:
 
 
 @contextmanager
-def _progress() -> Iterator[tuple[Progress, Notice]]:
-    """A bar for passages, and a way to say something beside it."""
+def _progress() -> Iterator[tuple[Progress, Reading, Notice]]:
+    """A bar for bytes and passages, and a way to say something beside it."""
+    from rich.filesize import decimal
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from keqa.cli.console import status
@@ -191,16 +194,22 @@ def _progress() -> Iterator[tuple[Progress, Notice]]:
         SpinnerColumn(),
         TextColumn("indexing"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f}{task.fields[of]} passages"),
+        TextColumn("{task.fields[read]}{task.fields[passages]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("indexing", total=None, of="")
+        task = bar.add_task("indexing", total=None, read="", passages="")
 
         def progress(done: int, total: int | None = None) -> None:
-            bar.update(task, completed=done, total=total, of="" if total is None else f" of {total:,}")
+            if total is None:
+                bar.update(task, passages=f", {done:,} passages")
+            else:
+                bar.update(task, completed=done, total=total, read="", passages=f"{done:,} of {total:,} passages")
+
+        def reading(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, read=f"{decimal(done)} of {decimal(total)} read")
 
         def notice(text: str) -> None:
             console.print(text, style="yellow", soft_wrap=True)
 
-        yield progress, notice
+        yield progress, reading, notice

@@ -12,7 +12,7 @@ from keqa.errors import ConfigurationError, InputError
 if TYPE_CHECKING:
     import dspy
 
-    from keqa.cli.options import KeqaOptions, LanguageModels
+    from keqa.cli.options import KeqaOptions, LanguageModels, RiskOptions
     from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.retrievers import Index, Retriever
@@ -97,9 +97,11 @@ def open_all(
     embedder: str | None,
     models: LanguageModels,
     method: KeqaOptions,
+    risk: RiskOptions,
     *,
     cache: bool,
-) -> tuple[Program, Index, Roles]:
+    watch: bool = False,
+) -> tuple[Program, Retriever, Roles]:
     """Open what a command asks again and again, and make sure that it can be asked.
 
     Args:
@@ -108,7 +110,9 @@ def open_all(
         embedder: As for `open_program`.
         models: The options of the language models.
         method: The options of the method.
+        risk: What the program is to hold.
         cache: Whether DSPy's cache may answer.
+        watch: Whether the index is one that others change meanwhile; see `keqa.retrievers.watching`.
 
     Returns:
         The program, the index and the language models.
@@ -116,16 +120,22 @@ def open_all(
     Raises:
         KeqaError: As for the functions of this module.
     """
-    from keqa.cli.console import status
+    from keqa.cli.console import status, warn
+    from keqa.retrievers.watching import WatchedRetriever
 
     settings = method.settings()
     models.check()
+    risk.check()
     with status().status("opening…"):
         models.check_listening()
-        retriever = open_retriever(index, models.lm)
+        opened = open_retriever(index, models.lm)
+        retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
         roles = models.roles(cache=cache)
         asked = open_program(program, retriever, roles, settings, embedder)
+        promise = risk.hold(asked)
         check_roles(roles)
+    if promise:
+        warn(promise)
     return asked, retriever, roles
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from keqa.cli.options import LanguageModels, MethodOptions, QuestionOptions, RunOptions
+from keqa.cli.options import LanguageModels, MethodOptions, QuestionOptions, RiskOptions, RunOptions
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,6 +68,19 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
             raise InputError(f"--{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out")
 
 
+def refuse_calibrated(risk: RiskOptions, questions: Questions, run: RunOptions) -> None:
+    """Refuse questions that a risk is calibrated on, unless figures over them are wanted.
+
+    Raises:
+        InputError: There are some.
+    """
+    if risk.calibrated_on is not None and not run.allow_overlap:
+        from keqa.evaluation.risk import refuse_calibrated
+
+        ids = (one.id for one in questions.examples)
+        refuse_calibrated(risk.calibrated_on, questions.dataset, questions.split, ids)
+
+
 def rows_of(
     specs: Sequence[Spec],
     questions: Questions,
@@ -77,7 +90,7 @@ def rows_of(
     *,
     settings: Mapping[str, Any] | None = None,
     leave_out: bool = False,
-    prepare: Callable[[Program], str] | None = None,
+    prepare: Callable[[Spec, Program], str] | None = None,
 ) -> list[Row]:
     """Ask every question of every method, with a bar for each; the rows are in the order of the methods.
 
@@ -90,7 +103,7 @@ def rows_of(
         settings: Arguments of the methods; those of the options where None.
         leave_out: Whether a method that cannot be asked while others can is reported and left out; see
             `keqa.evaluation.compare.compare`.
-        prepare: Called with each program before it is asked; what it returns is said above the bars.
+        prepare: Called with each method and its program before it is asked; what it returns is said above the bars.
 
     Raises:
         InputError: An option means nothing to any of the methods, or a run file is that of another run.
@@ -105,8 +118,8 @@ def rows_of(
     refuse_foreign(settings, specs)
     with Bars() as bars:
 
-        def prepared(program: Program) -> None:
-            if prepare is not None and (said := prepare(program)):
+        def prepared(spec: Spec, program: Program) -> None:
+            if prepare is not None and (said := prepare(spec, program)):
                 bars.say(said)
 
         from keqa.evaluation.build import Parts, own_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ def search(
     k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index and show the passages that it finds, best first."""
+    """Search an index and show the passages that it finds, best first, and where in which file they stand."""
     from keqa.cli.console import results, show_json, status
     from keqa.retrievers import open_index
     from keqa.testbed.index import open_encyclopedia
@@ -60,7 +61,8 @@ def hits_table(hits: Sequence[Hit]) -> Table:
     table.add_column("id", overflow="fold")
     for rank, hit in enumerate(hits, start=1):
         title, text = visible_line(hit.passage.title), visible(hit.passage.text)
-        passage = Text.assemble((f"{title}: ", "bold") if title else "", text)
+        place = visible_line(", ".join(filter(None, (str(hit.passage.place), hit.passage.place.date))))
+        passage = Text.assemble((f"{title}: ", "bold") if title else "", text, (f"\n{place}", "dim") if place else "")
         table.add_row(str(rank), f"{hit.score:.4g}", passage, Text(visible_line(hit.passage.id)))
     return table
 
@@ -74,6 +76,7 @@ def as_json_rows(hits: Sequence[Hit]) -> list[dict[str, Any]]:
             "id": hit.passage.id,
             "title": hit.passage.title,
             "text": hit.passage.text,
+            **asdict(hit.passage.place),
         }
         for rank, hit in enumerate(hits, start=1)
     ]

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import AskedProgram, Embedder, Index, KeqaOptions, LanguageModels, NoCache, with_groups
-from keqa.errors import MissingExtraError
+from keqa.cli.options import (
+    AskedProgram,
+    Embedder,
+    Index,
+    KeqaOptions,
+    LanguageModels,
+    NoCache,
+    RiskOptions,
+    with_groups,
+)
+from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from keqa.server.answers import Answers
     from keqa.server.limits import Limits
 
 _server = partial(typer.Option, rich_help_panel="Server")
@@ -48,6 +56,14 @@ class ServerOptions:
             show_default=False,
         ),
     ] = None
+    watch: Annotated[
+        bool,
+        _server(
+            "--watch",
+            help="Take up what keqa index changes in the index from the next question on; with --documents, bring the "
+            "index in step with that folder every few seconds, too.",
+        ),
+    ] = False
     mcp: Annotated[
         bool,
         _server("--mcp", help="Speak MCP over standard input and output, for an agent that starts this command."),
@@ -84,6 +100,7 @@ def serve(
     limits: LimitOptions,
     models: LanguageModels,
     method: KeqaOptions,
+    risk: RiskOptions,
 ) -> None:
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
 
@@ -97,25 +114,40 @@ def serve(
     """
     # Before anything is opened.
     _check_installed()
+    if server.watch and index is None:
+        raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
+    if server.watch and risk.risk is not None:
+        raise InputError(
+            "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
+        )
+    from keqa.cli.opening import open_all
+    from keqa.server.answers import Answers
     from keqa.server.documents import Documents
-    from keqa.server.serving import listen, token_for
+    from keqa.server.serving import bound_memory, listen, token_for
+    from keqa.server.watching import FolderSync
 
     token = None if server.mcp else token_for(server.host, server.token_file)
     documents = None if server.documents is None else Documents(server.documents)
-    answers = _open(index, program, embedder, limits.limits, models, method, cache=not no_cache)
+    bound_memory()
+    asked, retriever, roles = open_all(
+        index, program, embedder, models, method, risk, cache=not no_cache, watch=server.watch
+    )
+    answers = Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits.limits)
+    sync = FolderSync(index, server.documents) if server.watch and index and server.documents else None
     if server.mcp:
         import asyncio
 
         from keqa.server.mcp_tools import run_on_standard_streams
 
-        asyncio.run(run_on_standard_streams(answers))
+        asyncio.run(run_on_standard_streams(answers, sync))
         return
     from keqa.cli.console import status
     from keqa.server.application import application
     from keqa.server.serving import log_to_stderr
     from keqa.server.serving import server as web_server
 
-    app = application(answers, token=token, hosts=[server.host, *(server.allow_host or [])], documents=documents)
+    hosts = [server.host, *(server.allow_host or [])]
+    app = application(answers, token=token, hosts=hosts, documents=documents, sync=sync)
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
@@ -126,26 +158,6 @@ def serve(
         )
         log_to_stderr()
         web_server(app, answers.limits, server.grace).run([port])
-
-
-def _open(
-    index: str | None,
-    program: Path | None,
-    embedder: str | None,
-    limits: Limits,
-    models: LanguageModels,
-    method: KeqaOptions,
-    *,
-    cache: bool,
-) -> Answers:
-    """Open everything and make sure that it can be asked."""
-    from keqa.cli.opening import open_all
-    from keqa.server.answers import Answers
-    from keqa.server.serving import bound_memory
-
-    bound_memory()
-    asked, retriever, roles = open_all(index, program, embedder, models, method, cache=cache)
-    return Answers(asked, retriever, roles.every, limits)
 
 
 def _check_installed() -> None:

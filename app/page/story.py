@@ -1,4 +1,4 @@
-"""What a page is given of a question: its record and its sources."""
+"""What a page is given of a question: its record, its sources, and where these disagree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from keqa.errors import InputError
 from keqa.page.document import document
 from keqa.programs.records import QuestionRecord
-from keqa.programs.sources import sources_of
+from keqa.programs.sources import disagreements_of, sources_of
 
 
 def story_data(record: QuestionRecord) -> dict[str, Any]:
@@ -18,11 +18,12 @@ def story_data(record: QuestionRecord) -> dict[str, Any]:
         record: Of the question. Keys and addresses must not be in it any more.
 
     Returns:
-        JSON with ``record`` and ``sources``.
+        JSON with ``record``, ``sources`` and ``disagreements``, each of these a sentence.
     """
     return {
         "record": record.model_dump(mode="json"),
         "sources": [source.model_dump(mode="json") for source in sources_of(record)],
+        "disagreements": [str(one) for one in disagreements_of(record)],
     }
 
 
@@ -30,7 +31,7 @@ def story_page(record: QuestionRecord) -> str:
     """A question's story as an HTML file of its own, which loads nothing.
 
     Args:
-        record: As for `told`.
+        record: As for `story_data`.
     """
     return document("one", "KEQA", story_data(record)).text
 
@@ -53,7 +54,7 @@ def write_story(record: QuestionRecord, path: Path) -> None:
     """Write a question's story as an HTML file of its own.
 
     Args:
-        record: As for `told`.
+        record: As for `story_data`.
         path: The file; one that is there is replaced.
 
     Raises:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, StageError
 from keqa.lms.background import questions
+from keqa.retrievers.watching import WatchedRetriever
 from keqa.server.limits import Limits
 from keqa.server.metrics import Metrics
-from keqa.server.problems import TooBusyError, TookTooLongError
+from keqa.server.problems import TooBusyError, TookTooLongError, log
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
@@ -47,7 +48,8 @@ class Answers:
 
         Args:
             program: Answers.
-            retriever: What the program searches, for searches of their own.
+            retriever: What the program searches, for searches of their own; a `WatchedRetriever` is refreshed
+                before each question and search.
             lms: See above.
             limits: See above.
             metrics: See above; new ones by default.
@@ -97,7 +99,8 @@ class Answers:
         started, outcome = time.perf_counter(), "failed"
         try:
             async with self._slot():
-                record = await self._answered(asked, hears)
+                with await self._one_state():
+                    record = await self._answered(asked, hears)
             outcome = "answered"
             return record
         except TookTooLongError:
@@ -138,7 +141,8 @@ class Answers:
         self.refuse_if_full()
         try:
             async with self._slot():
-                hits = await asyncio.to_thread(self._retriever.search, text, k)
+                with await self._one_state():
+                    hits = await asyncio.to_thread(self._retriever.search, text, k)
         except TookTooLongError:
             raise
         except Exception:
@@ -146,6 +150,17 @@ class Answers:
             raise
         self.metrics.add_retrievals(1)
         return hits
+
+    async def _one_state(self) -> AbstractContextManager[None]:
+        """Where the index is watched, a context that sees it as it is now, whatever becomes of it meanwhile."""
+        watched = self._retriever
+        if not isinstance(watched, WatchedRetriever):
+            return nullcontext()
+        try:
+            await asyncio.to_thread(watched.refresh)
+        except KeqaError as error:
+            log.error("the index cannot be opened as it is now (%s): keqa index info says why", type(error).__name__)
+        return watched.one_state()
 
     async def _answered(self, asked: Question, hears: Hears | None) -> QuestionRecord:
         import dspy

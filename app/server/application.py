@@ -24,6 +24,7 @@ from keqa.server.documents import PATH, Documents
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.mcp_tools import mcp_server
 from keqa.server.problems import Problem, ProblemError, problem_of
+from keqa.server.watching import FolderSync, in_step
 
 KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
@@ -33,7 +34,12 @@ _OWN_MODEL = f"{_MODELS}/{MODEL}"
 
 
 def application(
-    answers: Answers, *, token: str | None = None, hosts: Iterable[str] = (), documents: Documents | None = None
+    answers: Answers,
+    *,
+    token: str | None = None,
+    hosts: Iterable[str] = (),
+    documents: Documents | None = None,
+    sync: FolderSync | None = None,
 ) -> Guard:
     """The application that a web server runs.
 
@@ -45,6 +51,7 @@ def application(
         token: What a request must carry; None asks for none.
         hosts: Further names by which the server may be reached; see `Guard`.
         documents: The files that the page opens, where it may.
+        sync: Keeps the index in step with a folder meanwhile.
     """
     tools, routes = mcp_server(answers), _Routes(answers, documents)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
@@ -57,7 +64,7 @@ def application(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with tools.session_manager.run():
+        async with tools.session_manager.run(), in_step(sync):
             yield
 
     # FastAPI's pages of documentation load scripts from elsewhere.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated
 
@@ -11,9 +12,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
-from keqa.programs.sources import Source, sources_of
+from keqa.programs.sources import Source, disagreements_of, sources_of
+from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers
 from keqa.server.problems import problem_of
+from keqa.server.watching import FolderSync, in_step
 
 
 class Answer(BaseModel):
@@ -23,11 +26,13 @@ class Answer(BaseModel):
         answer: The answer.
         explanation: How it follows from the quizzes; may be empty.
         sources: The passages that it rests on; none where it came from memory.
+        disagreements: Where sources seem to say different things, each in a sentence.
     """
 
     answer: str
     explanation: str
     sources: list[Source]
+    disagreements: list[str] = Field(default_factory=list)
 
 
 class Found(BaseModel):
@@ -37,13 +42,27 @@ class Found(BaseModel):
         id: Its identifier within the index.
         title: Title of its document; may be empty.
         text: The passage.
+        file: Its file, as the path below the folder that was indexed; empty where it is a record.
+        page: Of the file, where it has any; of a presentation the slide.
+        heading: What it stands under; may be empty.
+        date: When its document was last changed, as it says itself; may be empty.
         score: Higher is better, within one list.
     """
 
     id: str
     title: str
     text: str
+    file: str = ""
+    page: int | None = None
+    heading: str = ""
+    date: str = ""
     score: float
+
+    @classmethod
+    def of(cls, hit: Hit) -> Found:
+        """A hit as the tool gives it."""
+        passage = hit.passage
+        return cls(id=passage.id, title=passage.title, text=passage.text, **asdict(passage.place), score=hit.score)
 
 
 class FoundPassages(BaseModel):
@@ -82,7 +101,12 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
             record = await answers.ask(answers.check(question, answer_type, choices or []))
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
-        return Answer(answer=record.answer or "", explanation=record.explanation, sources=sources_of(record))
+        return Answer(
+            answer=record.answer or "",
+            explanation=record.explanation,
+            sources=sources_of(record),
+            disagreements=[str(one) for one in disagreements_of(record)],
+        )
 
     @server.tool(title="Search the documents", description="Find passages of the documents, best first.")
     async def search(
@@ -93,22 +117,23 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
             hits = await answers.search(query, k)
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
-        found = [(hit.passage, hit.score) for hit in hits]
-        return FoundPassages(passages=[Found(id=p.id, title=p.title, text=p.text, score=score) for p, score in found])
+        return FoundPassages(passages=list(map(Found.of, hits)))
 
     return server
 
 
-async def run_on_standard_streams(answers: Answers) -> None:
+async def run_on_standard_streams(answers: Answers, sync: FolderSync | None = None) -> None:
     """Speak MCP over standard input and output until the input ends.
 
     Args:
         answers: What the tools call.
+        sync: Keeps the index in step with a folder meanwhile.
     """
     # What guards a terminal hides the bytes behind it, and this output is read by a program.
     behind = sys.stdout
     sys.stdout = getattr(behind, "unguarded", behind)
     try:
-        await mcp_server(answers).run_stdio_async()
+        async with in_step(sync):
+            await mcp_server(answers).run_stdio_async()
     finally:
         sys.stdout = behind

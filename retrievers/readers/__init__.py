@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.files import Origin
 from keqa.retrievers.left_out import LeftOut, LeftOutCounter
-from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
+from keqa.retrievers.readers.common import RECORD_WORDS, noticing_opened, plain_suffix
 from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document, read_folder
 from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
@@ -24,6 +27,45 @@ _RECORDS: dict[str, Callable[[Path, Notice], Iterator[Passage]]] = {
 }
 
 
+Progress = Callable[[int, int], None]
+"""Takes how many bytes were read, and how many there are."""
+
+_EVERY = 100
+"""Progress is reported after so many passages, and with each file."""
+
+
+class _BytesRead:
+    """How much of some files was read, as they lie on the disk."""
+
+    def __init__(self, sources: Sequence[Path]) -> None:
+        files = (path for source in sources for path, _ in files_of(source, LeftOutCounter()))
+        self.in_all = sum(map(_size, files))
+        self._before = self._size = 0
+        self._stream: BinaryIO | None = None
+
+    def enter(self, path: Path) -> None:
+        """The files before are done, and this one is next."""
+        self._before, self._size, self._stream = self._before + self._size, _size(path), None
+
+    def opened(self, stream: BinaryIO) -> None:
+        """It is read from here."""
+        self._stream = stream
+
+    @property
+    def so_far(self) -> int:
+        """How many bytes; a file that grew while it was read counts as it was."""
+        if self._stream is None:
+            return self._before
+        here = self._size if self._stream.closed else min(self._stream.tell(), self._size)
+        return min(self._before + here, self.in_all)
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size
+    return 0
+
+
 class Corpus(Iterator[Passage]):
     """The passages of files and folders, read as they are asked for, and what was left out of them so far.
 
@@ -31,8 +73,18 @@ class Corpus(Iterator[Passage]):
         origin: The file that the last passage comes from.
     """
 
-    def __init__(self, paths: Sequence[Path], words: int, notice: Notice, *, summary: bool = True) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        words: int,
+        notice: Notice,
+        *,
+        summary: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
         """Use `read_corpus`, which checks the paths."""
+        self._progress, self._since = progress, 0
+        self._bytes = None if progress is None else _BytesRead(paths)
         self.origin: Origin | None = None
         self._counter = LeftOutCounter()
         self._notice, self._summary = notice, summary
@@ -44,10 +96,25 @@ class Corpus(Iterator[Passage]):
         return self._counter.result()
 
     def __next__(self) -> Passage:
-        return next(self._passages)
+        if self._bytes is None:
+            return next(self._passages)
+        with noticing_opened(self._bytes.opened):
+            passage = next(self._passages)
+        self._since += 1
+        if self._since >= _EVERY:
+            self._report()
+        return passage
 
     def _enter(self, path: Path) -> None:
+        if self._bytes is not None:
+            self._bytes.enter(path)
+            self._report()
         self.origin = Origin.of(path)
+
+    def _report(self) -> None:
+        if self._progress is not None and self._bytes is not None:
+            self._since = 0
+            self._progress(self._bytes.so_far, self._bytes.in_all)
 
     def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
         empty = True
@@ -63,6 +130,8 @@ class Corpus(Iterator[Passage]):
         if empty:
             named = "".join(f"\n  {name}" for name in self.left_out.names[:5])
             raise InputError(f"there is no text in {', '.join(map(str, paths))}{named}")
+        if self._progress is not None and self._bytes is not None:
+            self._progress(self._bytes.in_all, self._bytes.in_all)
         if self._summary:
             for line in self.left_out.lines():
                 self._notice(line)
@@ -74,6 +143,7 @@ def read_corpus(
     words: int = PASSAGE_WORDS,
     notice: Notice | None = None,
     summary: bool = True,
+    progress: Progress | None = None,
 ) -> Corpus:
     """Read passages from files and folders.
 
@@ -88,6 +158,7 @@ def read_corpus(
         words: Target length of the passages of a split document.
         notice: Called with what the user should know, such as a guessed encoding; logged by default.
         summary: Whether ``notice`` is called at the end with what was left out; it is in `Corpus.left_out` in any case.
+        progress: Called now and then with how many bytes of the files were read, and how many they have in all.
 
     Returns:
         The passages, read as they are asked for. The paths are checked at once.
@@ -102,7 +173,7 @@ def read_corpus(
         raise InputError("name at least one file or folder to read")
     for path in paths:
         _check(path)
-    return Corpus(paths, words, notice or default_notice, summary=summary)
+    return Corpus(paths, words, notice or default_notice, summary=summary, progress=progress)
 
 
 def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str]]:

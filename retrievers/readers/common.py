@@ -7,6 +7,8 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, BinaryIO, Final, TypeVar, cast
 
@@ -29,6 +31,8 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 """What reading a file raises that is damaged, cut off or on a failing disk, packed ones included."""
 
 _Line = TypeVar("_Line", str, bytes)
+
+_opened: ContextVar[Callable[[BinaryIO], None] | None] = ContextVar("keqa_file_opened", default=None)
 
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has
 # 1,535 words); beyond it, ten retrieved ones would overflow most models.
@@ -94,6 +98,20 @@ def plain_stem(path: Path) -> str:
     return Path(path.name[:-3] if path.name.lower().endswith(".gz") else path.name).stem
 
 
+@contextmanager
+def noticing_opened(notice: Callable[[BinaryIO], None]) -> Iterator[None]:
+    """Within this context each file that is opened is reported, so that somebody sees how far it was read.
+
+    Args:
+        notice: Takes the file as it lies on the disk, packed where it is.
+    """
+    token = _opened.set(notice)
+    try:
+        yield
+    finally:
+        _opened.reset(token)
+
+
 def open_binary(path: Path) -> IO[bytes]:
     """Open a regular file, unpacking ``.gz``. A pipe or device is refused, not waited for.
 
@@ -104,6 +122,8 @@ def open_binary(path: Path) -> IO[bytes]:
         stream = open_regular(path, links=True, error=InputError)
     except MissingFileError as error:
         raise InputError(f"{path} cannot be read: there is no such file") from error
+    if notice := _opened.get():
+        notice(stream)
     return cast(IO[bytes], _Unpacked(stream)) if path.name.lower().endswith(".gz") else stream
 
 

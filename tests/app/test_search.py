@@ -31,6 +31,18 @@ def test_search_as_json(keqa_command, bm25):
     assert reported["hits"][0]["score"] > 0
 
 
+def test_search_says_where_a_passage_stands(keqa_command, tmp_path):
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "rules.md").write_text("---\ndate: 2024-05-31\n---\n# Harbour\n\n## Fees\n\nA boat pays five crowns.")
+    assert keqa_command("index", folder, "-o", tmp_path / "index").code == 0
+    ended = keqa_command("search", "crowns", "-i", tmp_path / "index")
+    assert "rules.md, Fees, 2024-05-31" in ended.out
+    (hit,) = json.loads(keqa_command("search", "crowns", "-i", tmp_path / "index", "--json").out)["hits"]
+    place = {"file": "rules.md", "page": None, "heading": "Fees", "date": "2024-05-31"}
+    assert {name: hit[name] for name in place} == place
+
+
 def test_without_an_index_the_encyclopedia_is_searched(keqa_command):
     reported = json.loads(keqa_command("search", "Carmouth", "-k", 2, "--json").out)
     assert [hit["title"] for hit in reported["hits"]] == ["Carmouth"] * 2
@@ -74,7 +86,7 @@ def test_a_folder_may_be_called_as_a_command(keqa_command, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engine", "abacus"], "--engine must be embedded, dense, elasticsearch, not 'abacus'"),
+        (["--engine", "abacus"], "--engine must be embedded, dense, elasticsearch, documents, not 'abacus'"),
         ([], "--out is missing"),
         (["--engine", "dense"], "--out is missing"),
         (["-o", "x", "--model", "m"], "--model is for --engine dense, not for embedded"),

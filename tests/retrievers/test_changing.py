@@ -323,3 +323,26 @@ def test_a_damaged_table_is_reported(tmp_path, documents, embedded, content):
     with pytest.raises(RetrievalError, match=r"table of files .* cannot be used"):
         sync_folder(tmp_path / "index", documents)
     assert open_index(tmp_path / "index").search("okapi")
+
+
+def test_a_passage_that_moved_within_its_file_has_its_new_place(tmp_path, embedded):
+    folder, index = tmp_path / "documents", tmp_path / "index"
+    folder.mkdir()
+    (folder / "rules.md").write_text("# Fees\n\nA boat pays five crowns.")
+    embedded(index, [folder])
+    (folder / "rules.md").write_text("# Prices\n\nA boat pays five crowns.")
+    sync_folder(index, folder)
+    (hit,) = open_index(index).search("crowns")
+    assert hit.passage.place.heading == "Prices"
+
+
+def test_a_passage_whose_id_was_taken_keeps_its_place(tmp_path, embedded):
+    index, one, other = tmp_path / "index", tmp_path / "one", tmp_path / "other"
+    for folder, text in ((one, "The first boat."), (other, "The second boat.")):
+        folder.mkdir()
+        (folder / "rules.md").write_text(f"# Fees\n\n{text}")
+    embedded(index, [one])
+    add_files(index, [other])
+    found = {hit.passage.id: hit.passage.place for hit in open_index(index).search("boat")}
+    assert found.keys() == {"rules.md#1", "rules.md#1~2"}
+    assert {place.heading for place in found.values()} == {"Fees"}

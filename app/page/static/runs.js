@@ -99,9 +99,9 @@ function draw() {
 async function show(one) {
   const place = document.getElementById("stories"), now = ++wanted;
   place.replaceChildren(el("p", { class: "soft" }, "opening…"));
-  let told;
+  let opened;
   try {
-    told = await Promise.all(runs.map((_, number) => (one.of[number] ? storyOf(number, one) : null)));
+    opened = await Promise.all(runs.map((_, number) => (one.of[number] ? storyOf(number, one) : null)));
   } catch (error) {
     if (now === wanted) place.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
     return;
@@ -109,7 +109,7 @@ async function show(one) {
   if (now !== wanted) return;
   const title = el("h2", { tabindex: "-1", dir: "auto" }, one.text);
   place.replaceChildren(title, el("p", {}, `Expected: ${one.golds.join("; ")}`),
-    el("div", { class: "stories" }, told.map((each, number) => each &&
+    el("div", { class: "stories" }, opened.map((each, number) => each &&
       el("section", { class: "card", "aria-label": runs[number].label },
         el("h3", {}, runs[number].label, " ", el("span", { class: STYLES[one.of[number][0]] }, OUTCOMES[one.of[number][0]])),
         each.record ? story(each, false) : el("p", { class: "bad" }, each.error || "it has no record")))));

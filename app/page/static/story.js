@@ -26,6 +26,7 @@ const ANSWER_SOURCES = {
   largest_cluster: "the most frequent of its own answers",
   summary: "summed up from the quizzes",
   fallback: "from the question itself, with retrieval: the quizzes did not settle it",
+  withheld: "withheld: its own answer is too probably wrong for the risk",
   failed: "failed",
 };
 
@@ -35,22 +36,23 @@ function counted(number, thing) {
   return `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 }
 
-// The story of one question: `told` has its record and its sources.
-function story(told, withQuestion = true) {
-  const { record } = told, number = ++stories, places = new Map();
-  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, `Quiz ${quiz.index}`, number, places, told));
-  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, told));
+// The story of one question: `data` has its record, its sources, and where these disagree.
+function story(data, withQuestion = true) {
+  const { record } = data, number = ++stories, places = new Map();
+  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, `Quiz ${quiz.index}`, number, places, data));
+  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, data));
   const own = record.passages && record.passages.length
-    ? el("section", { class: "card" }, passageList(record.passages, "own", number, places, told, null))
+    ? el("section", { class: "card" }, passageList(record.passages, "own", number, places, data, null))
     : null;
   return el("article", { class: "story" },
     withQuestion && el("h2", { dir: "auto" }, record.question),
     record.standalone && el("p", { class: "soft", dir: "auto" }, `Asked as: ${record.standalone}`),
-    answerCard(record, told.sources || [], places),
+    answerCard(record, data, places),
     quizzes, own, notes(record.degradations || []), costs(record.cost));
 }
 
-function answerCard(record, sources, places) {
+function answerCard(record, data, places) {
+  const sources = data.sources || [];
   const card = el("section", { class: "card answer", "aria-label": "Answer" });
   if (record.failure) {
     card.append(el("p", { class: "bad" }, `No answer: ${record.failure.stage} failed (${record.failure.cause})`),
@@ -59,6 +61,8 @@ function answerCard(record, sources, places) {
     card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || ""),
       el("p", { class: "soft" }, ANSWER_SOURCES[record.answer_source] || record.answer_source));
   }
+  if (typeof record.withheld === "string") card.append(el("p", { class: "soft", dir: "auto" }, `Withheld: ${record.withheld}`));
+  if (typeof record.confidence === "number") card.append(el("p", { class: "soft" }, `Confidence: ${record.confidence.toFixed(2)}`));
   if (record.explanation) card.append(el("p", { dir: "auto" }, record.explanation));
   if (sources.length) {
     const named = new Map();
@@ -66,6 +70,7 @@ function answerCard(record, sources, places) {
     const line = (source) => sourceLine(source, places, named.get(source.title) > 1);
     card.append(el("h3", {}, "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
   }
+  for (const one of data.disagreements || []) card.append(el("p", { class: "warn disagreement", dir: "auto" }, one));
   return card;
 }
 
@@ -104,13 +109,13 @@ function open(place) {
   place.querySelector("summary").focus({ preventScroll: true });
 }
 
-function quizCard(quiz, label, number, places, told) {
+function quizCard(quiz, label, number, places, data) {
   const card = el("section", { class: "card quiz", "aria-label": label },
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
   if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
-  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, told, quiz));
+  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, data, quiz));
   else if (quiz.retrieved) card.append(el("p", {}, "Searched: nothing found"));
   for (const [title, lines] of [["Triples", quiz.triples], ["Evidence", quiz.evidence]]) {
     if (lines && lines.length) {
@@ -161,11 +166,11 @@ function gate(quiz) {
   return el("p", {}, parts.join(", ") + (parts.length ? ": " : ""), verdict, name);
 }
 
-function passageList(passages, quiz, number, places, told, of) {
+function passageList(passages, quiz, number, places, data, of) {
   const kept = passages.filter((passage) => passage.kept).length;
   return el("div", {}, el("p", {}, `Retrieved ${counted(passages.length, "passage")}, kept ${kept}:`),
     el("ul", { class: "plain" }, passages.map((passage) => {
-      const sentences = carried(passage, told, of);
+      const sentences = carried(passage, data, of);
       const where = whereabouts(passage);
       const made = el("details", { class: "passage" + (passage.kept ? " kept" : ""), open: passage.kept },
         el("summary", { dir: "auto" },
@@ -181,8 +186,8 @@ function passageList(passages, quiz, number, places, told, of) {
 }
 
 // The sentences that carried an answer, from wherever the record names them.
-function carried(passage, told, quiz) {
-  const source = (told.sources || []).find((one) => one.id === passage.passage_id && one.text === passage.text);
+function carried(passage, data, quiz) {
+  const source = (data.sources || []).find((one) => one.id === passage.passage_id && one.text === passage.text);
   const named = [passage.sentences, source && source.sentences, passage.kept && quiz && quiz.evidence];
   return named.filter(Array.isArray).flat().filter((sentence) => typeof sentence === "string" && sentence.trim());
 }

@@ -107,6 +107,22 @@ def test_a_source_says_where_it_stands(shown):
         assert page.locator("mark").all_inner_texts() == ["Two is it.", "Three."]
 
 
+def test_where_sources_disagree_and_what_is_withheld_is_said(shown):
+    sentences = ["The mayor of Carmouth is Ann Lee.", "The mayor of Carmouth is Bo Kim."]
+    first, second = (passage(name, text=text) for name, text in zip("ab", sentences, strict=True))
+    passages = [first.model_copy(update={"sentences": sentences[:1]}), second]
+    asked = "Who is the mayor of Carmouth?"
+    quiz = QuizRecord(index=1, text=asked, passages=passages, answer="Ann Lee", source="passages")
+    record = QuestionRecord(question=asked, quizzes=[quiz], answer="Ann Lee", answer_source="passages")
+    line = shown(story_page(record)).locator(".answer .disagreement").inner_text()
+    assert line == f"Sources may disagree: Title (a) says “{sentences[0]}” and Title (b) says “{sentences[1]}”"
+    unsaid = {"answer": "I do not know", "answer_source": "withheld", "withheld": EVIL, "confidence": 0.25}
+    answer = shown(story_page(record.model_copy(update=unsaid))).locator(".answer")
+    assert answer.locator(".disagreement").count() == 0
+    for part in ("too probably wrong for the risk", f"Withheld: {EVIL}", "Confidence: 0.25"):
+        assert part in answer.inner_text()
+
+
 @pytest.mark.slow
 def test_a_question_without_an_answer(shown):
     failure = Failure(stage="summarize", cause="LMTimeoutError", message=EVIL)

@@ -93,6 +93,10 @@ def test_the_command_ends_before_it_listens_where_something_is_wrong(keqa_comman
             ((*lm, "--embedder", "x"), "--embedder needs --program"),
             ((*lm, "--threshold", "2"), "--threshold"),
             ((*lm, "--mcp", "--index", "nowhere"), "nowhere"),
+            ((*lm, "--watch"), "--watch needs --index"),
+            ((*lm, "--index", own_index, "--risk", "0.1"), "--risk needs --calibrated-on"),
+            ((*lm, "--index", own_index, "--risk", "0.1", "--calibrated-on", "nowhere"), "it is missing"),
+            ((*lm, "--index", own_index, "--risk", "0.1", "--calibrated-on", "x", "--watch"), "leave out one"),
         ):
             ended = keqa_command("serve", *arguments)
             assert (ended.code, ended.out) == (2, ""), ended.err

@@ -1,0 +1,130 @@
+"""An index that others change while it is searched: each question sees one state of it, the next one what is new."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keqa.errors import RetrievalError
+from keqa.retrievers.base import Hit, Retriever, SharedRetriever
+from keqa.retrievers.hybrid import HybridRetriever
+from keqa.retrievers.opening import folder_and_model, is_documents, is_remote, open_index, parts_of
+
+_Mark = tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One index of an address, as it was opened.
+
+    Attributes:
+        address: Of the index.
+        retriever: Searches it.
+        mark: Of its folder when it was opened; None where it is not known, or on a server.
+    """
+
+    address: str
+    retriever: Any
+    mark: _Mark | None = None
+
+    def renewed(self) -> _Part:
+        """The index as it is now: this one where nothing was changed."""
+        if is_remote(self.address):
+            found = self._opened()
+            return self if found.manifest == self.retriever.manifest else _Part(self.address, found)
+        mark = _mark(self.address)
+        return self if mark == self.mark else _Part(self.address, self._opened(), mark)
+
+    def _opened(self) -> Any:
+        if not hasattr(self.retriever, "reload"):
+            return open_index(self.address)
+        # Searches under way have the other one.
+        found = copy.copy(self.retriever)
+        found.reload()
+        return found
+
+
+class WatchedRetriever(SharedRetriever):
+    """Searches an index that other processes change or build again.
+
+    It shows the index as it was found last, until :meth:`refresh`. Within :meth:`one_state` all searches see one state,
+    whatever is refreshed meanwhile; so many states as are in use are open.
+    """
+
+    def __init__(self, address: Path | str, retriever: Retriever) -> None:
+        """Watch an index that is open.
+
+        Args:
+            address: As for `keqa.retrievers.open_index`.
+            retriever: What that gave.
+        """
+        opened = retriever.retrievers if isinstance(retriever, HybridRetriever) else [retriever]
+        self._parts = tuple(map(_Part, parts_of(address), opened))
+        self._latest = retriever
+        self._lock = threading.Lock()
+        self._held: ContextVar[Retriever | None] = ContextVar("keqa_index_state", default=None)
+
+    @property
+    def retriever(self) -> Retriever:
+        """The state of the index that is searched here and now."""
+        return self._held.get() or self._latest
+
+    @property
+    def manifest(self) -> Any:
+        """What that state says about itself."""
+        return getattr(self.retriever, "manifest", None)
+
+    def refresh(self) -> bool:
+        """Look for changes, and take up what is new from the next question on.
+
+        Returns:
+            Whether there was any.
+
+        Raises:
+            KeqaError: The index cannot be opened as it is now; the state that was found before stays.
+        """
+        with self._lock:
+            parts = tuple(part.renewed() for part in self._parts)
+            if all(new is old for new, old in zip(parts, self._parts, strict=True)):
+                return False
+            known = self._latest
+            if isinstance(known, HybridRetriever):
+                self._latest = HybridRetriever([part.retriever for part in parts], **known.settings)
+            else:
+                self._latest = parts[0].retriever
+            self._parts = parts
+            return getattr(self._latest, "manifest", None) != getattr(known, "manifest", None)
+
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Within this context, and what is started in it, every search sees the index as it was found last."""
+        token = self._held.set(self._latest)
+        try:
+            yield
+        finally:
+            self._held.reset(token)
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Search; see `keqa.retrievers.base.Retriever`."""
+        return self.retriever.search_many(queries, k)
+
+
+def _mark(address: str) -> _Mark:
+    """What differs after every change of an index in a folder, or of a file of documents: no file of it is read.
+
+    Every engine publishes a change by renaming a file in the folder, or in the folder of data inside.
+    """
+    path = Path(address.partition(":")[2]).expanduser() if is_documents(address) else folder_and_model(address)[0]
+    try:
+        inside = [path] if path.is_file() else [Path(entry) for entry in os.scandir(path)]
+        found = [(one.name, one.stat()) for one in inside]
+    except OSError as error:
+        raise RetrievalError(f"the index {path} cannot be read: {error.strerror or error}") from error
+    return tuple(sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in found))

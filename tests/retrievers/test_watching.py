@@ -1,0 +1,113 @@
+"""An index that is changed while it is searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from keqa.errors import RetrievalError
+from keqa.programs.fingerprint import retriever_spec
+from keqa.retrievers import Hit, Passage, add_passages, build_index, delete_passages, open_index
+from keqa.retrievers.watching import WatchedRetriever
+
+FIRST = Passage("1", "Harbour", "The harbour of Varn is old.")
+SECOND = Passage("2", "Lamp", "The lamp of the harbour burns.")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    build_index([FIRST], tmp_path / "index")
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def watched(folder):
+    return WatchedRetriever(folder, open_index(folder))
+
+
+def found(retriever, query="harbour"):
+    return sorted(hit.passage.id for hit in retriever.search(query))
+
+
+def test_a_question_sees_one_state_and_the_next_one_what_is_new(watched, folder):
+    with watched.one_state():
+        assert found(watched) == ["1"]
+        add_passages(folder, [SECOND])
+        assert watched.refresh()
+        assert (found(watched), watched.manifest.passages) == (["1"], 1)
+        with watched.one_state():
+            assert found(watched) == ["1", "2"]
+        assert found(watched) == ["1"]
+    assert (found(watched), watched.manifest.passages) == (["1", "2"], 2)
+    assert not watched.refresh()
+
+
+def test_what_was_deleted_or_built_again_is_seen(watched, folder):
+    add_passages(folder, [SECOND])
+    delete_passages(folder, ["1"])
+    assert watched.refresh()
+    assert found(watched) == ["2"]
+    build_index([FIRST, Passage("3", "", "Another harbour.")], folder, overwrite=True)
+    assert watched.refresh()
+    assert found(watched) == ["1", "3"]
+
+
+def test_an_index_that_cannot_be_opened_stays_as_it_was(watched, folder):
+    kept = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text("{}")
+    with pytest.raises(RetrievalError):
+        watched.refresh()
+    assert found(watched) == ["1"]
+    (folder / "manifest.json").write_text(kept)
+    assert not watched.refresh()
+    for file in sorted(folder.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    folder.rmdir()
+    with pytest.raises(RetrievalError, match="cannot be read"):
+        watched.refresh()
+
+
+def test_each_part_of_a_hybrid_is_watched(watched, folder, tmp_path):
+    build_index([FIRST], tmp_path / "other")
+    address = f"{folder},{tmp_path / 'other'}"
+    both = WatchedRetriever(address, open_index(address))
+    assert not both.refresh()
+    add_passages(tmp_path / "other", [SECOND])
+    assert both.refresh()
+    assert found(both) == ["1", "2"]
+    assert retriever_spec(both) == retriever_spec(open_index(address))
+
+
+def test_a_file_of_documents_may_be_written_again(tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text('{"question": "Who?", "text": "Ann."}\n')
+    watched = WatchedRetriever(f"documents:{file}", open_index(f"documents:{file}"))
+    file.write_text('{"question": "Who?", "text": "Somebody else."}\n')
+    assert watched.refresh()
+    assert [hit.passage.text for hit in watched.search("Who?")] == ["Somebody else."]
+
+
+@dataclass
+class OfServer:
+    """An index on a server, whose name stands for another state now and then."""
+
+    states: list[str] = field(default_factory=lambda: ["before"])
+    manifest: str = "before"
+
+    def reload(self):
+        self.manifest = self.states[-1]
+
+    def search_many(self, queries, k=10):
+        return [[Hit(Passage(self.manifest, "", "text"), 1.0)] for _ in queries]
+
+
+def test_an_index_on_a_server_is_asked_for_its_state():
+    remote = OfServer()
+    watched = WatchedRetriever("elasticsearch://host:9200/name", remote)
+    assert not watched.refresh()
+    with watched.one_state():
+        remote.states.append("after")
+        assert watched.refresh()
+        assert found(watched) == ["before"]
+    assert found(watched) == ["after"]
