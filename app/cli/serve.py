@@ -132,7 +132,7 @@ def serve(
     asked, retriever, roles = open_all(
         index, program, embedder, models, method, risk, cache=not no_cache, watch=server.watch
     )
-    answers = Answers(asked, retriever, [roles.task, roles.consistency, roles.utility], limits.limits)
+    answers = Answers(asked, retriever, roles.every, limits.limits)
     sync = FolderSync(index, server.documents) if server.watch and index and server.documents else None
     if server.mcp:
         import asyncio
