@@ -21,8 +21,8 @@ from keqa.retrievers.documents import DOCUMENTS
 from keqa.retrievers.manifest import DENSE, EMBEDDED
 
 SERVER = "elasticsearch"
-DENSE_SERVER = "elasticsearch-dense"
 """The engine that refuses an address of a scheme that no engine has."""
+DENSE_SERVER = "elasticsearch-dense"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
@@ -58,10 +58,6 @@ def _in_folder_out(given: Mapping[str, Any]) -> str:
     return str(given["out"])
 
 
-def _build_nothing(passages: Any, address: str, **options: Any) -> Any:
-    raise InputError("this engine builds no index: it opens those that are there")
-
-
 @dataclass(frozen=True)
 class Engine:
     """An engine of retrieval.
@@ -95,7 +91,7 @@ class Engine:
     facts: Callable[[str], dict[str, Any]] = lambda address: {}
     schemes: tuple[str, ...] = ()
     about: str = ""
-    build: Callable[..., Any] | None = _build_nothing
+    build: Callable[..., Any] | None = None
     options: tuple[BuildOption, ...] = ()
     locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
     described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
@@ -160,10 +156,6 @@ def _with_vectors(address: str, manifest: Any) -> str:
 def _described_on_server(manifest: Any) -> str:
     language = str(manifest.language)
     return f"{language}, {manifest.encoder.model}" if hasattr(manifest, "encoder") else language
-
-
-def _build_dense_on_server(*given: Any, **options: Any) -> Any:
-    raise InputError(f"an index with vectors is loaded by --engine {SERVER} with --model")
 
 
 def _on_server(given: Mapping[str, Any]) -> str:
@@ -252,9 +244,7 @@ _ALL = (
         open=lambda address, model: _module("elasticsearch").ElasticsearchDenseRetriever.open(address, model),
         facts=_facts_of_server,
         schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
-        about="searches the embeddings on a cluster",
-        build=_build_dense_on_server,
-        locate=_build_dense_on_server,
+        about="searches the embeddings that --engine elasticsearch --model puts on a cluster",
         change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
     ),
     Engine(
@@ -263,8 +253,7 @@ _ALL = (
         "DocumentsRetriever",
         open=lambda address, model: _module("documents").DocumentsRetriever.open(address),
         facts=lambda address: dataclasses.asdict(_module("documents").DocumentsRetriever.open(address).manifest),
-        about="one document a question, which keqa documents makes",
-        build=None,
+        about="gives each question a document of its own, from a file of keqa documents",
     ),
 )
 

@@ -123,7 +123,12 @@ def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., An
     Raises:
         InputError: There is no such engine, or it does not take one of them.
     """
+    from keqa.retrievers.engines import ENGINES
+
     engines = _built()
+    if name in ENGINES and name not in engines:
+        about = ENGINES[name].about
+        raise InputError(f"--engine {name} builds no index{f': it {about}' if about else ''}")
     if name not in engines:
         raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
     given = {option: value for option, value in options.items() if value is not None}

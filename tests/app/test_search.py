@@ -86,10 +86,15 @@ def test_a_folder_may_be_called_as_a_command(keqa_command, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engine", "abacus"], "--engine must be embedded, dense, elasticsearch, documents, not 'abacus'"),
+        (["--engine", "abacus"], "--engine must be embedded, dense, elasticsearch, not 'abacus'"),
+        (["--engine", "documents"], "--engine documents builds no index: it gives each question a document of its own"),
+        (
+            ["--engine", "elasticsearch-dense"],
+            "builds no index: it searches the embeddings that",
+        ),
         ([], "--out is missing"),
         (["--engine", "dense"], "--out is missing"),
-        (["-o", "x", "--model", "m"], "--model is for --engine dense, not for embedded"),
+        (["-o", "x", "--model", "m"], "--model is for --engine dense and elasticsearch, not for embedded"),
         (["-o", "x", "--engine", "dense", "--language", "en"], "--language is for --engine embedded and elasticsearch"),
         (["-o", "x", "--url", "http://h:9200"], "--url is for --engine elasticsearch"),
         (["--engine", "elasticsearch", "--url", "http://h:9200"], "needs --url, the cluster, and --name"),
