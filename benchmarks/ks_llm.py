@@ -120,7 +120,7 @@ def selection(
                     found = _measured(context, partial(meters[embedder].measure, distance=distance))
                     done.add({"set": name, "meter": meter, "id": context.id, **found})
     for name in SETS:
-        Console().print(_selection_table(name, [line for line in done.done if line["set"] == name]))
+        Console(width=150).print(_selection_table(name, [line for line in done.done if line["set"] == name]))
 
 
 def _measured(context: Context, measure: Callable[..., np.ndarray]) -> dict[str, Any]:
