@@ -92,7 +92,7 @@ class World:
         return " ".join(f"w{word}" for word in drawn)
 
     def write(self, number: int) -> Path:
-        """Write a document anew, and give its path."""
+        """Rewrite a document, and give its path."""
         path = self.documents / f"d{number}.txt"
         path.write_text(self._text())
         return path

@@ -1,6 +1,6 @@
 """The benchmarks that are known by name: those of the papers and their Chinese peers.
 
-A module of this folder tells for each of its benchmarks how to read it; a new one is a module named here.
+A module of this folder defines how each of its benchmarks is read; a new one is a module named here.
 `register_benchmark` adds those of other packages while a process runs.
 """
 

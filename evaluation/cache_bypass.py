@@ -11,7 +11,7 @@ import dspy
 
 from keqa.programs.runtime.forgetting import listen_to
 
-_anew: ContextVar[bool] = ContextVar("keqa_calls_anew", default=False)
+_again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
 
 
 @contextmanager
@@ -22,16 +22,16 @@ def bypass_cache() -> Iterator[None]:
     failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
     call failed.
     """
-    token = _anew.set(True)
+    token = _again.set(True)
     try:
         yield
     finally:
-        _anew.reset(token)
+        _again.reset(token)
 
 
 def is_cache_bypassed() -> bool:
     """Whether this is within `bypass_cache`."""
-    return _anew.get()
+    return _again.get()
 
 
 @contextmanager

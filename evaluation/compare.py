@@ -75,7 +75,7 @@ def compare(
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
     The gates among them share their draws. Random gates come last, and each retrieves for as many quizzes as KEQA did,
-    or the method that it is to be ``like``; where that has changed since it was asked, it is asked anew. The gate that
+    or the method that it is to be ``like``; where that has changed since it was asked, it is asked again. The gate that
     needs token probabilities comes before the other gates, which draw without them where the language model gives none.
 
     Args:
@@ -94,7 +94,7 @@ def compare(
             where this is None.
         stop_after_outages: So many questions in succession that fail for a reason that may pass end it; 0 for none.
         before_first: Called before each method's first question; what it raises ends the comparison, and a run file
-            that tells of no question is taken away.
+            that holds no question is taken away.
         allow_overlap: Ask questions that a program learned from, too; tables mark its row.
 
     Yields:
@@ -111,7 +111,7 @@ def compare(
     check_matches(specs)
     later = [spec for spec in specs if waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
-    # All that can be made is made before the first question is asked, so that what is wrong is told at once.
+    # All that can be made is made before the first question is asked, so that what is wrong is reported at once.
     programs = {spec.label: make(spec, parts) for spec in now}
     _refuse_overlaps({} if allow_overlap else programs, questions)
 

@@ -51,7 +51,7 @@ def from_memory(stage: Generation) -> Source:
 
 
 def from_contexts(example: Example) -> Parts:
-    """The passages that come with a question, in their order; none of their roles is told.
+    """The passages that come with a question, in their order; none of their roles is given.
 
     Raises:
         InputError: It has none.

@@ -302,7 +302,7 @@ class Program(Stage):
         """Use one language model in all roles.
 
         A rollout of the task's own, as ``dspy.BestOfN`` and SIMBA make them from `get_lm`, leaves the judges theirs:
-        each role draws anew, on the language model that it has.
+        each role draws again, on the language model that it has.
         """
         own = self.get_lm() if rollout_of(lm) is not None else None
         if own is None or not is_rollout(lm, own):
@@ -311,17 +311,17 @@ class Program(Stage):
         settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
         copies = {id(own): lm}
 
-        def drawn_anew(one: Any) -> Any:
+        def drawn_again(one: Any) -> Any:
             if one is not None and id(one) not in copies:
                 copies[id(one)] = one.copy(**settings)
             return copies.get(id(one))
 
         for predictor in self.predictors():
-            predictor.lm = drawn_anew(predictor.lm)
+            predictor.lm = drawn_again(predictor.lm)
         bound = self._lms.value
         if bound is not None:
-            task, consistency, utility = map(drawn_anew, (bound.task, bound.consistency, bound.utility))
-            # A boundary model asks without predictors and samples nothing, so there is nothing to draw anew.
+            task, consistency, utility = map(drawn_again, (bound.task, bound.consistency, bound.utility))
+            # A boundary model asks without predictors and samples nothing, so there is nothing to draw again.
             self._lms = NoCopy(_OneLM(task, consistency, utility, getattr(bound, "boundary", None)))
 
     def get_lm(self) -> Any:

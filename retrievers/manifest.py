@@ -35,7 +35,7 @@ _LARGEST_NUMBER = 2**62
 # Entries that stand in a manifest only where they say something.
 _WHERE_SAID = ("left_out", "deleted", "change")
 
-# An index of so few passages is written anew within a second, and then always; a larger one above this share.
+# An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
 
@@ -144,7 +144,7 @@ class Manifest(IndexManifest):
     Attributes:
         analyzer: Language and analyzer settings.
         commit: Operation stamp of the engine's commit that this manifest describes.
-        deleted: How many passages were deleted since the index was built or written anew; until then they count in how
+        deleted: How many passages were deleted since the index was built or rewritten; until then they count in how
             frequent a word is and how long a text.
     """
 
@@ -156,7 +156,7 @@ class Manifest(IndexManifest):
 
     @property
     def is_worn(self) -> bool:
-        """Whether so much was deleted that the index should be written anew, so that its statistics are a build's."""
+        """Whether so much was deleted that the index should be rewritten, so that its statistics are a build's."""
         return self.deleted > (0 if self.passages <= _SMALL else _MOST_DELETED * self.passages)
 
     @property

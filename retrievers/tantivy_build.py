@@ -215,10 +215,10 @@ class TantivyChanger(FolderChanger):
         self._opened = open_checked(folder)
         self.settle()
         if after.is_worn:
-            self._write_anew()
+            self._rewrite()
         return self.manifest
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Write the passages into a new data folder, which leaves behind what was deleted; published as a build is."""
         folder, before = self._folder, self.manifest
         note = new_data(folder)

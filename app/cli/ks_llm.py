@@ -164,7 +164,7 @@ def _run(
         retry_failed=options.retry_failed,
         allow_overlap=options.allow_overlap,
     )
-    # Table 2 tells how long each of its rows takes, so that none is spared a call by another.
+    # Table 2 reports the time of each row, so no row may reuse another's calls.
     timed = [spec for spec in specs if spec.partition(":")[0] in _TIMED and _K not in spec]
     for chosen, no_cache in ((timed, True), ([spec for spec in specs if spec not in timed], False)):
         parsed = [parse_spec(spec) for spec in chosen]

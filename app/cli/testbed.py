@@ -102,7 +102,8 @@ def questions(
 ) -> None:
     """Show questions to try with keqa ask and keqa chat, with their answers.
 
-    Below each stand its answer, its kind, and how often the language model that ships was told what its quizzes ask.
+    Below each stand its answer, its kind, and how often the facts its quizzes ask for were in the
+    training text of the language model that ships.
     """
     import random
 
@@ -125,13 +126,13 @@ def questions(
     for one in drawn:
         # On a line of its own, to be copied from.
         shown.print(one.question, soft_wrap=True)
-        shown.print(f"    {one.answers[0]} ({one.shape}; told: {', '.join(one.tiers)})", style="dim", soft_wrap=True)
+        shown.print(f"    {one.answers[0]} ({one.shape}; in training: {', '.join(one.tiers)})", style="dim", soft_wrap=True)
 
 
 def _tiers(found: Boundary) -> Table:
     from rich.table import Table
 
-    table = Table("told", title=f"T_c of {len(found.facts)} facts, by how the language model was told them")
+    table = Table("in training", title=f"T_c of {len(found.facts)} facts, by how often they were in the training text")
     for name in ("facts", "mean T_c", "T_c >= .8", "answer right"):
         table.add_column(name, justify="right")
     for tier in found.tiers:

@@ -21,7 +21,7 @@ _LEAST = 1e-3
 
 
 def masked(quiz: str) -> str:
-    """A quiz without what tells it from others of its kind: each name is ``<name>``, each number ``<number>``.
+    """A quiz without what distinguishes it from others of its kind: each name is ``<name>``, each number ``<number>``.
 
     A name is what begins with a capital letter and is not the first word; several in succession are one.
     """

@@ -1,7 +1,7 @@
 """Replies that cannot be used are taken out of the cache again.
 
 DSPy puts a reply into its cache before anything reads it. A reply that is empty, cut off or in no format would be given
-again and again, long after the server that gave it is mended. So while a predictor is called, caches tell which replies
+again and again, long after the server that gave it is mended. So while a predictor is called, caches report which replies
 they keep, and where the reply turns out to be of no use it is forgotten.
 """
 
@@ -37,7 +37,7 @@ class Kept:
 
 @contextmanager
 def keeping(lm: Any) -> Iterator[Kept]:
-    """Within this context caches tell which replies they keep; DSPy's own does, as does any that calls `tell_kept`.
+    """Within this context caches report which replies they keep; DSPy's own does, as does any that calls `tell_kept`.
 
     Args:
         lm: The language model that is called. DSPy makes its cache, with a folder on the disk, when it is first read,
@@ -60,7 +60,7 @@ def tell_kept(forget: Callable[[], None]) -> None:
 
 
 def listen_to(cache: Any) -> None:
-    """Have DSPy's own cache tell what it keeps: it computes a key whenever it looks something up or puts it in."""
+    """Have DSPy's own cache report what it keeps: it computes a key whenever it looks something up or puts it in."""
     if not isinstance(cache, Cache) or "cache_key" in vars(cache):
         return
     key_of = cache.cache_key

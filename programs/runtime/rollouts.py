@@ -1,4 +1,4 @@
-"""Rollouts: the same language model drawing anew, as DSPy's ``BestOfN``, ``Refine`` and SIMBA ask for.
+"""Rollouts: the same language model drawing again, as DSPy's ``BestOfN``, ``Refine`` and SIMBA ask for.
 
 They give a copy of a language model another ``rollout_id`` and a temperature. A program gives its samples identities of
 its own, so the rollout has to be a part of them, or else every rollout would draw the same samples.
@@ -19,7 +19,7 @@ def rollout_of(lm: Any) -> Any:
 
 
 def is_rollout(lm: Any, own: Any) -> bool:
-    """Whether a language model is another one drawing anew: the same model with the same settings.
+    """Whether a language model is another one drawing again: the same model with the same settings.
 
     Args:
         lm: With a rollout of its own.

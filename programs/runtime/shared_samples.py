@@ -77,7 +77,7 @@ class _Kept:
         found.probabilities = dict(enumerate(self.probabilities[: found.tries]))
 
     def charge(self, session: Session, number: int | None, steps: Mapping[str, str]) -> None:
-        """Count the requests as answered by a cache, with all that they took, and tell what went wrong in them.
+        """Count the requests as answered by a cache, with all that they took, and report what went wrong in them.
 
         Args:
             session: The calls of the question.

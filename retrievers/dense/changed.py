@@ -1,7 +1,7 @@
 """What was changed in a dense index since it was built: rows that are gone, and passages that were added.
 
 The files of the build stay as they are. Beside them lie those of the last change, under names that the manifest says;
-each change writes them anew, with what the changes before had in them.
+each change rewrites them, with what the changes before had in them.
 """
 
 from __future__ import annotations

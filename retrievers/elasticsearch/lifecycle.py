@@ -225,7 +225,7 @@ class Indexes:
             self._client.cluster.health(index=load.data, wait_for_status="yellow", timeout=_WAIT_FOR_COPIES)
 
     def merge(self, data: str) -> None:
-        """Write an index anew without what was deleted, which may take minutes."""
+        """Rewrite an index without what was deleted, which may take minutes."""
         with self._errors(f"the index {data} could not be merged"):
             patient = self._client.options(request_timeout=max(_MERGE_TIMEOUT, timeout()))
             patient.indices.forcemerge(index=data, max_num_segments=1)

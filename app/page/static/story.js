@@ -74,7 +74,7 @@ function answerCard(record, data, places) {
   return card;
 }
 
-// The button opens the passage in the story. Sources of one title are told apart by where they stand.
+// The button opens the passage in the story. Sources of one title are distinguished by where they stand.
 function sourceLine(source, places, withId) {
   const place = places.get(placeKey(source.id, source.title, source.text));
   const name = source.title || source.id, line = [];

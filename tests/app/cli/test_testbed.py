@@ -66,7 +66,7 @@ def test_questions_to_try(keqa_command):
     lines = ended.out.splitlines()
     assert len(lines) == 6
     assert all(line.endswith("?") for line in lines[::2])
-    assert all("told: " in line for line in lines[1::2])
+    assert all("in training: " in line for line in lines[1::2])
     assert keqa_command("testbed", "questions", "-n", 3, "--seed", 1).out != ended.out
     rows = json.loads(keqa_command("testbed", "questions", "-n", 2, "--split", "train", "--json").out)
     assert [set(row) for row in rows] == [{"id", "question", "answer", "kind", "tiers"}] * 2
