@@ -65,12 +65,12 @@ TASKS = (
     Task("rephrase", "RephraseQuestion", False, {}),
     Task("rewrite queries", "RewriteQueries", False, {}),
     Task("judge utilities, listwise", "JudgeUtilities", True, {}),
-    Task("judge knowledge", "JudgeKnowledge", False, {}),
-    Task("expand the subject", "ExpandSubject", False, {}),
-    Task("generate a document, its title", "GenerateDocument", False, {}),
-    Task("answer with evidence", "AnswerWithEvidence", False, {}),
+    Task("judge knowledge", "JudgeKnowledge", False, _EASY),
+    Task("expand the subject", "ExpandSubject", False, _EASY),
+    Task("generate a document, its title", "GenerateDocument", False, _EASY),
+    Task("answer with evidence", "AnswerWithEvidence", False, dict.fromkeys(DEMONSTRATIONS, 0.7)),
     Task("answer with evidence, by convention", "AnswerWithEvidence", True, {}),
-    Task("rewrite a follow-up", "RewriteFollowUp", False, {}),
+    Task("rewrite a follow-up", "RewriteFollowUp", False, _EASY),
 )
 
 
