@@ -126,7 +126,9 @@ def questions(
     for one in drawn:
         # On a line of its own, to be copied from.
         shown.print(one.question, soft_wrap=True)
-        shown.print(f"    {one.answers[0]} ({one.shape}; in training: {', '.join(one.tiers)})", style="dim", soft_wrap=True)
+        shown.print(
+            f"    {one.answers[0]} ({one.shape}; in training: {', '.join(one.tiers)})", style="dim", soft_wrap=True
+        )
 
 
 def _tiers(found: Boundary) -> Table:
