@@ -1,6 +1,6 @@
 """What a boundary model gains: how it ranks memory, and a program that it decides for beside one that votes.
 
-    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--train 200] [--tries 10] [--folder FOLDER]
+    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--train 200] [--tries 10] [--fresh 1] [--folder FOLDER]
 
 PROGRAM is the folder of a compiled KEQA, by default the one that ships. Draws are collected to the gold quizzes of test
 questions of the testbed, by which the boundary model of its gate is checked, and the vote of five draws; for a program
@@ -8,8 +8,10 @@ whose gate has none, one is trained on draws to --train training questions.
 Then three programs are asked the same test
 questions, beyond 200 of them those that the same generator draws: the program as it is (compiled); itself with KEQA's
 vote at 4/5, each passage judged by itself and one quiz not summarized (before); and itself without examination, which
-searches for every quiz (w/o QKE). --threshold adds the boundary model at other thresholds, --gates the gates that it is
-compared with, for the tables of `keqa compare FOLDER`. With --folder the same command resumes. The last line is JSON.
+searches for every quiz (w/o QKE). --fresh SEED asks the three as many further questions about the same world, of
+another seed; it may be given more than once. --threshold adds the boundary model at other thresholds, --gates the
+gates that it is compared with, for the tables of `keqa compare FOLDER`. With --folder the same command resumes. The
+last line is JSON.
 """
 
 import json
@@ -17,7 +19,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from common import interval
@@ -37,7 +39,7 @@ from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, parse_spec
 from keqa.storage.journal import Journal
-from keqa.testbed.testbed import Settings, Testbed
+from keqa.testbed.testbed import Settings, Testbed, TestbedQuestion
 
 BEFORE = {
     "threshold": "4/5",
@@ -60,6 +62,7 @@ def main(
     threshold: Annotated[list[str] | None, typer.Option(help="Another threshold of the gate; once for each.")] = None,
     gates: Annotated[bool, typer.Option("--gates", help="Ask with the gates that it is compared with, too.")] = False,
     lm: Annotated[str, typer.Option(help="The LM.")] = "keqa/tiny",
+    fresh: Annotated[list[int] | None, typer.Option(help="Seed of further questions; once for each.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Where finished work is kept.")] = None,
 ) -> None:
     learned, dev, test = Settings().questions
@@ -77,23 +80,43 @@ def main(
         model, roots = _model(compiled, lambda: collected("train", train))
         found = check_model(model, [collected("test", questions)], roots)
         write_private(place / "model.json", json.dumps(model.written()).encode())
-        specs = [
+        programs = [
             Spec(METHODS["keqa"], {}, "compiled"),
             Spec(METHODS["keqa"], BEFORE, "before"),
             Spec(METHODS["keqa-no-qke"], {}, "no-qke"),
         ]
-        specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
+        specs = [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
         specs += [parse_spec(f"gate-{name}") for name in GATES if gates]
-        asked = Questions("testbed", "test", 0, testbed.test[:questions], settings=of_testbed().settings)
         parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
-        rows = list(compare(specs, asked, parts, folder=place / "runs", cache=cache))
-    results = {row.spec.label: MethodResult.of(row, 0.0) for row in rows}
-    stale = [place for place, question in enumerate(testbed.test[:questions]) if "stale" in question.tiers]
+
+        def answers(specs: list[Spec], split: str, asked: list[TestbedQuestion], runs: Path) -> Answers:
+            data = Questions("testbed", split, 0, asked, settings=of_testbed().settings)
+            rows = compare(specs, data, parts, folder=runs, cache=cache)
+            stale = [place for place, question in enumerate(asked) if "stale" in question.tiers]
+            return Answers({row.spec.label: MethodResult.of(row, 0.0) for row in rows}, stale)
+
+        given = answers([*programs, *specs], "test", testbed.test[:questions], place / "runs")
+        others = {
+            seed: answers(programs, f"more-{seed}", testbed.more_questions(questions, seed), place / f"fresh-{seed}")
+            for seed in fresh or ()
+        }
     console = Console(width=160)
     console.print(_ranking(found))
-    console.print(_programs(results, stale))
-    print(json.dumps(_figures(found, results, stale)))
+    console.print(_programs(given, "test questions"))
+    for seed, one in others.items():
+        console.print(_programs(one, f"further questions, seed {seed}"))
+    figures = _figures(given)
+    figures |= {"quizzes": found.quizzes, "auroc_boundary": found.mastery.auroc, "auroc_vote": found.vote.auroc}
+    figures |= {"prr": found.mastery.prr, "ece": found.mastery.ece}
+    print(json.dumps(figures | {f"fresh_{seed}": _figures(one) for seed, one in others.items()}))
+
+
+class Answers(NamedTuple):
+    """What each program answered, and the places of the questions that ask for a fact whose memory is stale."""
+
+    results: dict[str, MethodResult]
+    stale: list[int]
 
 
 def _model(compiled: KEQA, collected: Any) -> tuple[BoundaryModel, list[str]]:
@@ -105,15 +128,11 @@ def _model(compiled: KEQA, collected: Any) -> tuple[BoundaryModel, list[str]]:
     return trained.model, trained.model.roots
 
 
-def _figures(found: Figures, results: dict[str, MethodResult], stale: list[int]) -> dict[str, Any]:
+def _figures(answers: Answers) -> dict[str, Any]:
+    results, stale = answers
     compiled, before, without = results["compiled"], results["before"], results["no-qke"]
     return {
         "questions": len(compiled.f1_scores),
-        "quizzes": found.quizzes,
-        "auroc_boundary": found.mastery.auroc,
-        "auroc_vote": found.vote.auroc,
-        "prr": found.mastery.prr,
-        "ece": found.mastery.ece,
         "f1_compiled": compiled.f1.mean,
         "f1_before": before.f1.mean,
         "f1_no_qke": without.f1.mean,
@@ -143,10 +162,11 @@ def _ranking(found: Figures) -> Table:
     return table
 
 
-def _programs(results: dict[str, MethodResult], stale: list[int]) -> Table:
+def _programs(answers: Answers, asked: str) -> Table:
+    results, stale = answers
     heads = ("F1", "EM", "lead of compiled in F1", "retrievals", "LM calls", f"of {len(stale)} stale right")
     compiled = results["compiled"]
-    table = Table("program", *heads, title=f"{len(compiled.f1_scores)} test questions")
+    table = Table("program", *heads, title=f"{len(compiled.f1_scores)} {asked}")
     for label, row in results.items():
         lead = "" if row is compiled else interval(row.f1_less(compiled), "+.3f")
         right = _right(row, stale)

@@ -127,6 +127,23 @@ class Testbed:
             facts=composed.facts,
         )
 
+    def more_questions(self, count: int, seed: int) -> list[TestbedQuestion]:
+        """Draw further questions about the same world, none of which is in a split.
+
+        Args:
+            count: How many.
+            seed: Another seed draws others, of which some may be the same.
+        """
+        maker = QuestionMaker(self.world, random.Random(f"more questions {seed}"))
+        seen = self.asked()
+        drawn: list[TestbedQuestion] = []
+        while len(drawn) < count:
+            composed = maker.draw(SHAPES[len(drawn) % len(SHAPES)])
+            if composed.text not in seen:
+                seen.add(composed.text)
+                drawn.append(self._question(f"more-{seed}-{len(drawn)}", composed))
+        return drawn
+
     def asked(self) -> set[str]:
         """The texts of all questions; the shipped LM is never trained on one of them as a whole."""
         return {question.question for split in (self.train, self.dev, self.test) for question in split}

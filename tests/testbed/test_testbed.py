@@ -94,3 +94,12 @@ def test_references_resolve_to_answers():
 def test_final_answers_name_people_by_their_surnames_and_quizzes_in_full(testbed):
     question = next(q for q in testbed.test if q.question.startswith("Who leads"))
     assert (question.answers, question.quiz_answers) == (("Orman",), ("Max Orman",))
+
+
+def test_further_questions_are_new_of_every_shape_and_the_same_for_a_seed(testbed):
+    drawn = testbed.more_questions(60, seed=1)
+    assert not {question.question for question in drawn} & testbed.asked()
+    assert len({question.question for question in drawn}) == 60
+    assert {question.shape for question in drawn} == set(SHAPES)
+    assert drawn == testbed.more_questions(60, seed=1) != testbed.more_questions(60, seed=2)
+    assert drawn[0].id == "more-1-0"
