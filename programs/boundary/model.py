@@ -62,8 +62,10 @@ class Signals:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether every answer was drawn with its probability."""
-        if len(self.probabilities) != len(self.answers) or not self.answers:
+        """Whether every answer was drawn with its probability; an abstention needs none."""
+        if not self.probabilities:
+            return bool(self.answers) and all(answer is None for answer in self.answers)
+        if len(self.probabilities) != len(self.answers):
             return False
         pairs = zip(self.answers, self.probabilities, strict=True)
         return all(probability is not None for answer, probability in pairs if answer is not None)

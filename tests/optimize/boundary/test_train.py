@@ -86,6 +86,17 @@ def test_draws_without_probabilities():
     assert set(found.model.heads["mastery"]) == {"texts"}
 
 
+def test_one_abstention_takes_no_other_draws_probability_away():
+    collected = towns(80)
+    abstained = {"text": None, "right": False, "probability": None, "first_token": None}
+    first = collected.quizzes[0]
+    drawn = [abstained, *(draw.model_dump() for draw in first.draws[1:])]
+    collected.quizzes[0] = CollectedQuiz(**{**first.model_dump(), "draws": drawn})
+    found = train_light([collected])
+    assert found.model.uses_probabilities
+    assert found.held_out.mastery.auroc > 0.95
+
+
 def test_a_test_split_is_never_learned_from():
     with pytest.raises(InputError, match="of a test split: nothing learns from that"):
         train_light([Collected(towns(40).quizzes, "towns", "test", "lm")])

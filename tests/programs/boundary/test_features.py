@@ -63,6 +63,9 @@ def test_options_are_compared_as_options():
         (("Oslo",), (), False),
         (("Oslo",), (None,), False),
         (("Oslo", None), (0.5, None), True),
+        ((None,), (), True),
+        (("Oslo", None), (), False),
+        (("Oslo",), (0.5, 0.5), False),
         ((), (), False),
     ],
 )
