@@ -36,7 +36,7 @@ class Grid:
 
     thresholds: tuple[str, ...] = ("0.4", "0.6", "0.8", "1")
     tries: tuple[int, ...] = (3, 5)
-    top_ks: tuple[int, ...] = (3, 5, 10)
+    top_ks: tuple[int, ...] = (2, 3, 5, 10)
     temperatures: tuple[float, ...] = (0.7, 1.0)
     top_ps: tuple[float | None, ...] = (None, 0.9)
     switches: tuple[Switch, ...] = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
