@@ -201,7 +201,8 @@ def ask_testbed(
 
     questions, roles = of_testbed("test", limit), build_roles(lm)
     file = work / "documents.jsonl"
-    make_documents(questions.examples, from_index(open_encyclopedia(), 10), file, origin=f"{DOCUMENTS_ORIGIN}, top 10")
+    # About 1,200 tokens: no length of the sweep is longer than most documents.
+    make_documents(questions.examples, from_index(open_encyclopedia(), 50), file, origin=f"{DOCUMENTS_ORIGIN}, top 50")
     specs = [
         *ROWS,
         *(f"ks-llm:evidence_sentences={k}" for k in KEPT if k != 2),
