@@ -33,6 +33,8 @@ from keqa.programs.baselines.evidence import DistanceMeter, nearest
 
 SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}
 KEPT = (1, 2, 3, 5, 10)
+PASSAGES = 50
+"""A document of the testbed has so many: about 1,200 tokens, so that no length of the sweep is longer than most."""
 ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
 LENGTHS = (100, 200, 500, 1000)
 METERS: tuple[tuple[str, str | None, Literal["euclidean", "cosine"]], ...] = (
@@ -201,14 +203,15 @@ def ask_testbed(
 
     questions, roles = of_testbed("test", limit), build_roles(lm)
     file = work / "documents.jsonl"
-    # About 1,200 tokens: no length of the sweep is longer than most documents.
-    make_documents(questions.examples, from_index(open_encyclopedia(), 50), file, origin=f"{DOCUMENTS_ORIGIN}, top 50")
+    source, origin = from_index(open_encyclopedia(), PASSAGES), f"{DOCUMENTS_ORIGIN}, top {PASSAGES}"
+    make_documents(questions.examples, source, file, origin=origin)
     specs = [
         *ROWS,
         *(f"ks-llm:evidence_sentences={k}" for k in KEPT if k != 2),
         *(f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS),
     ]
-    settings = {} if similarity is None else {"similarity": similarity}
+    settings: dict[str, Any] = {"top_k": PASSAGES}
+    settings |= {} if similarity is None else {"similarity": similarity}
     with CallCache(work / "calls.sqlite") as cache:
         rows = list(
             compare(

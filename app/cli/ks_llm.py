@@ -28,6 +28,8 @@ SAMPLE = 500
 _TIMED = ("standard", "standard-doc", "ks-llm")
 _K = "evidence_sentences"
 _PANEL = "The preset ks-llm"
+_PASSAGES = 50
+"""As many passages of a document are read at most: all of those that are made here."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def reproduce_ks_llm(
             raise InputError(f"--{flag.replace('_', '-')} is for keqa reproduce paper, not for ks-llm: leave it out")
     models.check()
     named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
-    settings = _distance(own.similarity)
+    settings = _distance(own.similarity) | {"top_k": _PASSAGES}
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
@@ -134,8 +136,8 @@ def _documents(questions: Questions, out: Path, models: LanguageModels, options:
         kind = "contexts"
     file = out / "documents" / name
     with status().status(f"making documents for {questions.dataset}…"):
-        # A passage of the testbed has two sentences: of fewer of them no document is as long as Table 2 cuts it.
-        source, origin = source_of(kind, options.index, 50 if testbed else 10, models, testbed=testbed)
+        # A passage of the testbed has two sentences: of ten of them no document is as long as Table 2 cuts it.
+        source, origin = source_of(kind, options.index, _PASSAGES if testbed else 10, models, testbed=testbed)
         made = make_documents(questions.examples, source, file, origin=origin, in_flight=options.in_flight)
     if made.without:
         warn(f"{questions.dataset}: {len(made.without)} questions have no document, and fail in rows that read one")
