@@ -19,7 +19,12 @@ from keqa.signatures import JudgeUtility
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
 
-_WHY = {"helpful": "judged helpful", "not helpful": "judged not helpful", "failed": "could not be judged"}
+_WHY = {
+    "helpful": "judged helpful",
+    "not helpful": "judged not helpful",
+    "failed": "could not be judged",
+    "unjudged": "not judged, since more reliable passages help",
+}
 
 
 def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
@@ -64,7 +69,8 @@ class Picking(Stage):
         together: Judges all passages in one call; those that its reply says nothing of are judged by themselves. None
             where each is.
         prefer_reliable: Whether a passage that was judged helpful is left out where its source is unreliable by the
-            reference's labels, and one of another source was judged helpful as well.
+            reference's labels, and one of another source was judged helpful as well. Such passages are judged last,
+            and only where no other helped.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
@@ -136,14 +142,32 @@ class Picking(Stage):
                 demos = lambda: [demo for text in texts for demo in reference(quiz, text) or ()]  # noqa: E731
             found = await self.together.acall(quiz, texts, number, demos=demos, session=session)
         places = [place for place, verdict in enumerate(found) if verdict is None]
-        singly = await session.gather([self._judge(session, quiz, hits[place], number) for place in places])
-        by_place = dict(zip(places, singly, strict=True))
-        return [by_place[place] if verdict is None else verdict for place, verdict in enumerate(found)]
+        for some in self._in_turn(hits, places):
+            if self._has_reliable(hits, found) and all(self._is_doubted(hits[place]) for place in some):
+                # They would be left out whatever the judge said of them.
+                break
+            judged = await session.gather([self._judge(session, quiz, hits[place], number) for place in some])
+            for place, verdict in zip(some, judged, strict=True):
+                found[place] = verdict
+        return ["unjudged" if verdict is None else verdict for verdict in found]
+
+    def _has_reliable(self, hits: Sequence[Hit], found: Sequence[Verdict | None]) -> bool:
+        """Whether a passage that makes those of unreliable sources needless was judged helpful."""
+        pairs = zip(hits, found, strict=True)
+        helpful = (hit for hit, verdict in pairs if verdict == "helpful")
+        return self.prefer_reliable and any(not self._is_doubted(hit) for hit in helpful)
+
+    def _in_turn(self, hits: Sequence[Hit], places: list[int]) -> list[list[int]]:
+        """The places of passages to judge at once; where sources matter, those of unreliable ones come last."""
+        if not self.prefer_reliable:
+            return [places]
+        last = [place for place in places if self._is_doubted(hits[place])]
+        return [some for some in ([place for place in places if place not in last], last) if some]
 
     def _by_source(self, hits: Sequence[Hit], verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
         """The verdicts with what is known of the sources, and without unreliable ones where others are preferred."""
         known = [self._known_of(hit) for hit in hits]
-        doubted = [any(one.unreliable for one in records) for records in known]
+        doubted = [self._is_doubted(hit) for hit in hits]
         pairs = zip(verdicts, doubted, strict=True)
         others = self.prefer_reliable and any(verdict.kept and not doubt for verdict, doubt in pairs)
 
@@ -156,6 +180,10 @@ class Picking(Stage):
             return verdict.model_copy(update={"why": why, "kept": verdict.kept and not left})
 
         return [noted(*one) for one in zip(verdicts, known, doubted, strict=True)]
+
+    def _is_doubted(self, hit: Hit) -> bool:
+        """Whether a passage is of a source or an age that seldom helped."""
+        return any(one.unreliable for one in self._known_of(hit))
 
     def _known_of(self, hit: Hit) -> list[Any]:
         """What the reference knows of a passage's source and of its age."""

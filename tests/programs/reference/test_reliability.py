@@ -134,7 +134,26 @@ def test_the_story_says_what_is_known_of_a_source(scripted, retriever):
 
 
 def test_a_reliable_source_is_preferred_where_that_is_wanted(scripted, retriever):
-    found = asked(scripted, retriever, STALE, FRESH, prefer_reliable=True)
+    judged = []
+    found = asked(
+        scripted, retriever, STALE, FRESH, helpful=lambda passage: judged.append(passage) or True, prefer_reliable=True
+    )
+    needless = "not judged, since more reliable passages help; Herald: 3 of 41 of its passages helped"
+    assert found[0] == (False, needless)
+    assert found[1][0] is True
+    assert judged == [FRESH]
+
+
+def test_in_one_call_the_unreliable_one_is_judged_and_left_out(scripted, retriever):
+    def reply(name, inputs, config):
+        return {"helpful": {"1": True, "2": True}} if name == "JudgeUtilities" else {"answer": "Ann"}
+
+    lm, _ = scripted(reply)
+    reference = UtilityReference().fit(LABELS)
+    settings = {"decompose": False, "examine": False, "listwise": True, "prefer_reliable": True}
+    program = KEQA(retriever(STALE, FRESH), reference=reference, **settings)
+    program.set_lm(lm)
+    found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
     assert found[0] == (False, f"{SAID}, and others are preferred")
     assert found[1][0] is True
 
@@ -151,7 +170,7 @@ def test_a_newer_passage_is_preferred_where_old_ones_seldom_help(scripted):
     program.set_lm(lm)
     found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
     assert found == [
-        (False, "judged helpful; passages dated before 2021-06-30: 2 of 40 helped, and others are preferred"),
+        (False, "not judged, since more reliable passages help; passages dated before 2021-06-30: 2 of 40 helped"),
         (True, "judged helpful; passages dated 2021-06-30 or later: 30 of 41 helped"),
         (True, "judged helpful"),
     ]
