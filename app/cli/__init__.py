@@ -51,10 +51,13 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
     """Hold what stands before the command's name, and take defaults from the files of settings."""
+    import logging
     from typing import cast
 
     from keqa.cli.settings_files import defaults
 
+    # A reply that was cut off is asked for again, or reported with its question; DSPy's line would break progress bars.
+    logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
     # Whoever looks up what is set wants to see it all, with its place.
     if context.invoked_subcommand != "config":
         context.default_map = defaults(cast("TyperGroup", context.command))

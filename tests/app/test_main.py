@@ -38,6 +38,18 @@ def test_it_runs_as_a_module():
     assert done.stdout == f"keqa {keqa.__version__}\n"
 
 
+@pytest.mark.slow
+def test_dspys_word_on_a_reply_that_was_cut_off_breaks_no_progress_bar():
+    code = (
+        "import keqa.__main__, logging\nfrom keqa.cli import app\n"
+        "app(['testbed', 'questions', '-n', '1'], standalone_mode=False)\nimport dspy.clients.lm as client\n"
+        "client.logger.warning('LM response was truncated')\nclient.logger.error('of another kind')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "truncated" not in done.stderr
+    assert "of another kind" in done.stderr
+
+
 def test_every_public_name_is_there():
     assert all(getattr(keqa, name) is not None for name in keqa.__all__)
     assert set(keqa.__all__) <= set(dir(keqa))
