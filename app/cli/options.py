@@ -53,6 +53,18 @@ class Places:
 Server = Places("")
 """Beside an option that is the address of a server."""
 
+
+def server_of(option: str, panel: str = "Language models", **settings: Any) -> Any:
+    """The option for the address of the server of a language model.
+
+    Args:
+        option: Names the language model.
+        panel: Where it stands in the help.
+        **settings: As for ``typer.Option``.
+    """
+    return typer.Option(help=f"Address of the server of {option}.", rich_help_panel=panel, **settings)
+
+
 Index = Annotated[
     str | None,
     typer.Option(
@@ -129,9 +141,7 @@ class LanguageModel:
         ),
         Places("/"),
     ] = None
-    api_base: Annotated[str | None, _model(help="Address of the server of --lm.", envvar="KEQA_API_BASE"), Server] = (
-        None
-    )
+    api_base: Annotated[str | None, server_of("--lm", envvar="KEQA_API_BASE"), Server] = None
 
     @property
     def name(self) -> str:
@@ -168,19 +178,17 @@ class LanguageModels(LanguageModel):
         _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's and KBM's proxy); --lm by default."),
         Places("/"),
     ] = None
-    consistency_api_base: Annotated[str | None, _model(help="Address of the server of --consistency-lm."), Server] = (
-        None
-    )
+    consistency_api_base: Annotated[str | None, server_of("--consistency-lm"), Server] = None
     utility_lm: Annotated[
         str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
     ] = None
-    utility_api_base: Annotated[str | None, _model(help="Address of the server of --utility-lm."), Server] = None
+    utility_api_base: Annotated[str | None, server_of("--utility-lm"), Server] = None
     boundary_lm: Annotated[
         str | None,
         _model(help="Asked by a prompted or fine-tuned boundary model; --lm, or the one that was trained, by default."),
         Places("/"),
     ] = None
-    boundary_api_base: Annotated[str | None, _model(help="Address of the server of --boundary-lm."), Server] = None
+    boundary_api_base: Annotated[str | None, server_of("--boundary-lm"), Server] = None
 
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded.
@@ -210,7 +218,7 @@ class BoundaryLMOptions:
         _model(help="What is trained, or asked; keqa/tiny by default.", show_default=False),
         Places("/"),
     ] = None
-    boundary_api_base: Annotated[str | None, _model(help="Address of the server of --boundary-lm."), Server] = None
+    boundary_api_base: Annotated[str | None, server_of("--boundary-lm"), Server] = None
 
     @property
     def name(self) -> str:
