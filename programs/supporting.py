@@ -17,23 +17,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from keqa.metrics.answers import tokens
 from keqa.retrievers.splitting import sentences
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
 from keqa.retrievers.text import one_line
 
-_MOST: Final = 3
+_MOST = 3
 # A sentence that holds the answer is passed over where another one that does shares twice as much with the question.
-_NEARLY: Final = 0.5
+_NEARLY = 0.5
 # Of the words beside the answer, what another sentence must have as well to be about the same.
-_SAME: Final = 0.8
-_LEAST_WORDS: Final = 2
-_MORE_WORDS: Final = 4
+_SAME = 0.8
+_LEAST_WORDS = 2
+_MORE_WORDS = 4
 # Passages are a hundred words long; records of a corpus may be books.
-_LONGEST: Final = 20_000
-_FUNCTION_WORDS: Final = ENGLISH | CHINESE
+_LONGEST = 20_000
+_FUNCTION_WORDS = ENGLISH | CHINESE
 
 
 def supporting_sentences(text: str, question: str, answer: str | None, evidence: Sequence[str] = ()) -> list[str]:

@@ -134,6 +134,10 @@ def _facts_of_server(address: str) -> dict[str, Any]:
         retriever.close()
 
 
+def _change_on_server(address: str, model: str | None) -> AbstractContextManager[Any]:
+    return _module("elasticsearch.changing").changing(address, model)
+
+
 def _with_model(folder: str, manifest: Any) -> str:
     """The folder with the model of its questions, where that is to be named."""
     model = manifest.encoder.query_model
@@ -235,7 +239,7 @@ _ALL = (
         locate=_on_server,
         described=_described_on_server,
         searched=_with_vectors,
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+        change=_change_on_server,
     ),
     Engine(
         DENSE_SERVER,
@@ -245,7 +249,7 @@ _ALL = (
         facts=_facts_of_server,
         schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
         about="searches the embeddings that --engine elasticsearch --model puts on a cluster",
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+        change=_change_on_server,
     ),
     Engine(
         DOCUMENTS,

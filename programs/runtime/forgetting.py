@@ -1,8 +1,8 @@
 """Replies that cannot be used are taken out of the cache again.
 
 DSPy puts a reply into its cache before anything reads it. A reply that is empty, cut off or in no format would be given
-again and again, long after the server that gave it is mended. So while a predictor is called, caches report which replies
-they keep, and where the reply turns out to be of no use it is forgotten.
+again and again, long after the server that gave it is mended. So while a predictor is called, caches report which
+replies they keep, and where the reply turns out to be of no use it is forgotten.
 """
 
 from __future__ import annotations
