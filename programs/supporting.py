@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from keqa.metrics.answers import tokens
-from keqa.retrievers.splitting import sentences
+from keqa.retrievers.splitting import stripped_sentences
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
 from keqa.retrievers.text import one_line
 
@@ -103,7 +103,7 @@ def says_otherwise(text: str, supporting: str, answer: str) -> str:
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a passage on one line each."""
-    return [part.strip() for part in sentences(text[:_LONGEST])]
+    return stripped_sentences(text[:_LONGEST])
 
 
 def _as_written(text: str, sentence: str) -> str:

@@ -124,7 +124,6 @@ class Labeller:
             "reason": self.reason,
             "quiz_level": self.quiz_level,
             "decompose": program.decompose,
-            "extract_sentences": program.extract_sentences,
             "model": lm_spec(program.answering.answer.lm or dspy.settings.lm),
             "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
             "retriever": retriever_spec(self.retriever),

@@ -16,7 +16,7 @@ import dspy
 from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.selection import sentences
+from keqa.retrievers.splitting import stripped_sentences
 
 # As in `keqa.signatures.markers`, at the start of a line; written with less care.
 _MARKER = re.compile(
@@ -104,7 +104,7 @@ def first_line(reply: str, field: str) -> str | None:
 
 def _first_complete(value: str) -> str | None:
     *whole, cut = _without_ending(value).split("\n")
-    found = [*whole, " ".join(sentences(cut)[:-1])]
+    found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
     return next((line.strip() for line in found if any(char.isalnum() for char in line)), None)
 
 
