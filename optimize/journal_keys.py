@@ -72,8 +72,3 @@ def lms_of(program: Program) -> RoleLMs | None:
     default = dspy.settings.lm if bound is None else bound.task
     named = {role: found.get(role) or getattr(bound, role, None) or default for role in _ROLES}
     return Roles(**named, boundary=getattr(bound, "boundary", None))
-
-
-def lms_asked(program: Program) -> list[Any]:
-    """The language model of each predictor."""
-    return [predictor.lm or dspy.settings.lm for predictor in program.predictors()]

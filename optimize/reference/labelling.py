@@ -15,12 +15,13 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.demos.provenance import DemoProvenance, without_demos
-from keqa.optimize.journal_keys import example_key, lms_asked
+from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference.entries import Labelled, UtilityEntry
 from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
+from keqa.programs.record_redaction import lms_asked
 from keqa.programs.runtime.attempts import ask, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
