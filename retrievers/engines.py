@@ -31,7 +31,7 @@ _OF_FILES = ("schema_version", "data", "commit", "change", "probe")
 
 @dataclass(frozen=True)
 class BuildOption:
-    """What an engine is told to build an index, and an option of ``keqa index``.
+    """What an engine needs to build an index, and an option of ``keqa index``.
 
     Attributes:
         name: The argument of the engine's ``build`` that it is; the option is written with hyphens.
@@ -135,7 +135,8 @@ def _facts_of_server(address: str) -> dict[str, Any]:
 
 
 def _change_on_server(address: str, model: str | None) -> AbstractContextManager[Any]:
-    return _module("elasticsearch.changing").changing(address, model)
+    changing: AbstractContextManager[Any] = _module("elasticsearch.changing").changing(address, model)
+    return changing
 
 
 def _with_model(folder: str, manifest: Any) -> str:

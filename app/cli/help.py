@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NAMES = 30
 """Columns for the names of options; those of a panel that has a longer word in them have more."""
@@ -14,7 +17,7 @@ _NAMES = 30
 class Commands(typer.Typer):
     """Commands whose help is that of `WholeNames`."""
 
-    def command(self, name: str | None = None, **settings: Any) -> Any:
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[_Command], _Command]:
         """See `typer.Typer.command`."""
         return super().command(name, **{"cls": WholeNames, **settings})
 

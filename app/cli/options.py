@@ -59,7 +59,7 @@ def server_of(option: str, panel: str = "Language models", **settings: Any) -> A
 
     Args:
         option: Names the language model.
-        panel: Where it stands in the help.
+        panel: The panel of the help that shows it.
         **settings: As for ``typer.Option``.
     """
     return typer.Option(help=f"Address of the server of {option}.", rich_help_panel=panel, **settings)

@@ -229,8 +229,8 @@ def _reproduce_preset(
         from keqa.cli.ks_llm import reproduce_ks_llm
 
         shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
-        if foreign := [flag for flag in given(paper) if flag not in given(shared)]:
-            raise InputError(f"{', '.join(foreign)} is for keqa reproduce paper, not for ks-llm: leave it out")
+        if of_paper := [flag for flag in given(paper) if flag not in given(shared)]:
+            raise InputError(f"{', '.join(of_paper)} is for keqa reproduce paper, not for ks-llm: leave it out")
         reproduce_ks_llm(out or Path("runs") / KS_LLM, models, shared, ks_llm, as_json=as_json)
         return
     if foreign := given(ks_llm):
