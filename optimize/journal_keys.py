@@ -38,7 +38,7 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
 def example_key(example: Example) -> str:
     """Name a training question in a journal; another question or answer under the same id gets another name."""
     fields = dataclasses.asdict(example)
-    # Reports tell questions apart and score them by these; nothing is learned from them.
+    # Reports group questions and score them by these; nothing is learned from them.
     del fields["kind"], fields["scored_as"]
     if example.one_hop is None:
         del fields["one_hop"]

@@ -113,7 +113,7 @@ class PassageVerdict(PlacedText, Record):
         verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off.
         kept: Whether the answer was drawn from it.
         why: One sentence on why it was kept or left out.
-        sentences: Those that carried the answer, as they stand in the text; see `keqa.programs.supporting`.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
     """
 
     passage_id: str
@@ -129,7 +129,7 @@ class EvidenceSentence(Record):
 
     Attributes:
         text: The sentence.
-        passage_id: The passage, or document, that it stands in.
+        passage_id: The passage, or document, that it is from.
         nearest_to: The triple, or the question, that selected it.
         distance: From that.
     """

@@ -22,7 +22,7 @@ class Source(PlacedText):
 
     Attributes:
         id: The passage's identifier within the index.
-        sentences: Those that carried the answer, as they stand in the text; see `keqa.programs.supporting`.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
         quizzes: Numbers of the quizzes that were answered from it; none where the question itself was.
     """
 
@@ -39,7 +39,7 @@ class Source(PlacedText):
     def label(self) -> str:
         """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; no two files share one.
 
-        A passage that stands in no file is told apart by its id.
+        A passage of no file is distinguished by its id.
         """
         place = str(self.place) if self.file else self.id
         return f"{self.title} ({place})" if self.title and self.title != place else place
@@ -113,7 +113,7 @@ def sources_of(record: QuestionRecord) -> list[Source]:
         for passage in passages:
             source = _source(passage)
             source = found.setdefault((source.id, source.title, source.text), source)
-            # What was drawn from it for another quiz may stand in another sentence.
+            # What was drawn from it for another quiz may be in another sentence.
             source.sentences += [one for one in passage.sentences if one not in source.sentences]
             if number is not None:
                 source.quizzes.append(number)

@@ -36,7 +36,7 @@ _FUNCTION_WORDS = ENGLISH | CHINESE
 
 
 def supporting_sentences(text: str, question: str, answer: str | None, evidence: Sequence[str] = ()) -> list[str]:
-    """The sentences of a passage that carried an answer, in the order in which they stand in it; three at most.
+    """The sentences of a passage that carried an answer, in their order in it; three at most.
 
     Args:
         text: The passage.

@@ -80,7 +80,7 @@ def check_command(command: str, given: Mapping[str, Sequence[str]]) -> None:
     """Refuse a command that a case may not run.
 
     Args:
-        command: As it stands in the case.
+        command: As the case has it.
         given: By option, such as ``--api-base``, the values that the user gives on the command line.
 
     Raises:

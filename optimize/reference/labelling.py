@@ -41,7 +41,7 @@ class _Labels:
     problem: str | None = None
 
     def add(self, passage: Passage, score: float | CallError, without: float) -> bool:
-        """Label a passage by the equation, or count it as left out, and tell whether it helped."""
+        """Label a passage by the equation, or count it as left out, and return whether it helped."""
         if isinstance(score, CallError):
             self.errors.append(score)
             self.lost[score.cause] += 1
@@ -258,7 +258,7 @@ class Labeller:
 
 
 def _unprompted(program: KEQA, question: str) -> KEQA:
-    """A program without demonstrations of this very question: they would tell what passages are to tell."""
+    """A program without demonstrations of this very question: they would give away what passages are to show."""
 
     def excluded(demo: Any) -> bool:
         return question in (dict(demo).get("question"), dict(demo).get("quiz"))

@@ -102,7 +102,7 @@ class SearchingBaseline(Baseline):
     top_k: TopK = 10
 
     async def search(self, session: Session, query: str, number: int) -> list[Hit]:
-        """Search; a search that fails has not found nothing, and nothing stands in for its passages.
+        """Search; a search that fails is not one that found nothing, and nothing replaces its passages.
 
         Args:
             session: The calls of the question.

@@ -31,7 +31,7 @@ class Sentence:
 
     Attributes:
         text: The sentence.
-        passage_id: The passage that it stands in.
+        passage_id: The passage that it is from.
     """
 
     text: str

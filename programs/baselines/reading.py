@@ -83,7 +83,7 @@ def asked_inputs(asked: Question) -> dict[str, Any]:
 
 @contextmanager
 def unanswered(stage: str) -> Iterator[None]:
-    """Within it a call that fails leaves the question without an answer: nothing stands in for it.
+    """Within it a call that fails leaves the question without an answer: nothing replaces it.
 
     Raises:
         UnansweredError: A call failed.

@@ -1,4 +1,4 @@
-"""Answers for which nothing else stands in, from language models whose replies often cannot be used.
+"""Answers that nothing else can replace, from language models whose replies often cannot be used.
 
 A weak model answers and then rambles on until the token limit, spoils a marker, or, at temperature 0, goes round in
 circles. Half an answer must not pass for one: of a reply that cannot be used as a whole, the answer's first line counts
