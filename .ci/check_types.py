@@ -19,7 +19,7 @@ def link(tree: Path) -> None:
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     folders = tool["package-dir"]
     for package in tool["packages"]:
-        # The longest mapped beginning of the name tells the folder, as it does for setuptools.
+        # The longest mapped beginning of the name gives the folder, as it does for setuptools.
         parts = package.split(".")
         known = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in folders)
         folder = ROOT.joinpath(folders[".".join(parts[:known])], *parts[known:])

@@ -4,7 +4,7 @@
 
 Three figures, each from one run of one process:
 
-* wall time over the critical path that the records tell (target: at most 1.15);
+* wall time over the critical path of the records (target: at most 1.15);
 * wall time of Algorithms 1 and 2 run plainly, one call after the other, over the program's (target: at least 5);
 * the program's requests and samples over those of the full algorithms, with the same verdicts.
 
@@ -72,7 +72,7 @@ class Replies:
         self._lock = threading.Lock()
 
     def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
-        """A reply of each kind, told by the instructions."""
+        """A reply of each kind, recognised by the instructions."""
         system, prompt = messages[0]["content"], messages[-1]["content"]
         if "Break the question" in system:
             fields: dict[str, Any] = {"quizzes": json.dumps(self.quizzes)}

@@ -33,7 +33,7 @@ def load(name_or_path: str | Path, *, split: str | None = None, sample: int | No
 
     Raises:
         InputError: There is no such file or benchmark, the file is of another format, or nothing in it can be used.
-        MissingExtraError: A benchmark is asked for by its name alone, and ``datasets`` is not installed.
+        MissingExtraError: A benchmark is given by its name alone, and ``datasets`` is not installed.
     """
     name, named_file, path = str(name_or_path).partition(":")
     benchmark = None if isinstance(name_or_path, Path) else BENCHMARKS.get(name.strip().lower())

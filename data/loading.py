@@ -68,7 +68,7 @@ def read_records(
         rows: The records with their places.
         convert: From a record to an example or the reason it is left out; raises `InputError` where it is malformed.
         own: Whether they are a user's own. Those may be any object, and a question that came before is a problem even
-            under another id; a benchmark's records are mappings, and its ids tell its questions apart.
+            under another id; a benchmark's records are mappings, and its ids distinguish its questions.
     """
     ids: dict[str, tuple[str, int]] = {}
     questions: dict[int, str] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from keqa.data.example import Example
 from keqa.errors import KeqaError, StageError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
@@ -12,7 +10,7 @@ from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
 from keqa.programs.program import Program
-from keqa.programs.record_redaction import record_without_secrets
+from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.programs.runtime.batch import ask as ask_program
 from keqa.storage.redaction import without_secrets
@@ -38,7 +36,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     with oracle_log(example) as log:
         outcome = ask_program(program, 0, example)
     error = outcome.error
-    record = outcome.record and record_without_secrets(outcome.record, _lms(program))
+    record = outcome.record and record_without_secrets(outcome.record, lms_asked(program))
     answer = record.answer if record is not None and error is None else None
     return RunLine(
         id=example.id,
@@ -93,8 +91,4 @@ def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) 
     stage = error.stage if isinstance(error, StageError) else "ask"
     cause = error.cause if isinstance(error, StageError) else type(error).__name__
     message = error.message if isinstance(error, StageError) else str(error)
-    return Failure(stage=stage, cause=cause, message=without_secrets(message, _lms(program)))
-
-
-def _lms(program: Program) -> list[Any]:
-    return [predictor.lm for predictor in program.predictors()]
+    return Failure(stage=stage, cause=cause, message=without_secrets(message, lms_asked(program)))

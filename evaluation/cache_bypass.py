@@ -1,4 +1,4 @@
-"""What stands in for DSPy's cache during a run, and how a question that is asked again gets a new reply."""
+"""What replaces DSPy's cache during a run, and how a question that is asked again gets a new reply."""
 
 from __future__ import annotations
 

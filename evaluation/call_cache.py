@@ -25,7 +25,7 @@ from keqa.storage.sqlite_store import SqliteStore
 class CallCache(Closing):
     """Answers of language models by what was asked. Safe to use from many threads.
 
-    It stands in for `dspy.cache` while it is `installed`, and keeps samples that gates share as
+    It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
     `keqa.programs.runtime.shared_samples.DrawStore`.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keqa.programs.fingerprint import digest, models_by_role, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import demos_of
+from keqa.programs.record_redaction import lms_asked
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.redaction import without_secrets
 
@@ -38,7 +39,7 @@ def describe(program: Program) -> dict[str, Any]:
         "models": dict(sorted(models_by_role(program))),
         "index": retriever_spec(retriever),
     }
-    cleaned: dict[str, Any] = without_secrets(described, [predictor.lm for predictor in program.predictors()])
+    cleaned: dict[str, Any] = without_secrets(described, lms_asked(program))
     return cleaned
 
 

@@ -130,7 +130,7 @@ def _named(name: str, specs: Sequence[Spec]) -> list[Spec]:
 
 
 def _verdicts(path: Path) -> Iterator[tuple[str, bool]]:
-    """The place of each quiz of a run, and whether it was held for known."""
+    """The place of each quiz of a run, and whether it was classified as known."""
     for line in iter_lines(path):
         record = line.record
         for quiz in () if record is None else record.quizzes:

@@ -71,7 +71,7 @@ class Guarded:
 
 
 def harmless(text: str, signature: type[dspy.Signature], adapter: dspy.Adapter) -> str:
-    """A text as it may stand in a field of a prompt.
+    """A text as it may be put into a field of a prompt.
 
     Args:
         text: From outside.

@@ -84,7 +84,7 @@ def consistency_label(
 def contains_answer(
     prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool:
-    """Whether one of the gold answers stands in the prediction, as whole words and in one piece.
+    """Whether the prediction contains one of the gold answers, as whole words and in one piece.
 
     It forgives an LM that answers in a sentence, and it forgives one that lists every answer it can think of; read it
     beside EM. For yes/no answers and choices, which nearly any sentence contains, it is exact match.

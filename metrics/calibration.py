@@ -1,4 +1,4 @@
-"""Whether a confidence means what it says: of the answers held for right at 80 %, four in five should be."""
+"""Whether a confidence means what it says: of the answers given with a confidence of 80 %, four in five should be."""
 
 from __future__ import annotations
 

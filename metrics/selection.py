@@ -10,7 +10,7 @@ from keqa.metrics.hotpotqa import is_verdict
 
 
 def holds_answer(texts: Sequence[str], golds: Sequence[str], answer_type: str = "short") -> bool | None:
-    """Whether a gold answer stands in one of the texts, as whole words and in one piece.
+    """Whether one of the texts contains a gold answer, as whole words and in one piece.
 
     It needs no LM that answers, so selections can be compared where the LM is too weak to answer.
 

@@ -17,12 +17,12 @@ from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
 from keqa.optimize.demos.provenance import DemoProvenance
 from keqa.optimize.failures import Failures, passing_cause
-from keqa.optimize.journal_keys import lms_asked, question_key
+from keqa.optimize.journal_keys import question_key
 from keqa.optimize.scoring import score_of
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
-from keqa.programs.record_redaction import record_without_secrets
+from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import QuestionRecord, Record
 from keqa.programs.reference.utility_reference import leaving_out
 from keqa.programs.runtime.batch import Outcome, ask, in_parallel

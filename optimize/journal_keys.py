@@ -38,7 +38,7 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
 def example_key(example: Example) -> str:
     """Name a training question in a journal; another question or answer under the same id gets another name."""
     fields = dataclasses.asdict(example)
-    # Reports tell questions apart and score them by these; nothing is learned from them.
+    # Reports group questions and score them by these; nothing is learned from them.
     del fields["kind"], fields["scored_as"]
     if example.one_hop is None:
         del fields["one_hop"]
@@ -72,8 +72,3 @@ def lms_of(program: Program) -> RoleLMs | None:
     default = dspy.settings.lm if bound is None else bound.task
     named = {role: found.get(role) or getattr(bound, role, None) or default for role in _ROLES}
     return Roles(**named, boundary=getattr(bound, "boundary", None))
-
-
-def lms_asked(program: Program) -> list[Any]:
-    """The language model of each predictor."""
-    return [predictor.lm or dspy.settings.lm for predictor in program.predictors()]

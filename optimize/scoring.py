@@ -95,7 +95,7 @@ def as_metric(metric: Any, *sets: Any) -> Correctness:
     """A metric in the form that compiling takes.
 
     Args:
-        metric: Of either form, told apart by their parameters: a metric of DSPy's has one called ``trace``, begins with
+        metric: Of either form; their parameters show which: a metric of DSPy's has one called ``trace``, begins with
             ``example`` or ``gold``, or takes two or three arguments.
         *sets: The questions, to whose further fields a metric of DSPy's may refer.
 

@@ -40,7 +40,7 @@ _EXACT = re.compile(
 
 @dataclass(frozen=True)
 class Kind:
-    """What an argument may be where no type says it; it stands in an annotation as ``Annotated[TYPE, Kind(...)]``.
+    """What an argument may be where no type says it; it is written in an annotation as ``Annotated[TYPE, Kind(...)]``.
 
     Attributes:
         allowed: What it may be, as a message says it after "must be".

@@ -51,7 +51,7 @@ class UnansweredError(StageError):
 
     @classmethod
     def at(cls, stage: str, error: CallError) -> UnansweredError:
-        """The failure of a stage for which nothing stands in."""
+        """The failure of a stage that nothing replaces."""
         return cls(stage, error.cause, error.message)
 
     def __reduce__(self) -> Any:

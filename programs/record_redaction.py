@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keqa.programs.records import QuestionRecord
 from keqa.storage.redaction import key_remover, without_secrets
 
+if TYPE_CHECKING:
+    from keqa.programs.program import Program
+
 # What an index, the user or this program wrote, and no server that was given a key.
 _OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
+
+
+def lms_asked(program: Program) -> list[Any]:
+    """The language models whose keys a server may have brought into what is said of a program.
+
+    They are those of its predictors, None where ``dspy.settings.lm`` answers, whose keys are always looked for; and
+    that of its boundary model, which asks without a predictor.
+
+    Args:
+        program: Any method.
+    """
+    boundary = getattr(program._lms.value, "boundary", None)
+    return [*(predictor.lm for predictor in program.predictors()), *([] if boundary is None else [boundary])]
 
 
 def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:

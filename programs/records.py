@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keqa.data.question import AnswerType
+from keqa.retrievers.place import Place
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
@@ -78,35 +79,48 @@ class ClusterRecord(Record):
     members: list[int]
 
 
-class PassageVerdict(Record):
-    """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15).
+class PlacedText(BaseModel):
+    """A passage and where it stands.
 
     Attributes:
-        passage_id: Identifier within the index.
         title: Title of its document; may be empty.
         text: The passage.
-        score: The retriever's score.
-        verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off.
-        kept: Whether the answer was drawn from it.
-        why: One sentence on why it was kept or left out.
         file: Its file, as the path below the folder that was indexed; empty where it is a record.
         page: Of the file, where it has any; of a presentation the slide.
         heading: What it stands under; may be empty.
         date: When its document was last changed, as it says itself; may be empty.
-        sentences: Those that carried the answer, as they stand in the text; see `keqa.programs.supporting`.
     """
 
-    passage_id: str
     title: str
     text: str
-    score: float
-    verdict: Verdict
-    kept: bool
-    why: str
     file: str = ""
     page: int | None = None
     heading: str = ""
     date: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.file, self.page, self.heading, self.date)
+
+
+class PassageVerdict(PlacedText, Record):
+    """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15); see also `PlacedText`.
+
+    Attributes:
+        passage_id: Identifier within the index.
+        score: The retriever's score.
+        verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off.
+        kept: Whether the answer was drawn from it.
+        why: One sentence on why it was kept or left out.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
+    """
+
+    passage_id: str
+    score: float
+    verdict: Verdict
+    kept: bool
+    why: str
     sentences: list[str] = Field(default_factory=list)
 
 
@@ -115,7 +129,7 @@ class EvidenceSentence(Record):
 
     Attributes:
         text: The sentence.
-        passage_id: The passage, or document, that it stands in.
+        passage_id: The passage, or document, that it is from.
         nearest_to: The triple, or the question, that selected it.
         distance: From that.
     """

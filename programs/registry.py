@@ -221,7 +221,7 @@ def parse_spec(text: str) -> Spec:
         if isinstance(read, str) and not read.isprintable():
             raise InputError(f"{text!r}: {name.strip()} holds control characters")
         arguments[name.strip()] = read
-    # Of a file or folder of this machine the last component is enough to tell it from others.
+    # Of a file or folder of this machine the last component is enough to distinguish it.
     named = {name: without_folders(str(value)).replace("/", "_") for name, value in arguments.items()}
     label = "-".join([match["name"], *(f"{name}={value}" for name, value in named.items())])
     return Spec(METHODS[match["name"]], arguments, label)

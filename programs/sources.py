@@ -7,39 +7,26 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
-from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord
 from keqa.programs.supporting import says_otherwise, supporting_sentences
-from keqa.retrievers.place import Place
 
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
 """What an answer that rests on passages comes from; any other comes from memory."""
 
-_COPIED = {"title", "text", "file", "page", "heading", "date", "sentences"}
+_COPIED = {*PlacedText.model_fields, "sentences"}
 """What a source takes from the record of its passage."""
 
 
-class Source(BaseModel):
-    """A passage that an answer, or an answer to one of its quizzes, was drawn from.
+class Source(PlacedText):
+    """A passage that an answer, or an answer to one of its quizzes, was drawn from; see also `PlacedText`.
 
     Attributes:
         id: The passage's identifier within the index.
-        title: Title of its document; may be empty.
-        text: The passage.
-        file: Its file, as the path below the folder that was indexed; empty where it is a record.
-        page: Of the file, where it has any; of a presentation the slide.
-        heading: What it stands under; may be empty.
-        date: When its document was last changed, as it says itself; may be empty.
-        sentences: Those that carried the answer, as they stand in the text; see `keqa.programs.supporting`.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
         quizzes: Numbers of the quizzes that were answered from it; none where the question itself was.
     """
 
     id: str
-    title: str
-    text: str
-    file: str = ""
-    page: int | None = None
-    heading: str = ""
-    date: str = ""
     sentences: list[str] = Field(default_factory=list)
     quizzes: list[int] = Field(default_factory=list)
 
@@ -49,15 +36,10 @@ class Source(BaseModel):
         return f"urn:keqa:passage:{quote(self.id, safe='')}"
 
     @property
-    def place(self) -> Place:
-        """Where it stands."""
-        return Place(self.file, self.page, self.heading, self.date)
-
-    @property
     def label(self) -> str:
         """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; no two files share one.
 
-        A passage that stands in no file is told apart by its id.
+        A passage of no file is distinguished by its id.
         """
         place = str(self.place) if self.file else self.id
         return f"{self.title} ({place})" if self.title and self.title != place else place
@@ -131,7 +113,7 @@ def sources_of(record: QuestionRecord) -> list[Source]:
         for passage in passages:
             source = _source(passage)
             source = found.setdefault((source.id, source.title, source.text), source)
-            # What was drawn from it for another quiz may stand in another sentence.
+            # What was drawn from it for another quiz may be in another sentence.
             source.sentences += [one for one in passage.sentences if one not in source.sentences]
             if number is not None:
                 source.quizzes.append(number)

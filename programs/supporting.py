@@ -17,27 +17,26 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from keqa.metrics.answers import tokens
-from keqa.retrievers.splitting import sentences
+from keqa.retrievers.splitting import stripped_sentences
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
 from keqa.retrievers.text import one_line
 
-_MOST: Final = 3
+_MOST = 3
 # A sentence that holds the answer is passed over where another one that does shares twice as much with the question.
-_NEARLY: Final = 0.5
+_NEARLY = 0.5
 # Of the words beside the answer, what another sentence must have as well to be about the same.
-_SAME: Final = 0.8
-_LEAST_WORDS: Final = 2
-_MORE_WORDS: Final = 4
+_SAME = 0.8
+_LEAST_WORDS = 2
+_MORE_WORDS = 4
 # Passages are a hundred words long; records of a corpus may be books.
-_LONGEST: Final = 20_000
-_FUNCTION_WORDS: Final = ENGLISH | CHINESE
+_LONGEST = 20_000
+_FUNCTION_WORDS = ENGLISH | CHINESE
 
 
 def supporting_sentences(text: str, question: str, answer: str | None, evidence: Sequence[str] = ()) -> list[str]:
-    """The sentences of a passage that carried an answer, in the order in which they stand in it; three at most.
+    """The sentences of a passage that carried an answer, in their order in it; three at most.
 
     Args:
         text: The passage.
@@ -104,7 +103,7 @@ def says_otherwise(text: str, supporting: str, answer: str) -> str:
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a passage on one line each."""
-    return [part.strip() for part in sentences(text[:_LONGEST])]
+    return stripped_sentences(text[:_LONGEST])
 
 
 def _as_written(text: str, sentence: str) -> str:

@@ -22,7 +22,7 @@ class ProgramTool(dspy.Tool):
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def acall(self, **kwargs: Any) -> str:
-        """Answer a question from within an event loop, which goes on meanwhile."""
+        """Answer a question from within an event loop, which keeps running meanwhile."""
         asking: Any = self.func
         answer: str = await asking.aask(**self._validate_and_parse_args(**kwargs))
         return answer

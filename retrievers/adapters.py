@@ -173,7 +173,7 @@ def _takes(function: Callable[..., Any], wanted: str) -> tuple[bool, str | None]
     """Whether a function takes the query by position, and by which name the number of passages.
 
     Returns:
-        Whether the number goes by position (its name is empty then); and its name, or None where it takes none.
+        Whether the number is given by position (its name is empty then); and its name, or None where it takes none.
 
     Raises:
         ValueError: It cannot be called with a query.

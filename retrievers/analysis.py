@@ -126,7 +126,7 @@ def analyzer(language: Language, *, stem: bool = True) -> tantivy.TextAnalyzer:
         builder = TextAnalyzerBuilder(words_of_any_script()).filter(Filter.remove_long(_LONGEST_TERM))
         builder = builder.filter(Filter.lowercase())
         builder = builder.filter(Filter.stemmer(STEMMED[language])) if stem else builder
-        # Last: stemmers tell endings apart by their accents.
+        # Last: stemmers distinguish endings by their accents.
         return builder.filter(Filter.ascii_fold()).build()
     tokenizer = Tokenizer.simple() if language == "en" else Tokenizer.regex(_HAN_SPLITTING)
     builder = TextAnalyzerBuilder(tokenizer).filter(Filter.remove_long(_LONGEST_TERM)).filter(Filter.lowercase())

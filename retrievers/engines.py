@@ -31,7 +31,7 @@ _OF_FILES = ("schema_version", "data", "commit", "change", "probe")
 
 @dataclass(frozen=True)
 class BuildOption:
-    """What an engine is told to build an index, and an option of ``keqa index``.
+    """What an engine needs to build an index, and an option of ``keqa index``.
 
     Attributes:
         name: The argument of the engine's ``build`` that it is; the option is written with hyphens.
@@ -132,6 +132,11 @@ def _facts_of_server(address: str) -> dict[str, Any]:
         }
     finally:
         retriever.close()
+
+
+def _change_on_server(address: str, model: str | None) -> AbstractContextManager[Any]:
+    changing: AbstractContextManager[Any] = _module("elasticsearch.changing").changing(address, model)
+    return changing
 
 
 def _with_model(folder: str, manifest: Any) -> str:
@@ -235,7 +240,7 @@ _ALL = (
         locate=_on_server,
         described=_described_on_server,
         searched=_with_vectors,
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+        change=_change_on_server,
     ),
     Engine(
         DENSE_SERVER,
@@ -245,7 +250,7 @@ _ALL = (
         facts=_facts_of_server,
         schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
         about="searches the embeddings that --engine elasticsearch --model puts on a cluster",
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+        change=_change_on_server,
     ),
     Engine(
         DOCUMENTS,

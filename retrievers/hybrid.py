@@ -27,7 +27,7 @@ best on every second question of four corpora, and better than 60 on the others 
 DEPTH = 100
 """So many passages of each retriever are ranked together, at least."""
 
-# The passages that are ranked, many times those that are returned, are held for so many queries at a time.
+# The passages that are ranked, many times those that are returned, are kept for so many queries at a time.
 _SLICE = 100
 
 

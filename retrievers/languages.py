@@ -37,7 +37,7 @@ STEMMED: Final = {
 }
 """Stemmers by the code of their language, English and Chinese excepted, which have analyzers of their own."""
 
-# Where the engine has no list, and the language no script of its own either, a short one tells it from others.
+# Where the engine has no list, and the language no script of its own either, a short one distinguishes it from others.
 _OWN_LISTS: Final = {"en": ENGLISH, "ro": ROMANIAN, "tr": TURKISH}
 _NO_LIST: Final = frozenset({"ar", "el"})
 _SCRIPTS: Final = {"ar": re.compile(r"[\u0620-\u06ff]"), "el": re.compile(r"[\u0370-\u03ff]")}

@@ -32,7 +32,7 @@ _LARGEST_FILE = 64 << 20
 _LONGEST_TEXT = 4096
 _LARGEST_NUMBER = 2**62
 
-# Entries that stand in a manifest only where they say something.
+# Entries that a manifest has only where they say something.
 _WHERE_SAID = ("left_out", "deleted", "change")
 
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever
 
 MASK = "MASK"
-"""What stands in the place of an answer."""
+"""What replaces an answer."""
 
 
 class MaskingRetriever(SharedRetriever):

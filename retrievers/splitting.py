@@ -141,6 +141,11 @@ def sentences(text: str) -> Iterator[str]:
                 yield line[start:]
 
 
+def stripped_sentences(text: str) -> list[str]:
+    """The sentences of a text without the space around them; see `sentences`."""
+    return [sentence.strip() for sentence in sentences(text)]
+
+
 def _ends(line: str, mark: re.Match[str]) -> bool:
     """Whether a sentence ends with a mark and what follows it belongs to another."""
     marks, following = mark.group(1, 2)
@@ -158,4 +163,8 @@ def _ends(line: str, mark: re.Match[str]) -> bool:
         or (word.isdigit() and len(word) <= _ORDINAL)
         or ((len(word) == 1 or "." in word) and _INITIALS.fullmatch(word) is not None)
     )
-    return not open_ended or following.lower() in _STARTERS
+    if not open_ended:
+        return True
+    # "J. A. Smith": an initial may look like a word that begins a sentence.
+    initial = len(following) == 1 and line[mark.end(2) : mark.end(2) + 1] == "."
+    return not initial and following.lower() in _STARTERS

@@ -125,7 +125,7 @@ def _least(key: str) -> int:
 
 
 def _parts(text: str, key: str, least: int) -> Iterator[Span]:
-    """Where at least so many characters of a key stand in a row; linear in the text where there are none."""
+    """Where at least so many characters of a key follow each other; linear in the text where there are none."""
     # However such a part lies, it holds one of these pieces as a whole.
     step = (least + 1) // 2
     for at in range(0, len(key) - step + 1, step):

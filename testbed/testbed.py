@@ -38,7 +38,7 @@ class TestbedQuestion(Example):
 
     Attributes:
         shape: One of the four shapes.
-        tiers: How often the fact behind each quiz stands in what the shipped LM was trained on.
+        tiers: How often the fact behind each quiz is in what the shipped LM was trained on.
         facts: The fact behind each quiz.
     """
 

@@ -86,7 +86,7 @@ class Encoder:
     """Turns samples into token ids and loss weights.
 
     The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
-    answer from passages (a few tokens tell all there is to learn from a long prompt), less where a pair of tokens of
+    answer from passages (a few tokens hold all there is to learn from a long prompt), less where a pair of tokens of
     the prompt comes again (it can be foreseen, and teaches copying), and 0 on other prompt text, which is chance.
 
     Attributes:
@@ -147,7 +147,7 @@ class Past(NamedTuple):
 
     Attributes:
         begun: The progress at which the training began.
-        told: How often each fact was told.
+        told: How often each fact was in the training texts.
         right: By skill, the share of samples that were right lately, and how many there were.
     """
 
@@ -368,7 +368,7 @@ def main(
     past = trainer.resume()
     if past is None and start:
         trainer.begin_from(start)
-        # As if so much of the rare tellings lay behind the model: what it is told twice over it would know too well.
+        # As if the model had read so many of the rare texts already: what it reads twice over it would know too well.
         due = testbed.tiers.exposures.items()
         past = Past(SKIPPED, Counter({fact: round(times * SKIPPED) for fact, times in due}), {})
     begun, told, right = past or Past(0.0, Counter(), {})

@@ -1,6 +1,6 @@
 """Samples that are no skill's, which teach what the skills are made of: copying, comparing and finding by name.
 
-A prompt of a skill tells little for its length, one verdict or one short answer; these tell as much in every line.
+A prompt of a skill teaches little for its length, one verdict or one short answer; these teach as much in every line.
 """
 
 import random
@@ -50,9 +50,9 @@ def _looked_for(items: list[str], rng: random.Random) -> str:
 
 
 def asked_often(setting: Setting) -> tuple[str, str]:
-    """Draws passages that tell the same of several entities, and questions on all of them, one after another.
+    """Draws passages that say the same of several entities, and questions on all of them, one after another.
 
-    Only whom a question names tells which passage answers it.
+    Only whom a question names decides which passage answers it.
 
     Returns:
         A prompt up to the first answer, and the answers with the questions between them.

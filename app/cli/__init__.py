@@ -15,6 +15,7 @@ from keqa.cli.config import config
 from keqa.cli.demo import demo
 from keqa.cli.documents import documents
 from keqa.cli.evaluate import evaluate
+from keqa.cli.help import Commands
 from keqa.cli.index import index
 from keqa.cli.reproduce import reproduce
 from keqa.cli.search import search
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(
+app = Commands(
     name="keqa",
     help="Ask complex questions over your own documents. The program first finds out what the language model does not "
     "know, retrieves only that, keeps only passages that help, and shows its work.",

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import (
-    AsJson,
-    AskedProgram,
-    Embedder,
-    Index,
-    KeqaOptions,
-    LanguageModels,
-    NoCache,
-    RiskOptions,
-    with_groups,
-)
+from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
@@ -35,9 +25,7 @@ def ask(
         str,
         typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False),
     ],
-    index: Index = None,
-    program: AskedProgram = None,
-    embedder: Embedder = None,
+    program: ProgramOptions,
     method: Annotated[
         str,
         typer.Option(
@@ -55,7 +43,6 @@ def ask(
         Path | None,
         typer.Option(help="Write the story to this file, too, as a page that needs no network.", show_default=False),
     ] = None,
-    no_cache: NoCache = False,
     max_tokens: Annotated[
         int | None,
         typer.Option(min=1, help="Tokens that a reply may have.", show_default="1024; 256 for a model in this process"),
@@ -83,7 +70,7 @@ def ask(
 
     kind = _answer_type(answer_type, choice or [])
     settings = options.settings()
-    if embedder is not None and program is None:
+    if program.embedder is not None and program.program is None:
         raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
@@ -100,12 +87,13 @@ def ask(
         from keqa.evaluation.build import Parts, own_of
 
         models.check_listening()
-        retriever = open_retriever(index, models.lm)
-        roles = models.roles(cache=not no_cache, max_tokens=max_tokens, timeout=timeout)
+        retriever = open_retriever(program.index, models.lm)
+        roles = models.roles(cache=not program.no_cache, max_tokens=max_tokens, timeout=timeout)
+        folder, embedder = program.program, program.embedder
         asked = (
-            open_program(program, retriever, roles, settings, embedder)
+            open_program(folder, retriever, roles, settings, embedder)
             if method == "keqa"
-            else _method(method, Parts(retriever, roles, settings, program, own=own_of(models.lm), embedder=embedder))
+            else _method(method, Parts(retriever, roles, settings, folder, own=own_of(models.lm), embedder=embedder))
         )
         promise = risk.hold(asked)
         check_roles(roles)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from keqa.cli.help import Commands
 from keqa.cli.options import (
     AsJson,
     BoundaryLMOptions,
@@ -31,7 +32,7 @@ _OPTIONS_OF = {
 }
 _QUIZZES, _DRAWS = "quizzes.jsonl", "draws.jsonl"
 
-boundary = typer.Typer(
+boundary = Commands(
     name="boundary",
     help="A boundary model: trained on what the language model answers from memory, it says what that does not know.",
     no_args_is_help=True,

@@ -6,16 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from keqa.cli.options import (
-    AskedProgram,
-    Embedder,
-    Index,
-    KeqaOptions,
-    LanguageModels,
-    NoCache,
-    RiskOptions,
-    with_groups,
-)
+from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,11 +19,7 @@ _HELP = "/story shows how the last answer was reached, /new forgets what was sai
 
 @with_groups
 def chat(
-    index: Index = None,
-    program: AskedProgram = None,
-    embedder: Embedder = None,
-    no_cache: NoCache = False,
-    *,
+    program: ProgramOptions,
     models: LanguageModels,
     method: KeqaOptions,
     risk: RiskOptions,
@@ -46,7 +33,7 @@ def chat(
     from keqa.cli.console import status
     from keqa.cli.opening import open_all
 
-    asked, _, roles = open_all(index, program, embedder, models, method, risk, cache=not no_cache)
+    asked, _, roles = open_all(program, models, method, risk)
     if sys.stdin.isatty():
         status().print(_HELP, style="dim", soft_wrap=True)
     _Conversation(asked, roles).hold(_lines())

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import (
-    AsJson,
-    LanguageModels,
-    MethodOptions,
-    Places,
-    QuestionOptions,
-    RiskOptions,
-    RunOptions,
-    given,
-    with_groups,
-)
+from keqa.cli.options import AsJson, EvaluationOptions, Places, RiskOptions, RunOptions, given, with_groups
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,11 +33,7 @@ def compare(
     ],
     as_json: AsJson = False,
     *,
-    questions: QuestionOptions,
-    run: RunOptions,
-    options: MethodOptions,
-    models: LanguageModels,
-    risk: RiskOptions,
+    options: EvaluationOptions,
 ) -> None:
     """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
 
@@ -72,8 +58,7 @@ def compare(
     """
     from keqa.cli.console import results, show_figures
     from keqa.cli.run_table import figures, run_table, warn_of_failures
-    from keqa.cli.running import none_answered, questions_of, refuse_calibrated, rows_of
-    from keqa.evaluation.compiled_programs import check_programs
+    from keqa.cli.running import evaluate_methods, none_answered
     from keqa.evaluation.reports.summary import read_brief
     from keqa.programs.registry import parse_spec
 
@@ -81,17 +66,10 @@ def compare(
     left_out = False
     if files is None:
         specs = [parse_spec(method) for method in methods]
-        risk.check()
-        held = held_spec(specs, risk)
+        options.risk.check()
+        held = held_spec(specs, options.risk)
         specs += [] if held is None else [held]
-        check_programs(specs, options.program)
-        asked = questions_of(questions, options)
-        refuse_calibrated(risk, asked, run)
-        rows = rows_of(
-            *(specs, asked, models, options, run),
-            leave_out=True,
-            prepare=lambda spec, program: risk.hold(program) if spec is held else "",
-        )
+        rows = evaluate_methods(specs, options, held=held, leave_out=True)
         left_out = len(rows) < len(specs) or none_answered(rows)
         if not rows:
             raise typer.Exit(LEFT_OUT)
@@ -101,17 +79,18 @@ def compare(
             show_figures(figures(rows))
         else:
             results().print(run_table(rows))
-    elif flags := [*given(questions, replace(run, out=RunOptions.out), options, models, risk), *["--json"] * as_json]:
+    elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
         raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
     from keqa.evaluation.reports import effect_table, table, write
 
     runs = [read_brief(file) for file in files]
-    write(run.out / "report", runs)
+    report = options.run.out / "report"
+    write(report, runs)
     if not as_json:
         results().print(table(runs))
         if (effect := effect_table(runs)) is not None:
             results().print(effect)
-        results().print(f"Tables and figures: {run.out / 'report'}", soft_wrap=True)
+        results().print(f"Tables and figures: {report}", soft_wrap=True)
     if left_out:
         raise typer.Exit(LEFT_OUT)
 

@@ -22,6 +22,7 @@ from keqa.cli.options import (
     Server,
     invocation,
     refuse_empty,
+    server_of,
     with_groups,
 )
 from keqa.errors import InputError
@@ -47,9 +48,7 @@ class LearningOptions:
         _learning(help="Reflects and writes instructions for gepa, mipro and simba: a strong model; --lm is not."),
         Places("/"),
     ] = None
-    reflection_api_base: Annotated[str | None, _learning(help="Address of the server of --reflection-lm."), Server] = (
-        None
-    )
+    reflection_api_base: Annotated[str | None, server_of("--reflection-lm", _LEARNING), Server] = None
     optimizer: Annotated[str, _learning(help="bootstrap, gepa, mipro, simba, finetune or none.")] = "bootstrap"
     budget: Annotated[
         str,

@@ -32,9 +32,9 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         [ask]
         tries = 7
 
-    One is the user's own (KEQA_CONFIG names another file), and one may stand in the folder where a command runs; that
+    One is the user's own (KEQA_CONFIG names another file), and one may be in the folder where a command runs; that
     of the folder goes before, and may name servers of this machine only. KEQA_LM, KEQA_API_BASE and KEQA_INDEX go
-    before both, and options before all. Keys and tokens stand in the environment only, and are never shown.
+    before both, and options before all. Keys and tokens are read from the environment only, and are never shown.
     """
     from keqa.cli.console import results, show_json
     from keqa.cli.settings_files import settings, user_file
@@ -79,7 +79,7 @@ def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
 
 
 def _without_login(value: str) -> str:
-    """An address without the name and password that may stand in it."""
+    """An address without the name and password that may be in it."""
     import re
 
     return re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value)

@@ -7,16 +7,7 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options import (
-    AsJson,
-    LanguageModels,
-    MethodOptions,
-    Places,
-    QuestionOptions,
-    RiskOptions,
-    RunOptions,
-    with_groups,
-)
+from keqa.cli.options import AsJson, EvaluationOptions, Places, with_groups
 
 
 @with_groups
@@ -33,11 +24,7 @@ def evaluate(
     label: Annotated[str | None, typer.Option(help="Name of the run and its file; METHOD by default.")] = None,
     as_json: AsJson = False,
     *,
-    questions: QuestionOptions,
-    run: RunOptions,
-    options: MethodOptions,
-    models: LanguageModels,
-    risk: RiskOptions,
+    options: EvaluationOptions,
 ) -> None:
     """Ask a method questions with known answers, and keep a line for each in OUT/METHOD.jsonl.
 
@@ -52,17 +39,12 @@ def evaluate(
     """
     from keqa.cli.console import UNANSWERED, results, show_figures
     from keqa.cli.run_table import figures, run_table, warn_of_failures
-    from keqa.cli.running import none_answered, questions_of, refuse_calibrated, rows_of
-    from keqa.evaluation.compiled_programs import check_programs
+    from keqa.cli.running import evaluate_methods, none_answered
     from keqa.programs.registry import parse_spec
 
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
-    check_programs([spec], options.program)
-    risk.check()
-    asked = questions_of(questions, options)
-    refuse_calibrated(risk, asked, run)
-    rows = rows_of([spec], asked, models, options, run, prepare=lambda _, program: risk.hold(program))
+    rows = evaluate_methods([spec], options, held=spec)
     if as_json:
         show_figures(figures(rows)[0])
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from keqa.cli.help import Commands
 from keqa.cli.index_change import add, remove, sync
 from keqa.cli.index_info import info
 from keqa.cli.options import as_command
@@ -42,9 +43,7 @@ class _IndexGroup(TyperGroup):
         return super().parse_args(ctx, [_BUILD, *args])
 
 
-index = typer.Typer(
-    name="index", cls=_IndexGroup, help="Make a searchable index of documents, change it, or look at one."
-)
+index = Commands(name="index", cls=_IndexGroup, help="Make a searchable index of documents, change it, or look at one.")
 for _command in (info, add, remove, sync):
     index.command()(_command)
 
@@ -167,7 +166,7 @@ def _build_command() -> Any:
         build(**given)
 
     command.__doc__ = build.__doc__
-    made = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+    made = Commands(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
     made.command(_BUILD)(as_command(command, (*fixed, *shown)))
     return typer.main.get_command(made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from keqa.cli.options import LanguageModels, MethodOptions, RunOptions
 from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from keqa.cli.reproduce import PaperOptions
+    from keqa.cli.reproduce import PresetOptions
     from keqa.evaluation.questions import Questions
     from keqa.evaluation.reports.grid import Grid
     from keqa.evaluation.reproduction.ks_llm_tables import KSRun
@@ -27,40 +28,38 @@ SAMPLE = 500
 
 _TIMED = ("standard", "standard-doc", "ks-llm")
 _K = "evidence_sentences"
-_PANEL = "The preset ks-llm"
+_option = partial(typer.Option, rich_help_panel="The preset ks-llm")
 _PASSAGES = 50
 """As many passages of a document are read at most: all of those that are made here."""
 
 
 @dataclass(frozen=True)
 class KSOptions:
-    """The options of the preset ks-llm, beside those that it shares with the preset paper."""
+    """The options of the preset ks-llm, beside those of both presets."""
 
     documents: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             help="Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By "
             "default they are made: of the questions' own contexts, of what --index finds, or written by --lm.",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     similarity: Annotated[
         str | None,
-        typer.Option(
+        _option(
             help="The embedding model of the distance, by name or folder; words compares words.",
             show_default="local/minilm, where it is installed",
-            rich_help_panel=_PANEL,
         ),
     ] = None
 
 
 def reproduce_ks_llm(
-    out: Path, models: LanguageModels, options: PaperOptions, own: KSOptions, *, as_json: bool
+    out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool
 ) -> None:
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3.
 
     Raises:
-        InputError: An option is for another preset, or there are no such questions or documents.
+        InputError: There are no such questions or documents.
         ConfigurationError: A key, model or setting is wrong.
     """
     from keqa.cli.console import results, show_figures
@@ -68,9 +67,6 @@ def reproduce_ks_llm(
     from keqa.evaluation.reproduction.ks_llm_tables import ks_llm_tables
     from keqa.evaluation.reproduction.published_ks_llm import DATASETS
 
-    for flag in ("dense_index", "program", "dry_run"):
-        if getattr(options, flag):
-            raise InputError(f"--{flag.replace('_', '-')} is for keqa reproduce paper, not for ks-llm: leave it out")
     models.check()
     named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}
@@ -113,7 +109,7 @@ def _questions(name: str, sample: int | None) -> Questions:
     return of_name(name, sample=sample or SAMPLE)
 
 
-def _documents(questions: Questions, out: Path, models: LanguageModels, options: PaperOptions, own: KSOptions) -> Path:
+def _documents(questions: Questions, out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> Path:
     """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given.
 
     Raises:
@@ -150,7 +146,7 @@ def _run(
     models: LanguageModels,
     documents: Path,
     folder: Path,
-    options: PaperOptions,
+    options: PresetOptions,
     settings: dict[str, Any],
 ) -> Iterator[KSRun]:
     from keqa.cli.run_table import warn_of_failures

@@ -12,7 +12,7 @@ from keqa.errors import ConfigurationError, InputError
 if TYPE_CHECKING:
     import dspy
 
-    from keqa.cli.options import KeqaOptions, LanguageModels, RiskOptions
+    from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
     from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.retrievers import Index, Retriever
@@ -92,26 +92,20 @@ def open_program(
 
 
 def open_all(
-    index: str | None,
-    program: Path | None,
-    embedder: str | None,
+    program: ProgramOptions,
     models: LanguageModels,
     method: KeqaOptions,
     risk: RiskOptions,
     *,
-    cache: bool,
     watch: bool = False,
 ) -> tuple[Program, Retriever, Roles]:
     """Open what a command asks again and again, and make sure that it can be asked.
 
     Args:
-        index: As for `open_retriever`.
-        program: As for `open_program`.
-        embedder: As for `open_program`.
+        program: The options of the program and its index.
         models: The options of the language models.
         method: The options of the method.
         risk: What the program is to hold.
-        cache: Whether DSPy's cache may answer.
         watch: Whether the index is one that others change meanwhile; see `keqa.retrievers.watching`.
 
     Returns:
@@ -123,15 +117,15 @@ def open_all(
     from keqa.cli.console import status, warn
     from keqa.retrievers.watching import WatchedRetriever
 
-    settings = method.settings()
+    settings, index = method.settings(), program.index
     models.check()
     risk.check()
     with status().status("opening…"):
         models.check_listening()
         opened = open_retriever(index, models.lm)
         retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
-        roles = models.roles(cache=cache)
-        asked = open_program(program, retriever, roles, settings, embedder)
+        roles = models.roles(cache=not program.no_cache)
+        asked = open_program(program.program, retriever, roles, settings, program.embedder)
         promise = risk.hold(asked)
         check_roles(roles)
     if promise:

@@ -1,7 +1,8 @@
 """The options of all commands: one declaration each of language models, method, questions and run.
 
 A command takes a group as one argument, annotated with its class, and `with_groups` shows Typer each field of the class
-as an option of its own. A marker beside an option says how its value is written where the command is kept.
+as an option of its own; a group may be made of groups. A marker beside an option says how its value is written where
+the command is kept.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import Field, asdict, dataclass, fields, is_dataclass
 from functools import partial, wraps
@@ -52,6 +53,18 @@ class Places:
 Server = Places("")
 """Beside an option that is the address of a server."""
 
+
+def server_of(option: str, panel: str = "Language models", **settings: Any) -> Any:
+    """The option for the address of the server of a language model.
+
+    Args:
+        option: Names the language model.
+        panel: The panel of the help that shows it.
+        **settings: As for ``typer.Option``.
+    """
+    return typer.Option(help=f"Address of the server of {option}.", rich_help_panel=panel, **settings)
+
+
 Index = Annotated[
     str | None,
     typer.Option(
@@ -72,18 +85,6 @@ Embedder = Annotated[
         show_default=False,
     ),
 ]
-AskedProgram = Annotated[
-    Path | None,
-    typer.Option(
-        "--program",
-        "-p",
-        help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
-    ),
-]
-NoCache = Annotated[
-    bool,
-    typer.Option("--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 InFlight = Annotated[int, _run(min=1, max=1000, help="Questions in work at once.")]
 AllowOverlap = Annotated[
@@ -103,6 +104,28 @@ RetryFailed = Annotated[
 
 
 @dataclass(frozen=True)
+class ProgramOptions:
+    """The one program that a command asks, and the index that it searches."""
+
+    index: Index = None
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--program",
+            "-p",
+            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
+        ),
+    ] = None
+    embedder: Embedder = None
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
 class LanguageModel:
     """A language model, and its server where it has one."""
 
@@ -118,9 +141,7 @@ class LanguageModel:
         ),
         Places("/"),
     ] = None
-    api_base: Annotated[str | None, _model(help="Address of the server of --lm.", envvar="KEQA_API_BASE"), Server] = (
-        None
-    )
+    api_base: Annotated[str | None, server_of("--lm", envvar="KEQA_API_BASE"), Server] = None
 
     @property
     def name(self) -> str:
@@ -157,19 +178,17 @@ class LanguageModels(LanguageModel):
         _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's and KBM's proxy); --lm by default."),
         Places("/"),
     ] = None
-    consistency_api_base: Annotated[str | None, _model(help="Address of the server of --consistency-lm."), Server] = (
-        None
-    )
+    consistency_api_base: Annotated[str | None, server_of("--consistency-lm"), Server] = None
     utility_lm: Annotated[
         str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
     ] = None
-    utility_api_base: Annotated[str | None, _model(help="Address of the server of --utility-lm."), Server] = None
+    utility_api_base: Annotated[str | None, server_of("--utility-lm"), Server] = None
     boundary_lm: Annotated[
         str | None,
         _model(help="Asked by a prompted or fine-tuned boundary model; --lm, or the one that was trained, by default."),
         Places("/"),
     ] = None
-    boundary_api_base: Annotated[str | None, _model(help="Address of the server of --boundary-lm."), Server] = None
+    boundary_api_base: Annotated[str | None, server_of("--boundary-lm"), Server] = None
 
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded.
@@ -199,7 +218,7 @@ class BoundaryLMOptions:
         _model(help="What is trained, or asked; keqa/tiny by default.", show_default=False),
         Places("/"),
     ] = None
-    boundary_api_base: Annotated[str | None, _model(help="Address of the server of --boundary-lm."), Server] = None
+    boundary_api_base: Annotated[str | None, server_of("--boundary-lm"), Server] = None
 
     @property
     def name(self) -> str:
@@ -429,6 +448,17 @@ class RiskOptions:
         return f"--risk {self.risk:g}: {hold_risk(program, self.calibrated_on, self.risk, delta=self.delta)}"
 
 
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What ``keqa evaluate`` and ``keqa compare`` take: which questions, asked how, and where the answers go."""
+
+    questions: QuestionOptions
+    run: RunOptions
+    method: MethodOptions
+    models: LanguageModels
+    risk: RiskOptions
+
+
 def refuse_empty(flag: str, value: str | None) -> None:
     """Refuse an option that was given and holds nothing: its default would be taken for it in silence.
 
@@ -445,12 +475,15 @@ def refuse_empty(flag: str, value: str | None) -> None:
 
 def given(*groups: Any) -> dict[str, Any]:
     """The options of groups that are not what they are by default, by the names that they are written with."""
-    return {
-        _flag(field.name): value
-        for group in groups
-        for field in fields(group)
-        if (value := getattr(group, field.name)) != field.default and value != []
-    }
+    found: dict[str, Any] = {}
+    for group in groups:
+        for field in fields(group):
+            value = getattr(group, field.name)
+            if is_dataclass(value):
+                found |= given(value)
+            elif value != field.default and value != []:
+                found[_flag(field.name)] = value
+    return found
 
 
 def invocation() -> str:
@@ -470,10 +503,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         group, *beside = get_args(hints[name]) or (hints[name],)
         if is_dataclass(group):
             groups[name] = group
-            options = get_type_hints(group, include_extras=True)
             panel = next((mark.title for mark in beside if isinstance(mark, Panel)), None)
-            for field in fields(group):
-                parameters[field.name] = _option(field, options[field.name], panel)
+            parameters |= {option.name: option for option in _options(group, panel)}
         else:
             parameters[name] = parameter.replace(annotation=hints[name])
 
@@ -481,10 +512,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     def spread(context: typer.Context, **values: Any) -> None:
         _drop_addresses_of_others(context, values)
         _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
-        made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        made = {name: _made(group, values) for name, group in groups.items()}
         command(**values, **made)
 
     own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -513,6 +541,27 @@ def as_command(function: Callable[..., None], parameters: Iterable[inspect.Param
     function.__dict__["__signature__"] = inspect.Signature(shown)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     return function
+
+
+def _options(group: Any, panel: str | None) -> Iterator[inspect.Parameter]:
+    """The options of a group, and of the groups that it is made of."""
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        if is_dataclass(hints[field.name]):
+            yield from _options(hints[field.name], panel)
+        else:
+            yield _option(field, hints[field.name], panel)
+
+
+def _made(group: Any, values: dict[str, Any]) -> Any:
+    """A group with the values of its options, which are taken out of all values."""
+    hints = get_type_hints(group)
+    return group(
+        **{
+            field.name: _made(hints[field.name], values) if is_dataclass(hints[field.name]) else values.pop(field.name)
+            for field in fields(group)
+        }
+    )
 
 
 def _option(field: Field[Any], hint: Any, panel: str | None) -> inspect.Parameter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +23,7 @@ from keqa.cli.options import (
     RetryFailed,
     Server,
     given,
+    server_of,
     with_groups,
 )
 from keqa.errors import InputError
@@ -39,34 +40,47 @@ PAPER = "paper"
 KS_LLM = "ks-llm"
 """The name of the other one."""
 
+_PRESETS = "The presets paper and ks-llm"
+_shared = partial(typer.Option, rich_help_panel=_PRESETS)
 _PAPER = "The preset paper"
 _option = partial(typer.Option, rich_help_panel=_PAPER)
 
 
 @dataclass(frozen=True)
-class PaperOptions:
-    """The options of the preset, beside its language models."""
+class PresetOptions:
+    """The options of both presets, beside their language models."""
 
-    index: Annotated[Index, Panel(_PAPER)] = None
-    dense_index: Annotated[
-        str | None, _option(help="The same corpus with a dense retriever, for Table 3."), Places(",@")
-    ] = None
+    index: Annotated[Index, Panel(_PRESETS)] = None
     other_lm: Annotated[
         list[str] | None,
-        _option(
-            help="Another language model instead of --lm, for Table 4; once for each. Its server's address is read "
-            "from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider."
+        _shared(
+            help="Another language model instead of --lm, as in Table 4 of the KEQA paper; once for each. Its server's "
+            "address is read from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its "
+            "provider."
         ),
         Places("/"),
     ] = None
     data: Annotated[
         list[str] | None,
-        _option(
-            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all four "
-            "from the hub by default.",
+        _shared(
+            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of "
+            "the paper's from the hub by default.",
             show_default=False,
         ),
         Places(":"),
+    ] = None
+    sample: Annotated[int | None, _shared(help="Questions of each set.", min=2, show_default="500")] = None
+    in_flight: Annotated[InFlight, Panel(_PRESETS)] = 8
+    retry_failed: Annotated[RetryFailed, Panel(_PRESETS)] = False
+    allow_overlap: Annotated[AllowOverlap, Panel(_PRESETS)] = False
+
+
+@dataclass(frozen=True)
+class PaperOptions(PresetOptions):
+    """The options of the preset paper, beside its language models."""
+
+    dense_index: Annotated[
+        str | None, _option(help="The same corpus with a dense retriever, for Table 3."), Places(",@")
     ] = None
     program: Annotated[
         Path | None,
@@ -108,8 +122,7 @@ class PaperOptions:
         ),
         Places("/"),
     ] = None
-    labelling_api_base: Annotated[str | None, _option(help="Address of the server of --labelling-lm."), Server] = None
-    sample: Annotated[int | None, _option(help="Questions of each set.", min=2, show_default="500")] = None
+    labelling_api_base: Annotated[str | None, server_of("--labelling-lm", _PAPER), Server] = None
     train_sample: Annotated[
         int | None, _option(help="Training questions of each set.", min=1, show_default="as --sample")
     ] = None
@@ -121,9 +134,6 @@ class PaperOptions:
             show_default=False,
         ),
     ] = None
-    in_flight: Annotated[InFlight, Panel(_PAPER)] = 8
-    retry_failed: Annotated[RetryFailed, Panel(_PAPER)] = False
-    allow_overlap: Annotated[AllowOverlap, Panel(_PAPER)] = False
     dry_run: Annotated[bool, _option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.")] = False
 
 
@@ -146,7 +156,7 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
     *,
-    models: Annotated[LanguageModels, Panel(_PAPER)],
+    models: Annotated[LanguageModels, Panel(_PRESETS)],
     paper: PaperOptions,
     ks_llm: KSOptions,
 ) -> None:
@@ -218,7 +228,10 @@ def _reproduce_preset(
     if preset == KS_LLM:
         from keqa.cli.ks_llm import reproduce_ks_llm
 
-        reproduce_ks_llm(out or Path("runs") / KS_LLM, models, paper, ks_llm, as_json=as_json)
+        shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
+        if of_paper := [flag for flag in given(paper) if flag not in given(shared)]:
+            raise InputError(f"{', '.join(of_paper)} is for keqa reproduce paper, not for ks-llm: leave it out")
+        reproduce_ks_llm(out or Path("runs") / KS_LLM, models, shared, ks_llm, as_json=as_json)
         return
     if foreign := given(ks_llm):
         raise InputError(f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out")

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from keqa.cli.options import LanguageModels, MethodOptions, QuestionOptions, RiskOptions, RunOptions
+from keqa.cli.options import (
+    EvaluationOptions,
+    LanguageModels,
+    MethodOptions,
+    QuestionOptions,
+    RiskOptions,
+    RunOptions,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,6 +86,35 @@ def refuse_calibrated(risk: RiskOptions, questions: Questions, run: RunOptions) 
 
         ids = (one.id for one in questions.examples)
         refuse_calibrated(risk.calibrated_on, questions.dataset, questions.split, ids)
+
+
+def evaluate_methods(
+    specs: Sequence[Spec], options: EvaluationOptions, *, held: Spec | None, leave_out: bool = False
+) -> list[Row]:
+    """Ask methods the questions of a command; the rows are in the order of the methods.
+
+    Args:
+        specs: The methods.
+        options: Those of the command.
+        held: Which of the methods holds the risk, where the options give one.
+        leave_out: As for `rows_of`.
+
+    Raises:
+        InputError: Options contradict each other, there are no such questions, or a compiled program is of another
+            method.
+        KeqaError: As for `rows_of`.
+    """
+    from keqa.evaluation.compiled_programs import check_programs
+
+    options.risk.check()
+    check_programs(specs, options.method.program)
+    questions = questions_of(options.questions, options.method)
+    refuse_calibrated(options.risk, questions, options.run)
+    return rows_of(
+        *(specs, questions, options.models, options.method, options.run),
+        leave_out=leave_out,
+        prepare=lambda spec, program: options.risk.hold(program) if spec is held else "",
+    )
 
 
 def rows_of(

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.options import (
-    AskedProgram,
-    Embedder,
-    Index,
-    KeqaOptions,
-    LanguageModels,
-    NoCache,
-    RiskOptions,
-    with_groups,
-)
+from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -91,11 +82,7 @@ class LimitOptions:
 
 @with_groups
 def serve(
-    index: Index = None,
-    program: AskedProgram = None,
-    embedder: Embedder = None,
-    no_cache: NoCache = False,
-    *,
+    program: ProgramOptions,
     server: ServerOptions,
     limits: LimitOptions,
     models: LanguageModels,
@@ -114,7 +101,7 @@ def serve(
     """
     # Before anything is opened.
     _check_installed()
-    if server.watch and index is None:
+    if server.watch and program.index is None:
         raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
     if server.watch and risk.risk is not None:
         raise InputError(
@@ -129,11 +116,10 @@ def serve(
     token = None if server.mcp else token_for(server.host, server.token_file)
     documents = None if server.documents is None else Documents(server.documents)
     bound_memory()
-    asked, retriever, roles = open_all(
-        index, program, embedder, models, method, risk, cache=not no_cache, watch=server.watch
-    )
+    asked, retriever, roles = open_all(program, models, method, risk, watch=server.watch)
     answers = Answers(asked, retriever, roles.every, limits.limits)
-    sync = FolderSync(index, server.documents) if server.watch and index and server.documents else None
+    followed = program.index if server.watch else None
+    sync = FolderSync(followed, server.documents) if followed and server.documents else None
     if server.mcp:
         import asyncio
 

@@ -2,7 +2,7 @@
 
 A file of a folder may come from a stranger with the rest of the folder, and the user's key goes to whatever address a
 language model has. So it may name servers of this machine only, and set nothing that says what is written or who may
-ask; the rest stands in the user's own file or in variables.
+ask; the rest belongs in the user's own file or in variables.
 """
 
 from __future__ import annotations

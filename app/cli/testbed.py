@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.help import Commands
 from keqa.cli.options import AsJson, LanguageModel, with_groups
 from keqa.errors import InputError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from keqa.testbed.boundary import Boundary
     from keqa.testbed.check import SkillScore
 
-testbed = typer.Typer(
+testbed = Commands(
     name="testbed", help="The fictional encyclopedia, and the small LM trained on a part of it.", no_args_is_help=True
 )
 

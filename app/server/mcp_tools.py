@@ -12,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
+from keqa.programs.records import PlacedText
 from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers
@@ -35,27 +36,15 @@ class Answer(BaseModel):
     disagreements: list[str] = Field(default_factory=list)
 
 
-class Found(BaseModel):
-    """A passage that the tool ``search`` gives.
+class Found(PlacedText):
+    """A passage that the tool ``search`` gives; see also `PlacedText`.
 
     Attributes:
         id: Its identifier within the index.
-        title: Title of its document; may be empty.
-        text: The passage.
-        file: Its file, as the path below the folder that was indexed; empty where it is a record.
-        page: Of the file, where it has any; of a presentation the slide.
-        heading: What it stands under; may be empty.
-        date: When its document was last changed, as it says itself; may be empty.
         score: Higher is better, within one list.
     """
 
     id: str
-    title: str
-    text: str
-    file: str = ""
-    page: int | None = None
-    heading: str = ""
-    date: str = ""
     score: float
 
     @classmethod

@@ -156,7 +156,7 @@ def _repeated(fields: Fields) -> str:
 
 
 def _rambling(fields: Fields) -> str:
-    """After the end of the reply a dialogue follows, in which markers stand in mid-line."""
+    """After the end of the reply a dialogue follows, with markers in the middle of lines."""
     quoted = " ".join(f"[[ ## {name} ## ]] {value}" for name, value in _lures(fields).items())
     return f"{markers(fields)}\n\nUser: Are you sure? Assistant: {quoted} [[ ## completed ## ]]"
 

@@ -1,4 +1,4 @@
-"""Tables and figures as data: what stands in them, how it is shown, and what is to be said under it.
+"""Tables and figures as data: what they hold, how it is shown, and the notes under it.
 
 Both are made from run files alone, so that they can be written and drawn again without a language model.
 """

@@ -33,7 +33,7 @@ class Entry:
 
     Attributes:
         header: Of its run on the first data set.
-        title: What stands in the first column.
+        title: The text of the first column.
         lines: By question.
         expected: The questions it was to answer.
         learned: Those of them that its program had learned from.

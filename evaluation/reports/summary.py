@@ -87,7 +87,7 @@ class QuestionSummary:
         decisions: The resolved text of each quiz that was asked, and whether it was searched for.
         naming: Of the passages that an open question was answered from, how many name a gold answer; None where there
             are none, and of methods that keep passages by quiz.
-        masked: Whether the answer is what stands in the place of answers in masked passages.
+        masked: Whether the answer is the mask that replaces answers in masked passages.
     """
 
     id: str
@@ -158,7 +158,7 @@ def brief_of(line: RunLine) -> QuestionSummary:
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
     found = [] if record is None else searched(record)
     return QuestionSummary(
-        # The same questions stand in the runs of all methods.
+        # The runs of all methods have the same questions.
         id=sys.intern(line.id),
         question=sys.intern(line.question),
         answers=tuple(map(sys.intern, line.answers)),

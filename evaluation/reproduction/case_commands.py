@@ -48,13 +48,9 @@ _MODELS = _kinds(
 )
 _SETTINGS = _kinds(plain="tries threshold temperature top-k", flag="no-decompose json")
 _PARTS = _kinds(flag="no-examine no-pick")
-_RUNS = _kinds(
-    flag="testbed retry-failed no-cache",
-    plain="split sample seed limit in-flight retriever",
-    file="questions",
-    output="out",
-    given="data",
-)
+_LM = _kinds(lm="lm", given="api-base")
+_ASKED = _kinds(flag="testbed", plain="split sample seed limit", file="questions", given="data")
+_RUNS = _ASKED | _kinds(flag="retry-failed no-cache", plain="in-flight retriever", output="out")
 _COMMANDS: dict[str, Mapping[str, Kind]] = {
     "ask": _MODELS | _SETTINGS | _PARTS | _kinds(plain="answer-type", text="choice", flag="select"),
     "compare": _MODELS | _SETTINGS | _RUNS,
@@ -70,18 +66,10 @@ _COMMANDS: dict[str, Mapping[str, Kind]] = {
         lm="reflection-lm",
     ),
     "demo": _kinds(plain="questions", flag="json"),
-    "documents": _kinds(
-        flag="testbed json",
-        plain="from split sample seed limit in-flight top-k",
-        file="questions",
-        index="index",
-        output="out",
-        lm="lm",
-        given="api-base data",
-    ),
+    "documents": _LM | _ASKED | _kinds(flag="json", plain="from in-flight top-k", index="index", output="out"),
     "evaluate": _MODELS | _SETTINGS | _RUNS | _kinds(plain="label"),
-    "testbed boundary": _kinds(plain="facts tries", flag="json", lm="lm", given="api-base"),
-    "testbed check": _kinds(plain="asked", text="skill", flag="json", lm="lm", given="api-base"),
+    "testbed boundary": _LM | _kinds(plain="facts tries", flag="json"),
+    "testbed check": _LM | _kinds(plain="asked", text="skill", flag="json"),
 }
 
 GIVEN = frozenset({*_MODELS, "--data"})
@@ -92,7 +80,7 @@ def check_command(command: str, given: Mapping[str, Sequence[str]]) -> None:
     """Refuse a command that a case may not run.
 
     Args:
-        command: As it stands in the case.
+        command: As the case has it.
         given: By option, such as ``--api-base``, the values that the user gives on the command line.
 
     Raises:

@@ -13,7 +13,7 @@ A figure is one of
 
 * a measure of a run file that the command writes into ``{folder}``;
 * a cell of a table of ``{folder}/report``, by the first cell of its row (or a list of the first ones, for the points of
-  a figure) and the heading of its column, as they stand in the table's CSV file;
+  a figure) and the heading of its column, as in the table's CSV file;
 * a place in the JSON that the command prints, such as ``at: rows/method=KEQA/f1/mean``, or
   ``at: scores/task=decompose&demonstrations=8/right`` where one name is not enough.
 
@@ -55,7 +55,7 @@ class Expected(_Read):
     Attributes:
         name: What it is called in the report.
         at: Its place in the JSON that the command prints: names, positions and name=value, with slashes between.
-        table: Or the table of the report that it stands in, such as ``table1`` or ``figure4-points``.
+        table: Or the table of the report that holds it, such as ``table1`` or ``figure4-points``.
         row: The first cell of the table's row, or the first ones.
         column: The heading of its column.
         run: Or the run file that it is measured on.

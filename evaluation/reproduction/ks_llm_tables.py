@@ -82,7 +82,7 @@ class KSRun:
 
 
 def selection_recall(line: RunLine) -> bool | None:
-    """Whether the answer stands in what a question was answered from: evidence sentences, or the document as read.
+    """Whether the answer is in what a question was answered from: evidence sentences, or the document as read.
 
     Args:
         line: Of any row of the paper.

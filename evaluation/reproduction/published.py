@@ -22,7 +22,7 @@ COLUMNS = (
 """The scores of Table 1: data set and measure."""
 
 COSTS = ("retrievals", "task samples", "task tokens", "seconds")
-"""The measures of Table 5. Its LM calls and tokens leave out, as far as one can tell, those of D_s and D_u: KEQA's 5.08
+"""The measures of Table 5. Its LM calls and tokens leave out, it seems, those of D_s and D_u: KEQA's 5.08
 calls on NQ are five samples and little more."""
 
 _OVERALL = {

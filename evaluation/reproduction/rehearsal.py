@@ -29,7 +29,7 @@ _SENTENCE = "a sentence of the length that a language model gives to its reasons
 _LONG = ("reasoning", "explanation", "thought", "next_thought")
 _SAME = "one and the same answer"
 _SHOWN = 5
-"""Training questions whose passages stand in for a utility reference."""
+"""Training questions whose passages take the place of a utility reference."""
 
 
 class Tally:

@@ -1,4 +1,4 @@
-"""How well a boundary model tells right answers from wrong ones, beside the vote of five draws."""
+"""How well a boundary model separates right answers from wrong ones, beside the vote of five draws."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ def figures_of(
         certainty: How much the draws agree, one a quiz.
         reads: What the model read, which says what the answer from memory is.
     """
-    told = [readings(quiz, reads)[0] for quiz in quizzes]
+    first = [readings(quiz, reads)[0] for quiz in quizzes]
     votes = [readings(quiz, "draws")[0] for quiz in quizzes]
     return Figures(
         len(quizzes),
-        _ranked(mastery, [one.mastery for one in told]),
-        fmean(abs(said - one.certainty) for said, one in zip(certainty, told, strict=True)),
+        _ranked(mastery, [one.mastery for one in first]),
+        fmean(abs(said - one.certainty) for said, one in zip(certainty, first, strict=True)),
         _ranked([consistency(one.signals) for one in votes], [one.mastery for one in votes]),
     )
 

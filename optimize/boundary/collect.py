@@ -215,8 +215,8 @@ def write_collected(collected: Collected, path: Path) -> None:
     Raises:
         InputError: It cannot be written.
     """
-    told = {"dataset": collected.dataset, "split": collected.split, "lm": collected.lm, "tries": collected.tries}
-    header = _Header(format="keqa-boundary-quizzes", version=1, **told)  # type: ignore[arg-type]
+    facts = {"dataset": collected.dataset, "split": collected.split, "lm": collected.lm, "tries": collected.tries}
+    header = _Header(format="keqa-boundary-quizzes", version=1, **facts)  # type: ignore[arg-type]
     lines = [header.model_dump_json(), *(quiz.model_dump_json() for quiz in collected.quizzes)]
     write_private(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 

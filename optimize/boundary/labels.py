@@ -35,7 +35,7 @@ def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
     """A quiz in the ways in which a gate may come to see it, five at most.
 
     Of a model that reads a draft each draw is one, and is right or not; of one that reads draws each set of five is
-    one, as right as its most frequent answer; one that reads the quiz alone is told the share of right answers.
+    one, as right as its most frequent answer; for one that reads the quiz alone, it is the share of right answers.
 
     Args:
         quiz: As collected.

@@ -67,7 +67,7 @@ def learn(
         progress: See `collect`.
 
     Raises:
-        InputError: There is too little to learn from, before any call where that can be told; or all answers are right,
+        InputError: There is too little to learn from, before any call where that is known; or all answers are right,
             or all wrong.
         TooManyFailuresError: Most draws fail for a reason that may pass. What was drawn is kept.
     """

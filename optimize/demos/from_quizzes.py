@@ -35,7 +35,7 @@ def answers(
 ) -> Iterator[Candidate]:
     """Answers from passages that are right, and better than the closed-book ones.
 
-    Where the passages tell the gold answer and another one was taken from them, the demonstration is that of the gold
+    Where passages contain the gold answer and another one was taken from them, the demonstration is that of the gold
     answer: what the program gets right by itself cannot show it which of two sources to believe.
     """
     for trace, one in settled:
@@ -88,7 +88,7 @@ def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_bo
 def judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
     """At most one pair of each verdict from a quiz, none where two tries are equal after normalisation.
 
-    Where tries alone leave a verdict without a pair, the gold answer stands in for a try that is right.
+    Where tries alone leave a verdict without a pair, the gold answer replaces a try that is right.
     """
     own: list[Candidate] = []
     with_gold: list[Candidate] = []

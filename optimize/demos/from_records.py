@@ -6,7 +6,7 @@ summarize            the final answer is right: it passes the metric's threshold
                      from answers that are not known to be wrong
 quiz                 a try agrees with the quiz's gold answer; written in the gold answer's form
 answer               with passages the answer is right, and better than the closed-book one (section 3.4's utility);
-                     the gold answer where the passages tell it and another one was taken
+                     the gold answer where the passages contain it and another one was taken
 same                 DESIGN.md, rule 9: both tries right are the same, exactly one right differ, both wrong is dropped
 construct            the answer drawn from the evidence that the triples found is right
 ===================  ==========================================================================================

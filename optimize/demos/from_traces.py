@@ -1,7 +1,7 @@
 """Demonstrations for any program: the calls that it made for training questions that came out right.
 
 DSPy's way: what led to an answer that the metric accepts is an example to follow. But methods get there by detours, and
-an answer from memory that passages had to repair should teach nobody. So, as far as gold answers tell:
+an answer from memory that passages had to repair should teach nobody. So, as far as gold answers show:
 
 * an answer to the question, or to a quiz that a gold quiz asks as well, is right, and is written as the gold answer is;
 * a verdict on two answers is that of DESIGN.md's rule 9, and teaches nothing where no gold answer is known;
@@ -87,7 +87,7 @@ def _says_something(outputs: Mapping[str, Any]) -> bool:
 def checked(
     signature: Any, demo: Mapping[str, Any], known: Mapping[str, Settled]
 ) -> dict[str, Any] | Literal[False] | None:
-    """A right call in the gold answer's form; False for one that is wrong, None where gold answers do not tell."""
+    """A right call in the gold answer's form; False for one that is wrong, None where gold answers do not show it."""
     one = known.get(plain(str(demo.get("question") or demo.get("quiz"))))
     if "same" in signature.output_fields:
         verdict = None if one is None else verdict_on(one, demo["first_answer"], demo["second_answer"])

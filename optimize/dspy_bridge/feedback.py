@@ -1,7 +1,7 @@
 """Feedback on one call of one predictor, written so that a language model can improve the predictor's instruction.
 
 GEPA shows a reflecting language model what a predictor was given, what it wrote, and this text. The text says what the
-call should have led to, as far as gold answers tell, and which part of the blame lies elsewhere.
+call should have led to, as far as gold answers show, and which part of the blame lies elsewhere.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def run_own_optimizer(
         train: Questions to learn from.
         val: Questions to choose by, where the optimizer takes any.
         metric: For an optimizer without one of its own.
-        threads: Questions in work at once, for optimizers that are told with each run.
+        threads: Questions in work at once, for optimizers that take it with each run.
 
     Returns:
         What it made of the student.

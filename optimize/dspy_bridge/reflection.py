@@ -1,6 +1,6 @@
 """The language model that reflects: checked, asked once before any question is, and watched from then on.
 
-DSPy's optimizers take each of its errors for one proposal that came to nothing and go on. So a wrong key would spend
+DSPy's optimizers take each of its errors for a proposal that came to nothing, and continue. So a wrong key would spend
 the whole budget, and what was found would be called no better.
 """
 

@@ -40,7 +40,7 @@ def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMe
 
     * To score, it gives the correctness of the answer.
     * To bootstrap demonstrations, where it gets a trace, it says whether the run ended well, and takes out of the trace
-      the calls that are wrong as far as gold answers tell.
+      the calls that are wrong as far as gold answers show.
     * To GEPA, which names a predictor, it gives the score with feedback on that predictor's call.
 
     Args:
@@ -92,7 +92,7 @@ def sound_calls(trace: Sequence[Any], example: Example) -> list[Any]:
 
 
 def _judged(step: Any, golds: Mapping[str, Settled], example: Example) -> Any:
-    """A right call with its answer in the gold form; False for a wrong one, None where gold answers do not tell."""
+    """A right call with its answer in the gold form; False for a wrong one, None where gold answers do not show it."""
     predictor, inputs, outputs = step
     if not isinstance(predictor, Predictor):
         return None

@@ -15,12 +15,13 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.demos.provenance import DemoProvenance, without_demos
-from keqa.optimize.journal_keys import example_key, lms_asked
+from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference.entries import Labelled, UtilityEntry
 from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
+from keqa.programs.record_redaction import lms_asked
 from keqa.programs.runtime.attempts import ask, has_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
@@ -40,7 +41,7 @@ class _Labels:
     problem: str | None = None
 
     def add(self, passage: Passage, score: float | CallError, without: float) -> bool:
-        """Label a passage by the equation, or count it as left out, and tell whether it helped."""
+        """Label a passage by the equation, or count it as left out, and return whether it helped."""
         if isinstance(score, CallError):
             self.errors.append(score)
             self.lost[score.cause] += 1
@@ -124,7 +125,6 @@ class Labeller:
             "reason": self.reason,
             "quiz_level": self.quiz_level,
             "decompose": program.decompose,
-            "extract_sentences": program.extract_sentences,
             "model": lm_spec(program.answering.answer.lm or dspy.settings.lm),
             "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
             "retriever": retriever_spec(self.retriever),
@@ -258,7 +258,7 @@ class Labeller:
 
 
 def _unprompted(program: KEQA, question: str) -> KEQA:
-    """A program without demonstrations of this very question: they would tell what passages are to tell."""
+    """A program without demonstrations of this very question: they would give away what passages are to show."""
 
     def excluded(demo: Any) -> bool:
         return question in (dict(demo).get("question"), dict(demo).get("quiz"))

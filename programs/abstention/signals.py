@@ -19,7 +19,7 @@ def record_signals(record: QuestionRecord) -> dict[str, float]:
         record: Of a question that has an answer.
 
     Returns:
-        How firmly what came from memory is held, how far what came from passages stands in them and agrees with the
+        How firmly what came from memory is held, how far what came from passages is in them and agrees with the
         draws from memory, how many quizzes there were and what became of them, and the answer's length.
     """
     answer = record.answer or ""

@@ -11,7 +11,7 @@ from keqa.programs.abstention.signals import abstained
 from keqa.programs.records import QuestionRecord
 
 WITHHELD = "I do not know"
-"""What stands in the place of an answer that is withheld."""
+"""What replaces an answer that is withheld."""
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from keqa.data.question import Question
 from keqa.programs.arguments import checked
-from keqa.programs.baselines.base import SearchingBaseline
+from keqa.programs.baselines.base import OneCallBaseline, SearchingBaseline
 from keqa.programs.baselines.reading import answer_from
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
@@ -18,7 +16,7 @@ from keqa.signatures import AnswerWithKnowledge, ReasonWithKnowledge
 
 @checked
 @dataclass(kw_only=True, eq=False, repr=False)
-class AlwaysRetrieve(SearchingBaseline):
+class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
     """Searches with the question and answers from all that was found, at once or after a chain of thought.
 
     Attributes:
@@ -26,13 +24,7 @@ class AlwaysRetrieve(SearchingBaseline):
     """
 
     method: ClassVar[str] = "always retrieve"
-    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
-
-    reason: bool = False
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.answer = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
+    asks = (AnswerWithKnowledge, ReasonWithKnowledge)
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Search once and answer; see `Program.solve`."""

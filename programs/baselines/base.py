@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, ClassVar
 
+import dspy
+
 from keqa.data.question import Question
 from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers
 from keqa.programs.baselines.reading import (
@@ -68,6 +70,26 @@ class Baseline(Program):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
+class OneCallBaseline(Baseline):
+    """A method that answers in one call, at once or after a chain of thought.
+
+    Attributes:
+        asks: The signature that asks for an answer, and the one that asks for reasoning and an answer.
+        reason: Whether to reason step by step first.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+    asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]]
+
+    reason: bool = False
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        at_once, after_reasoning = self.asks
+        self.answer = Predictor(after_reasoning if self.reason else at_once)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class SearchingBaseline(Baseline):
     """A method that searches.
 
@@ -80,7 +102,7 @@ class SearchingBaseline(Baseline):
     top_k: TopK = 10
 
     async def search(self, session: Session, query: str, number: int) -> list[Hit]:
-        """Search; a search that fails has not found nothing, and nothing stands in for its passages.
+        """Search; a search that fails is not one that found nothing, and nothing replaces its passages.
 
         Args:
             session: The calls of the question.

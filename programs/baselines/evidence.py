@@ -14,7 +14,7 @@ from keqa.programs.reference.embedding import Remembering, open_embedder
 from keqa.programs.stages.selection import lexical_similarity
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import Pooling
-from keqa.retrievers.splitting import sentences
+from keqa.retrievers.splitting import stripped_sentences
 
 Distance = Literal["euclidean", "cosine"]
 """How far two embeddings are from each other: by Euclid, as in the paper, or 1 minus their cosine."""
@@ -31,7 +31,7 @@ class Sentence:
 
     Attributes:
         text: The sentence.
-        passage_id: The passage that it stands in.
+        passage_id: The passage that it is from.
     """
 
     text: str
@@ -137,9 +137,8 @@ def sentences_of(passages: Sequence[Passage]) -> list[Sentence]:
     """
     found: dict[str, Sentence] = {}
     for passage in passages:
-        for sentence in sentences(passage.text):
-            text = sentence.strip()
-            found.setdefault(text, Sentence(text, passage.id))
+        for sentence in stripped_sentences(passage.text):
+            found.setdefault(sentence, Sentence(sentence, passage.id))
     return list(found.values())
 
 

@@ -20,11 +20,9 @@ from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.answering import FromPassages
 from keqa.programs.stages.picking import unjudged
-from keqa.programs.stages.selection import sentences
 from keqa.retrievers.base import Hit
+from keqa.retrievers.splitting import sentences
 
-_ABBREVIATED = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Gen|Col|Capt|Lt|Sgt|Rev|vs|No)\.$")
-_ABBREVIATION_CHARS = 8
 _CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -85,7 +83,7 @@ def asked_inputs(asked: Question) -> dict[str, Any]:
 
 @contextmanager
 def unanswered(stage: str) -> Iterator[None]:
-    """Within it a call that fails leaves the question without an answer: nothing stands in for it.
+    """Within it a call that fails leaves the question without an answer: nothing replaces it.
 
     Raises:
         UnansweredError: A call failed.
@@ -222,14 +220,9 @@ def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | No
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a reply that may hold more of them; a title or an initial does not end it."""
-    first = []
-    for part in sentences(text):
-        first.append(part)
-        # What is abbreviated is a sentence's last word.
-        if not _ABBREVIATED.search(part, max(0, len(part) - _ABBREVIATION_CHARS)):
-            break
-    return " ".join(first)
+    """The first sentence of a reply that may hold more of them; it ends with its line, but not with an abbreviation."""
+    first_line = text.strip().partition("\n")[0]
+    return next(sentences(first_line), "").strip()
 
 
 def concluded(thought: str) -> str | None:

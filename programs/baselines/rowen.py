@@ -165,7 +165,7 @@ class Rowen(ExaminingBaseline):
             score = await self._consistency(session, asked, first, wordings)
         known = score >= self.min_consistency
         hits = [] if known else await self._found(session, [asked.question, *wordings])
-        # The first answer, which was not consistent, does not stand in for that from passages (section 3, repair).
+        # The first answer, which was not consistent, does not replace that from passages (section 3, repair).
         repaired = await self.answered(session, asked, hits) if hits else None
         reply = repaired or first
         if reply is None:

@@ -135,7 +135,7 @@ class SelfRAG(ExaminingBaseline):
 
     As in the paper: retrieval on demand, an answer from each passage, the three critiques and their weighted score, and
     the defaults (section 4.3). Otherwise than in the paper, which trains a language model to write reflection tokens
-    (Retrieve, ISREL, ISSUP, ISUSE; its table 1): here prompting stands in for the trained model, and each token is a
+    (Retrieve, ISREL, ISSUP, ISUSE; its table 1): here prompting replaces the trained model, and each token is a
     question of its own to the same LM. A prompt gives a verdict and no probabilities, so a token counts 1 where it was
     said; the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning and answer
     are one segment, so there is no beam over segments. An answer from memory has no rivals and is not criticised.

@@ -40,7 +40,7 @@ class SlimPLM(ExaminingBaseline):
 
     As in the paper: those steps, their order, and the filter, by which a query is judged by the heuristic answer as the
     question is and left out where its answer is known. Otherwise than in the paper: it fine-tunes two further models
-    for the judgement and for the rewriting, and here prompts to the proxy stand in for both. The proxy always reasons
+    for the judgement and for the rewriting, and here prompts to the proxy replace both. The proxy always reasons
     step by step.
 
     Attributes:

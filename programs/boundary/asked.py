@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -40,9 +41,9 @@ class AskedModel(BaseModel):
         """Of draws it reads none."""
         return False
 
+    @abstractmethod
     def spec(self) -> dict[str, Any]:
         """What its judgements depend on."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"

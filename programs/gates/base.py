@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -99,19 +100,19 @@ class LeaderGate(NamedGate):
         return None
 
 
-class AllSamplesGate(NamedGate):
+class AllSamplesGate(NamedGate, ABC):
     """A gate whose measure takes all samples of a quiz, and that is compared with a threshold."""
 
     name: Any
     threshold: Any
 
+    @abstractmethod
     def measure(self, votes: Votes) -> float:
         """What is compared with the threshold; it begins with `require_all`.
 
         Raises:
             ConfigurationError: The set was stopped early.
         """
-        raise NotImplementedError
 
     def decide(self, votes: Votes) -> bool | None:
         """Known or not, from all samples.

@@ -1,6 +1,6 @@
 """Further attempts at a call that failed: the same for every stage of every method, so that none is better mended.
 
-A failure is not a verdict. What failed is tried again, first with the very same request; then what stands in for it is
+A failure is not a verdict. What failed is tried again, first with the very same request; then what replaces it is
 sound and marked, or the quiz fails. No quiz that needs passages is answered from memory because something failed.
 
 ======================  =====================  ======================================================================
@@ -46,9 +46,9 @@ from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Hit, Retriever
 
 ANSWER = 4
-"""So often an answer is drawn where the reply holds none: nothing stands in for it."""
+"""So often an answer is drawn where the reply holds none: nothing replaces it."""
 JUDGEMENT = 1
-"""So often is drawn what something sound stands in for."""
+"""So often is drawn what something sound can replace."""
 DRAW = 0
 """A draw is drawn no other way than it was asked for."""
 _SAME_AGAIN = 1
@@ -132,7 +132,7 @@ async def ask(
     number: int | None = None,
     **arguments: Any,
 ) -> dspy.Prediction:
-    """Ask for a judgement, or anything else that something sound stands in for; see `attempted`.
+    """Ask for a judgement, or anything else that something sound can replace; see `attempted`.
 
     Args:
         session: The calls of the question.

@@ -38,17 +38,26 @@ class Rewritten(Progress):
 
 
 @dataclass(frozen=True)
-class QuizFound(Progress):
-    """The question was taken apart, and this is a part of it.
+class QuizProgress(Progress):
+    """Something that happened to a quiz.
 
     Attributes:
-        index: The quiz's number, from 1.
-        text: As decomposed; ``#1`` stands for the answer to quiz 1.
-        depends_on: The quizzes whose answers it needs.
+        index: The quiz's number, from 1; 0 for the question itself, where that is asked after its quizzes.
+        text: Resolved; where the quiz is found, as decomposed.
     """
 
     index: int
     text: str
+
+
+@dataclass(frozen=True)
+class QuizFound(QuizProgress):
+    """The question was taken apart, and this is a part of it; in its text ``#1`` stands for the answer to quiz 1.
+
+    Attributes:
+        depends_on: The quizzes whose answers it needs.
+    """
+
     depends_on: tuple[int, ...] = ()
 
     def __str__(self) -> str:
@@ -56,19 +65,15 @@ class QuizFound(Progress):
 
 
 @dataclass(frozen=True)
-class QuizExamined(Progress):
+class QuizExamined(QuizProgress):
     """It is known whether the language model knows the answer to a quiz.
 
     Attributes:
-        index: The quiz's number; 0 for the question itself, where that is asked after its quizzes.
-        text: Resolved.
         known: Whether it is taken for known; passages are wanted where not.
         answer: Of its tries, the first of the largest cluster; None where there is none.
         consistency: How much of the tries that cluster holds.
     """
 
-    index: int
-    text: str
     known: bool
     answer: str | None
     consistency: float
@@ -94,18 +99,14 @@ class Searching(Progress):
 
 
 @dataclass(frozen=True)
-class PassagesKept(Progress):
+class PassagesKept(QuizProgress):
     """The passages found for a quiz were judged.
 
     Attributes:
-        index: The quiz's number.
-        text: Resolved.
         found: How many were found.
         kept: The ids of those that are kept.
     """
 
-    index: int
-    text: str
     found: int
     kept: tuple[str, ...]
 
@@ -114,18 +115,14 @@ class PassagesKept(Progress):
 
 
 @dataclass(frozen=True)
-class QuizAnswered(Progress):
+class QuizAnswered(QuizProgress):
     """A quiz has its answer, or has none.
 
     Attributes:
-        index: The quiz's number.
-        text: Resolved.
         answer: None where it has none.
         source: Where the answer came from, as in `QuizRecord`.
     """
 
-    index: int
-    text: str
     answer: str | None
     source: str
 

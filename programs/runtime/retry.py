@@ -1,4 +1,4 @@
-"""Answers for which nothing else stands in, from language models whose replies often cannot be used.
+"""Answers that nothing else can replace, from language models whose replies often cannot be used.
 
 A weak model answers and then rambles on until the token limit, spoils a marker, or, at temperature 0, goes round in
 circles. Half an answer must not pass for one: of a reply that cannot be used as a whole, the answer's first line counts
@@ -16,7 +16,7 @@ import dspy
 from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.selection import sentences
+from keqa.retrievers.splitting import stripped_sentences
 
 # As in `keqa.signatures.markers`, at the start of a line; written with less care.
 _MARKER = re.compile(
@@ -104,7 +104,7 @@ def first_line(reply: str, field: str) -> str | None:
 
 def _first_complete(value: str) -> str | None:
     *whole, cut = _without_ending(value).split("\n")
-    found = [*whole, " ".join(sentences(cut)[:-1])]
+    found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
     return next((line.strip() for line in found if any(char.isalnum() for char in line)), None)
 
 

@@ -29,6 +29,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.learned import LearnedQuestions, learned_from_json
 from keqa.programs.predictor_state import checked_state, load_predictor, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
+from keqa.programs.record_redaction import lms_asked
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.files import (
     FORMAT,
@@ -102,9 +103,7 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "signatures": prompts,
         "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
-        "about": finite(
-            without_secrets(about, [dspy.settings.lm, *(predictor.lm for predictor in program.predictors())])
-        ),
+        "about": finite(without_secrets(about, lms_asked(program))),
     }
     files = {PROGRAM: as_json(state, indent=2) + b"\n", **files}
     readable = check_readable(files)

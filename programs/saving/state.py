@@ -260,7 +260,7 @@ def reduced(program: Program) -> tuple[Any, ...]:
     """What a program is pickled as: its state, without what cannot travel.
 
     Raises:
-        ConfigurationError: A part of it is a model that the loading machine would have to be told to open.
+        ConfigurationError: A part of it is a model that the loading machine would have to be instructed to open.
     """
     absent, state = Absent.of(program), _described(program)
     if state["values"] is None or type(program) is not type(made(state["method"], _plain(program, state))):

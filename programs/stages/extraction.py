@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from keqa.programs.records import PassageVerdict
 from keqa.programs.stages.selection import Similarity, closest
 from keqa.retrievers.base import Hit
-from keqa.retrievers.splitting import sentences
+from keqa.retrievers.splitting import stripped_sentences
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class KeySentences:
         )
 
     def _shortened(self, quiz: str, hit: Hit) -> Hit:
-        parts = [sentence.strip() for sentence in sentences(hit.passage.text)]
+        parts = stripped_sentences(hit.passage.text)
         if len(parts) <= self.keep:
             return hit
         short = " ".join(closest([quiz], parts, self.keep, self.similarity))

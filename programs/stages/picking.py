@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from keqa.programs.predictor_state import Predictor
@@ -28,7 +29,7 @@ _WHY = {
 
 
 def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
-    passage, place = hit.passage, hit.passage.place
+    passage = hit.passage
     return PassageVerdict(
         passage_id=passage.id,
         title=passage.title,
@@ -37,10 +38,7 @@ def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict
         verdict=verdict,
         kept=kept,
         why=why,
-        file=place.file,
-        page=place.page,
-        heading=place.heading,
-        date=place.date,
+        **asdict(passage.place),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -17,17 +16,11 @@ from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
+from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a passage."""
-    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
 
 
 def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
@@ -173,7 +166,7 @@ class Selection(Stage):
             wanted: What they are to be close to.
             passages: As the language model reads them.
         """
-        candidates = list(dict.fromkeys(sentence for passage in passages for sentence in sentences(passage)))
+        candidates = list(dict.fromkeys(sentence for passage in passages for sentence in stripped_sentences(passage)))
         if not wanted or not candidates:
             return []
         # An embedding model takes its time, in which other questions' calls shall not wait.

@@ -246,7 +246,7 @@ class Encoder:
 
 
 def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
-    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can stand in one index.
+    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index.
 
     Args:
         probe: Of the model as it is now.

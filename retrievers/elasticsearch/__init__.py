@@ -16,7 +16,7 @@ Loaded with an embedding model, an index has vectors beside the text, which ``el
 searches by kNN (``elasticsearch+dense+https://`` where the cluster speaks TLS). Any model but the one that comes as a
 package is named: ``elasticsearch+dense://host:9200/name@model``. Both addresses, joined by a comma, are a hybrid.
 
-Credentials never stand in the address. They come from the environment, as all about the connection does:
+Credentials are never part of the address. They come from the environment, as all about the connection does:
 
 =============================  =================================================================
 ``ELASTICSEARCH_API_KEY``      an API key, encoded or as ``id:key``

@@ -72,7 +72,7 @@ def _sections(pages: list[str], headings: dict[int, str]) -> list[Section]:
         text = _HYPHENATED.sub("", text)
         following = pages[number][:1] if number < len(pages) else ""
         if re.search(r"[a-z]-$", text) and re.match("[a-z]", following):
-            # A word that goes on on the next page.
+            # A word that continues on the next page.
             sections.append(Section(text[:-1], heading, number))
         else:
             sections.append(Section(text + "\n", heading, number))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.retrievers.splitting import sentences, split_text
+from keqa.retrievers.splitting import sentences, split_text, stripped_sentences
 from keqa.retrievers.text import WORD_LENGTH, text_length
 
 words = st.sampled_from(
@@ -48,6 +48,19 @@ def test_chinese_is_split_by_character_on_its_own_sentence_ends():
 def test_wrapped_lines_belong_together_and_items_do_not():
     found = [one.strip() for one in sentences("# Head\nSome text\nwrapped here. And more.\n- item one\n- item two")]
     assert found == ["# Head", "Some text wrapped here.", "And more.", "- item one", "- item two"]
+
+
+def test_sentences_of_english_and_chinese():
+    assert stripped_sentences("He won. Did he? Yes! Mr. J. End") == ["He won.", "Did he?", "Yes!", "Mr. J. End"]
+    assert stripped_sentences("他赢了。他是谁？") == ["他赢了。", "他是谁？"]
+
+
+def test_initials_stay_together_and_a_letter_may_end_a_sentence():
+    assert stripped_sentences("It is by J. A. Smith. I. A. Lee read it.") == [
+        "It is by J. A. Smith.",
+        "I. A. Lee read it.",
+    ]
+    assert stripped_sentences("He took plan B. A friend took it, too.") == ["He took plan B.", "A friend took it, too."]
 
 
 def test_text_without_any_sentence_is_cut():

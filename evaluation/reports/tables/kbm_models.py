@@ -81,7 +81,7 @@ def _published(places: Sequence[str]) -> list[Row]:
 
 
 def frequency_table(entries: Sequence[Entry]) -> Grid | None:
-    """Figure 6: scores by how often the gold answer stands in the passages that are found.
+    """Figure 6: scores by how often the gold answer is in the passages that are found.
 
     Args:
         entries: None without the rows of ``closed-book``, ``rag`` and ``kbm`` on one language model, or where no
@@ -162,8 +162,8 @@ def _mask_rows(memory: Entry, retrieval: Entry, masked: Entry) -> list[list[Cell
         cells = [text(name), count(len(asked))]
         cells += [number(mean_score(row, asked) if asked else None) for row in (memory, retrieval, masked)]
         lines = [masked.lines[one] for one in asked]
-        for told in (sum(not line.answered for line in lines), sum(line.masked for line in lines)):
-            cells.append(share(told / len(asked)) if asked else EMPTY)
+        for some in (sum(not line.answered for line in lines), sum(line.masked for line in lines)):
+            cells.append(share(some / len(asked)) if asked else EMPTY)
         rows.append(cells)
     return rows
 

@@ -78,7 +78,7 @@ class Effect:
             is one of its own, and without any answer it is 0.
         memory: Whether the answer from memory, that of the largest cluster, is right.
         retrieved: Whether the answer with retrieval is right.
-        kept: Whether that was given from a passage; where none was helpful, memory stands in.
+        kept: Whether that was given from a passage; where none was helpful, it comes from memory.
         whole: Whether it is a question itself, and not a quiz of one.
     """
 

@@ -62,6 +62,7 @@ def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp
 def test_options_of_the_one_preset_are_none_of_the_other(keqa_command, served, questions, tmp_path):
     for arguments, message in [
         (("ks-llm", "--dry-run"), "--dry-run is for keqa reproduce paper, not for ks-llm"),
+        (("ks-llm", "--no-reference", "--train", "x"), "--train, --no-reference is for keqa reproduce paper"),
         (("ks-llm", "paper"), "the preset paper stands alone"),
         (("ks-llm", "table1"), "the preset ks-llm stands alone"),
         (("paper", "--similarity", "words"), "--similarity is for keqa reproduce ks-llm, not for paper"),

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from keqa.cli.compile import LearningOptions
 from keqa.cli.options import (
     AsJson,
+    EvaluationOptions,
     Index,
     KeqaOptions,
     LanguageModels,
@@ -54,6 +55,12 @@ def evaluate(
     models: Annotated[LanguageModels, Panel("Somewhere else")],
 ) -> None:
     seen.update(command=invocation(), flags=list(given(questions, run, options, models)))
+
+
+@app.command()
+@with_groups
+def compare(options: EvaluationOptions) -> None:
+    seen.update(command=invocation(), options=options, flags=list(given(options)))
 
 
 @app.command("compile")
@@ -152,6 +159,15 @@ def test_a_command_is_called_with_its_groups():
 def test_the_options_that_were_given_are_named():
     typed = ("evaluate", "a.jsonl", "-o", "x", "-p", "one", "-p", "two", "--seed", "0", "--no-cache")
     assert run(*typed)["flags"] == ["--out", "--no-cache", "--program"]
+
+
+def test_a_group_may_be_made_of_groups():
+    shown = run("compare", "--limit", "3", "--tries", "7", "--lm", "openai/m", "--risk", "0.2")
+    options = shown["options"]
+    found = (options.questions.limit, options.method.tries, options.models.lm, options.risk.risk, options.run.in_flight)
+    assert found == (3, 7, "openai/m", 0.2, 8)
+    assert shown["flags"] == ["--limit", "--tries", "--lm", "--risk"]
+    assert shown["command"] == "keqa compare --limit 3 --tries 7 --lm openai/m --risk 0.2"
 
 
 def test_a_group_stands_in_the_panel_that_the_command_names():

@@ -102,18 +102,26 @@ def test_what_no_further_request_would_escape_ends_the_optimizer_at_once(
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_down_ends_the_optimizer_after_a_while(setting, failing):
-    world, reflection = setting(), failing(ServerError("down"), answers=1)
-    with pytest.raises(TooManyFailuresError, match=r"asking the reflection LM: 8 of 8 .*LMServerError"):
-        compile_by("gepa", world, reflection.lm, 500)
-    assert reflection.engine.asked == 9
-
-
-@pytest.mark.slow
-def test_requests_that_all_failed_are_not_called_no_better(setting, failing):
-    world, reflection = setting(), failing(InvalidRequestError("too long"), answers=1)
-    with pytest.raises(ConfigurationError, match=r"answered none of \d+ requests \(LMInvalidRequestError\)"):
-        compile_by("gepa", world, reflection.lm, 60)
+@pytest.mark.parametrize(
+    ("error", "budget", "kind", "message", "asked"),
+    [
+        # A server that goes down ends the optimizer after a while.
+        (ServerError("down"), 500, TooManyFailuresError, r"the reflection LM: 8 of 8 .*LMServerError", {9}),
+        # Requests that all failed are not reported as having found nothing better.
+        (
+            InvalidRequestError("too long"),
+            60,
+            ConfigurationError,
+            r"answered none of \d+ requests \(LMInvalidRequestError\)",
+            range(2, 60),
+        ),
+    ],
+)
+def test_an_optimizer_without_a_reply_of_its_reflection_lm_fails(setting, failing, error, budget, kind, message, asked):
+    world, reflection = setting(), failing(error, answers=1)
+    with pytest.raises(kind, match=message):
+        compile_by("gepa", world, reflection.lm, budget)
+    assert reflection.engine.asked in asked
 
 
 def test_one_request_that_fails_ends_nothing(failing):

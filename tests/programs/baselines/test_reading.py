@@ -99,7 +99,8 @@ def test_a_search_is_recorded_with_what_was_drawn_from_it():
 def test_many_abbreviations_in_a_row_are_read_once():
     text = "A. " * 30_000 + "It ends."
     start = time.perf_counter()
-    assert first_sentence(text) == text
+    # After an initial, too, a word that hardly stands anywhere else begins another sentence.
+    assert first_sentence(text) == text.removesuffix(" It ends.")
     # What takes the square of the length takes minutes.
     assert time.perf_counter() - start < 5
 

@@ -18,6 +18,7 @@ from keqa.programs.gates import (
     leader,
     leader_is_fixed,
 )
+from keqa.programs.gates.base import AllSamplesGate
 
 
 @pytest.mark.parametrize("value", [0.8, "0.8", "4/5", Fraction(4, 5)])
@@ -88,3 +89,11 @@ def test_all_are_gates():
     for gate in (VoteGate(), CertaintyGate(), AlwaysRetrieveGate(), NeverRetrieveGate()):
         assert isinstance(gate, Gate)
     assert [gate.needs_all_draws for gate in (VoteGate(), CertaintyGate())] == [False, True]
+
+
+def test_a_gate_that_reads_all_samples_has_to_say_what_it_measures():
+    class Nothing(AllSamplesGate):
+        kind = "nothing"
+
+    with pytest.raises(TypeError, match="abstract"):
+        Nothing()

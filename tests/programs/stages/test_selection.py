@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from keqa.programs.stages.selection import Selection, lexical_similarity, sentences
-
-
-def test_sentences_of_english_and_chinese():
-    assert sentences("He won. Did he? Yes!\nEnd") == ["He won.", "Did he?", "Yes!", "End"]
-    assert sentences("他赢了。他是谁？") == ["他赢了。", "他是谁？"]
+from keqa.programs.stages.selection import Selection, lexical_similarity
 
 
 def test_similarity_prefers_shared_rare_words():

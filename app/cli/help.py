@@ -1,0 +1,74 @@
+"""The help of a command, in which no option's name is cut, however narrow the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_NAMES = 30
+"""Columns for the names of options; those of a panel that has a longer word in them have more."""
+
+
+class Commands(typer.Typer):
+    """Commands whose help is that of `WholeNames`."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[_Command], _Command]:
+        """See `typer.Typer.command`."""
+        return super().command(name, **{"cls": WholeNames, **settings})
+
+
+class WholeNames(TyperCommand):
+    """A command whose help has two columns, of which the first is as wide as the longest name.
+
+    Typer's own has six, which share the width of the terminal: at 80 columns it cuts ``--no-demonstrations``.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print usage, text and panels."""
+        from rich.markup import escape
+        from rich.padding import Padding
+        from rich.text import Text
+
+        from keqa.cli.console import results
+
+        console = results()
+        console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(self._usage(ctx))}", style="bold"), 1))
+        paragraphs = [" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n")]
+        for style, text in zip(["", *["dim"] * len(paragraphs)], paragraphs, strict=False):
+            console.print(Padding(Text(text, style=style), (0, 1, 1, 1)))
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in sorted(self.get_params(ctx), key=lambda one: one.param_type_name != "argument"):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                title = getattr(parameter, "rich_help_panel", None)
+                usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panels.setdefault(title or usual, []).append(record)
+        # The usual ones stand first.
+        for title in sorted(panels, key=lambda title: title not in ("Arguments", "Options")):
+            console.print(_panel(title, panels[title]))
+
+    def _usage(self, ctx: Any) -> str:
+        return " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
+
+
+def _panel(title: str, records: list[tuple[str, str]]) -> Any:
+    """Options and what they are for."""
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1), expand=True)
+    words = [word for names, _ in records for word in names.split()]
+    longest = max(len(names) for names, _ in records)
+    table.add_column(width=max([min(longest, _NAMES), *map(len, words)]), overflow="fold")
+    table.add_column(ratio=1, overflow="fold")
+    for names, text in records:
+        shown = Text(names, style="yellow")
+        shown.highlight_regex(r"(?<!\S)--?[a-z][\w-]*", "bold cyan")
+        table.add_row(shown, Text(text))
+    return Panel(table, title=title, title_align="left", border_style="dim")

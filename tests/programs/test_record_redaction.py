@@ -1,0 +1,78 @@
+"""No key of a language model that a program asks gets into a file, that of its boundary model included."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from keqa.data.example import Example
+from keqa.evaluation.ask import ask
+from keqa.evaluation.configuration import describe
+from keqa.lms import build_lm
+from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking, Task
+from keqa.programs import KEQA
+from keqa.programs.boundary.model import BoundaryError
+from keqa.programs.gates import BoundaryGate
+from keqa.programs.record_redaction import lms_asked
+from keqa.programs.saving.folder import save
+from keqa.storage.journal import Journal
+
+KEY = "lock-of-the-boundary-8231"
+QUESTION = Example("q", "Who governs Marton?", ("Al",))
+
+
+class Refused:
+    """A boundary model whose server repeats the key that it refuses."""
+
+    reads, uses_probabilities = "quiz", False
+
+    def judge(self, quiz, signals, reference=None):
+        raise BoundaryError(f"401: no such key: {KEY}")
+
+    def written(self):
+        return {}
+
+    spec = written
+
+
+@pytest.fixture
+def program(scripted, retriever):
+    def make(gate=None):
+        lm, _ = scripted(lambda name, inputs, config: {"reasoning": "", "answer": "Al", "helpful": True})
+        boundary = build_lm("openai/judge", api_key=KEY)
+        lms = SimpleNamespace(task=lm, consistency=lm, utility=lm, boundary=boundary)
+        return KEQA(retriever("Al governs Marton."), lms=lms, decompose=False, gate=gate)
+
+    return make
+
+
+def test_the_language_model_of_a_boundary_model_is_asked_too(program):
+    made = program()
+    assert {id(lm) for lm in lms_asked(made)} == {id(made.get_lm()), id(made._lms.value.boundary)}
+    assert None in lms_asked(KEQA(None))
+
+
+def test_a_run_file_holds_no_key(program):
+    line = ask(program(BoundaryGate(Refused())), QUESTION).model_dump_json()
+    assert "no such key" in line
+    assert KEY not in line
+
+
+def test_a_journal_holds_no_key(program, tmp_path):
+    with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
+        asking = Asking(journal, f1, in_flight=1)
+        task = Task(QUESTION, program(BoundaryGate(Refused())), "k")
+        kept = asking.keep(task, *asking.ask(task, steps=False))
+    assert "no such key" in kept.model_dump_json()
+    assert KEY not in kept.model_dump_json() + journal.path.read_text()
+
+
+def test_a_saved_program_and_the_header_of_a_run_hold_no_key(program, tmp_path):
+    made = program()
+    save(made, tmp_path / "saved", note=f"the server said: {KEY} is no key")
+    files = [path.read_text(errors="replace") for path in (tmp_path / "saved").rglob("*") if path.is_file()]
+    assert any("the server said" in text for text in files)
+    assert not any(KEY in text for text in files)
+    made.examination.quiz.signature = made.examination.quiz.signature.with_instructions(f"Use {KEY}.")
+    assert KEY not in json.dumps(describe(made))
