@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import dspy
 
 from keqa.errors import ConfigurationError
+from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.records import Degradation
@@ -177,6 +178,8 @@ class Session:
         recorded: _Recorded,
     ) -> dspy.Prediction:
         """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
+        # What the adapter of ``dspy.Refine`` adds to a prompt would be left out of an awaited one.
+        awaited = not self.blocking or (isinstance(lm, ServedLM) and not only_blocks(dspy.settings.adapter))
 
         def found() -> dict[str, Any]:
             return arguments if demos is None else {**arguments, "demos": list(demos())}
@@ -187,7 +190,7 @@ class Session:
                 return predictor(**full)
 
         async with self.bound.semaphore():
-            if self.blocking and not isinstance(lm, ServedLM):
+            if not awaited:
                 return await self.bound.in_thread(called)
             full = found() if demos is None else await self.bound.in_thread(found)
             with recorded.entered(), only_wanted(full["config"]):
