@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import dspy
@@ -21,7 +21,7 @@ from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.forgetting import keeping
 from keqa.programs.runtime.listening import Listener, Meter, listened
-from keqa.programs.runtime.progress import Progress, listeners
+from keqa.programs.runtime.progress import Progress, QuizAnswered, QuizExamined, listeners
 from keqa.programs.runtime.rollouts import drawn_in, rollout_of
 from keqa.programs.runtime.streaming import only_wanted
 from keqa.retrievers.base import Hit, Retriever
@@ -35,7 +35,11 @@ _AGAIN_AT = 0.7
 
 
 class Session:
-    """The calls of one question: their cost, their order and what went wrong."""
+    """The calls of one question: their cost, their order and what went wrong.
+
+    Attributes:
+        provisional: Whether the answer to the question may yet be withheld.
+    """
 
     def __init__(self, bound: CallLimiter, *, blocking: bool) -> None:
         """Start counting.
@@ -48,12 +52,15 @@ class Session:
         self.blocking = blocking
         self.ledger = Ledger()
         self.degradations: list[Degradation] = []
+        self.provisional = False
         self._steps: dict[int, str] = {}
         self._hidden: Callable[[Any, type[dspy.Signature]], bool] | None = None
         self._hearing = listeners()
 
     def report(self, event: Progress) -> None:
         """Let whoever listens hear what happened."""
+        if self.provisional and isinstance(event, QuizExamined | QuizAnswered):
+            event = replace(event, provisional=True)
         for hears in self._hearing:
             hears(event)
 
