@@ -8,8 +8,8 @@ import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import f1
 from keqa.lms.outside import Guarded
+from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize, tunable
 from keqa.optimize.options import Options
