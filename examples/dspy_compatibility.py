@@ -404,6 +404,20 @@ def best_of_n_and_refine() -> None:
         expect(best(question=QUESTION).record.answer, "Norway")
 
 
+def best_of_n_and_refine_in_a_parent() -> None:
+    """BestOfN, Refine over a module with a program in it."""
+    for kind in (dspy.BestOfN, dspy.Refine):
+        lm, drawn = language_model(), []
+
+        def reward(arguments: dict, prediction: dspy.Prediction, drawn: list = drawn, lm: dspy.LM = lm) -> float:
+            drawn.append({str(seed) for seed in lm.engine.seeds})
+            return 0.0
+
+        with dspy.context(lm=lm):
+            answered = kind(Module(keqa.KEQA(search)), 2, reward, 1.0)(question=QUESTION)
+        expect((answered.answer, drawn[0] < drawn[1]), ("Norway", True))
+
+
 def best_of_n_with_an_lm_a_role() -> None:
     """get_lm and BestOfN with an LM a role."""
     asked = keqa.KEQA(search, lms=roles())
@@ -590,6 +604,7 @@ ROWS = [
     majority,
     serializer_of_streaming,
     best_of_n_and_refine,
+    best_of_n_and_refine_in_a_parent,
     best_of_n_with_an_lm_a_role,
     rollouts_differ,
     wrong_retrievers_are_refused,

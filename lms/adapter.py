@@ -106,6 +106,17 @@ def adapter() -> PatientChatAdapter:
     return PatientChatAdapter()
 
 
+def only_blocks(adapter: Any) -> bool:
+    """Whether an adapter asks in a way of its own in its blocking call alone, as the one that ``dspy.Refine`` makes.
+
+    Args:
+        adapter: Any of DSPy's interface, or None.
+    """
+    asking = (kind for kind in type(adapter).__mro__ if "__call__" in vars(kind) or "acall" in vars(kind))
+    own = next(asking, None)
+    return own is not None and "acall" not in vars(own)
+
+
 @lru_cache(maxsize=256)
 def _system_message(signature: Hashable, instructions: str) -> str:
     """The system message of a signature, whose instructions can be changed in place."""

@@ -29,6 +29,15 @@ _DEFAULTS = {
     "anthropic": "https://api.anthropic.com",
     **dict.fromkeys(_OLLAMA, "http://localhost:11434"),
 }
+_AWS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_KEYS = {
+    "bedrock": f"{_AWS}, or AWS_BEARER_TOKEN_BEDROCK,",
+    "gemini": "GEMINI_API_KEY or GOOGLE_API_KEY",
+    "sagemaker": _AWS,
+    "together_ai": "TOGETHERAI_API_KEY",
+    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+"""The variables that hold the key of a provider, where they are not called after it."""
 _MOST_NAMES, _LONGEST_NAME = 5, 80
 _LONGEST_LISTING = 2_000_000
 # What a call says about the text, and not about the server.
@@ -208,7 +217,7 @@ class _Asked(_Server):
 
     @property
     def _key_variable(self) -> str:
-        return "GEMINI_API_KEY or GOOGLE_API_KEY" if self.provider == "gemini" else f"{self.provider.upper()}_API_KEY"
+        return _KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
 
     async def names(self) -> list[str] | None:
         """The models that the server says it has; None where it does not say."""
@@ -284,6 +293,8 @@ class _Asked(_Server):
             return f"{model}: the connection to {place} is not secure: its certificate is not trusted, or it has none"
         if any(isinstance(one, httpx.ConnectError) for one in causes):
             return self.unreached("accepts no connection")
+        if isinstance(error, exceptions.LMConfigurationError):
+            return str(error)
         if isinstance(error, exceptions.LMAuthError):
             if self.is_keyless:
                 return f"{model}: {place} asks for a key: set {self._key_variable} in the environment"

@@ -215,6 +215,7 @@ class Program(Stage):
         # What the caller asked before, in the same context, is of another question.
         reached.set(frozenset())
         session.tell_apart(self.named_predictors())
+        session.provisional = self.abstention is not None
         given = asked
         if asked.history:
             with dspy.context(adapter=dspy.settings.adapter or adapter()):

@@ -25,6 +25,7 @@ from keqa.retrievers.opening import engine_of, parts_of
 from keqa.retrievers.place import NOWHERE
 from keqa.retrievers.readers import files_of, read_file
 from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
@@ -63,6 +64,7 @@ def add_files(
     model: str | None = None,
     words: int = PASSAGE_WORDS,
     notice: Notice | None = None,
+    progress: Progress | None = None,
 ) -> list[IndexChange]:
     """Add files, and all files of folders, to an index; one that is there already is brought up to date.
 
@@ -74,6 +76,8 @@ def add_files(
             does not name it.
         words: Target length of the passages of a split document.
         notice: Called with what the user should know, such as a guessed encoding; logged by default.
+        progress: Called now and then with how many bytes of the files were read, and how many they have in all, once
+            more for each index of the address; the rest of the time is spent on writing.
 
     Returns:
         What was done, for each index of the address.
@@ -91,9 +95,13 @@ def add_files(
     def plan(changer: Changer) -> _Plan:
         made = _Plan(changer, words, notice or default_notice)
         new = [path for path in named if made.root_of(path) is None]
-        for path in named:
-            # What was left out of a source of the index is in its manifest already.
-            made.read(path, made.listed(path, made.counter if path in new else made.again))
+        # What was left out of a source of the index is in its manifest already.
+        listed = [made.listed(path, made.counter if path in new else made.again) for path in named]
+        # One that is named twice is read once.
+        made.reading = ReadingProgress(progress, dict.fromkeys(path for files in listed for path, _ in files))
+        for path, files in zip(named, listed, strict=True):
+            made.read(path, files)
+        made.reading.finish()
         made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
         made.left_out = _joined(made.left_out, made.counter.result())
         return made
@@ -108,6 +116,7 @@ def sync_folder(
     model: str | None = None,
     words: int = PASSAGE_WORDS,
     notice: Notice | None = None,
+    progress: Progress | None = None,
 ) -> list[IndexChange]:
     """Bring an index in step with a folder: files that are new, changed or gone, found by their content.
 
@@ -119,6 +128,7 @@ def sync_folder(
         model: Likewise.
         words: Likewise.
         notice: Likewise.
+        progress: Likewise.
 
     Returns:
         Likewise.
@@ -136,7 +146,9 @@ def sync_folder(
         there, top = {path_of(path) for path, _ in listed}, path_of(named)
         # First, as the ids of records in a file that was renamed are free again.
         made.drop(path for path in made.files if _is_below(path, top) and path not in there)
+        made.reading = ReadingProgress(progress, [path for path, _ in listed])
         made.read(named, listed)
+        made.reading.finish()
         made.drop(path for path in there if path in made.files and path not in made.seen)
         if made.root_of(named) is None:
             made.sources = (*made.sources, str(named))
@@ -214,6 +226,7 @@ class _Plan:
             )
         self.files = known or {}
         self.counter, self.again = LeftOutCounter(), LeftOutCounter()
+        self.reading = ReadingProgress(None, ())
         self.seen: set[str] = set()
         self.added: list[str] = []
         self.changed: list[str] = []
@@ -245,9 +258,10 @@ class _Plan:
     def read(self, source: Path, listed: Iterable[tuple[Path, str]]) -> None:
         """Take in the files of a source."""
         for path, identifier in listed:
-            origin = Origin.of(path)
-            if origin.path in self.seen:
+            if path_of(path) in self.seen:
                 continue
+            self.reading.enter(path)
+            origin = Origin.of(path)
             before = self.files.get(origin.path)
             if before is not None and before.digest and before.digest == origin.digest:
                 self.seen.add(origin.path)
@@ -259,7 +273,7 @@ class _Plan:
     def _passages(self, path: Path, identifier: str, *, whole: bool) -> list[Passage]:
         try:
             found = read_file(path, identifier, words=self._words, notice=self._notice, left_out=self.counter)
-            return [cleaned(passage) for passage in found]
+            return [cleaned(passage) for passage in self.reading.through(found)]
         except InputError as error:
             if whole:
                 raise

@@ -37,6 +37,7 @@ PRINTED = {
             "majority, Ensemble",
             "The serializer of streaming",
             "BestOfN, Refine",
+            "BestOfN, Refine over a module with a program in it",
             "Wrong retrievers are refused",
             "Retrievers of DSPy's and of other makes, functions",
             "Faults in a retriever surface",

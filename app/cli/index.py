@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from keqa.cli.help import Commands
 from keqa.cli.index_change import add, remove, sync
 from keqa.cli.index_info import info
 from keqa.cli.options import as_command
+from keqa.cli.reading import reading_bar
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 _BUILD = ""
 # So many files are named at the end; the manifest names more of them.
 _NAMED = 20
-
-Notice = Callable[[str], None]
-Progress = Callable[..., None]
-"""How many passages are done, and of how many where that is known."""
-Reading = Callable[[int, int], None]
-"""How many bytes were read, and of how many."""
 
 
 class _IndexGroup(TyperGroup):
@@ -87,7 +81,7 @@ def build(
     named = {} if name is None else {"name": name}
     address = chosen.locate({**given, **named})
     own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
-    with _progress() as (progress, reading, notice):
+    with reading_bar("indexing") as (progress, reading, notice):
         passages = read_corpus(sources, notice=notice, summary=False, progress=reading)
         built = make(
             passages,
@@ -183,37 +177,3 @@ def _parameter(option: BuildOption, engines: list[str]) -> inspect.Parameter:
     kind: Any = option.type
     annotation: Any = Annotated[kind | None, made]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-@contextmanager
-def _progress() -> Iterator[tuple[Progress, Reading, Notice]]:
-    """A bar for bytes and passages, and a way to say something beside it."""
-    from rich.filesize import decimal
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from keqa.cli.console import status
-
-    console = status()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("indexing"),
-        BarColumn(),
-        TextColumn("{task.fields[read]}{task.fields[passages]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("indexing", total=None, read="", passages="")
-
-        def progress(done: int, total: int | None = None) -> None:
-            if total is None:
-                bar.update(task, passages=f", {done:,} passages")
-            else:
-                bar.update(task, completed=done, total=total, read="", passages=f"{done:,} of {total:,} passages")
-
-        def reading(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, read=f"{decimal(done)} of {decimal(total)} read")
-
-        def notice(text: str) -> None:
-            console.print(text, style="yellow", soft_wrap=True)
-
-        yield progress, reading, notice

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keqa.cli.options import AsJson
+from keqa.cli.reading import reading_bar
 
 if TYPE_CHECKING:
     from keqa.retrievers.changing import IndexChange
@@ -45,11 +46,10 @@ def add(
     A file that is in the index already takes the place of what it was, where its content has changed. Either all of
     it is in the index afterwards or, after any failure or kill, nothing; who searches meanwhile is not disturbed.
     """
-    from keqa.cli.console import status
     from keqa.retrievers.changing import add_files
 
-    with status().status("adding…"):
-        changes = add_files(address, sources, notice=_notice)
+    with reading_bar("adding") as (_, reading, notice):
+        changes = add_files(address, sources, notice=notice, progress=reading)
     _report(changes, as_json=as_json, skip_unreadable=skip_unreadable)
 
 
@@ -90,18 +90,11 @@ def sync(
 
     Files of other folders stay. A file that can no longer be read is taken out, as a new build would leave it out.
     """
-    from keqa.cli.console import status
     from keqa.retrievers.changing import sync_folder
 
-    with status().status("comparing…"):
-        changes = sync_folder(address, folder, notice=_notice)
+    with reading_bar("comparing") as (_, reading, notice):
+        changes = sync_folder(address, folder, notice=notice, progress=reading)
     _report(changes, as_json=as_json, skip_unreadable=skip_unreadable)
-
-
-def _notice(text: str) -> None:
-    from keqa.cli.console import warn
-
-    warn(text)
 
 
 def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:

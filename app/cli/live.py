@@ -51,6 +51,7 @@ class LiveStory:
 
 def _settled(event: QuizAnswered) -> Text:
     label = f"Quiz {event.index}: " if event.index else "The question itself: "
-    where = f" ({QUIZ_SOURCES.get(event.source, event.source)})"
+    provisional = "; provisional" if event.provisional and event.answer is not None else ""
+    where = f" ({QUIZ_SOURCES.get(event.source, event.source)}{provisional})"
     answer = Text("no answer", "yellow") if event.answer is None else plain(event.answer, "green")
     return Text.assemble((label, "bold"), plain(event.text), " → ", answer, (where, "dim"))

@@ -31,7 +31,7 @@ from keqa.optimize.demos.from_traces import judges
 from keqa.optimize.dspy_bridge.feedback import feedback_metric
 from keqa.optimize.dspy_bridge.own_optimizer import run_own_optimizer
 from keqa.optimize.dspy_bridge.quiet import no_straggler_retries, quiet
-from keqa.optimize.dspy_bridge.reflection import as_reflecting, watched
+from keqa.optimize.dspy_bridge.reflection import as_reflecting, guarded, watched
 from keqa.optimize.dspy_bridge.student import Student
 from keqa.optimize.scoring import DspyMetric
 from keqa.programs.keqa import KEQA
@@ -185,7 +185,13 @@ def _required(signature: Any) -> set[str]:
 def _gepa(job: _Job) -> Student:
     limit = {"auto": job.budget} if isinstance(job.budget, str) else {"max_metric_calls": job.budget}
     optimizer = dspy.GEPA(
-        job.metric, reflection_lm=job.reflection_lm, num_threads=job.threads, seed=job.seed, use_merge=False, **limit
+        job.metric,
+        reflection_lm=job.reflection_lm,
+        instruction_proposer=guarded(),
+        num_threads=job.threads,
+        seed=job.seed,
+        use_merge=False,
+        **limit,
     )
     best: Student = optimizer.compile(job.student, trainset=job.train, valset=job.val)
     return best

@@ -12,8 +12,10 @@ from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
+from dspy.teleprompt.gepa import InstructionProposer
 
 from keqa.errors import ConfigurationError
+from keqa.optimize.dspy_bridge.reflection import guarded
 from keqa.optimize.dspy_bridge.student import Student
 
 _UNFIT = {
@@ -98,6 +100,8 @@ def _prepared(optimizer: Teleprompter, metric: Callable[..., Any]) -> Any:
         own.metric = metric
     if hasattr(own, "max_labeled_demos"):
         own.max_labeled_demos = 0
+    if isinstance(own, dspy.GEPA) and isinstance(own.custom_instruction_proposer, InstructionProposer | None):
+        own.custom_instruction_proposer = guarded(own.custom_instruction_proposer)
     parts = getattr(own, "optimizers", None)
     if isinstance(parts, dict):
         own.optimizers = {name: _prepared(part, metric) for name, part in parts.items()}

@@ -6,15 +6,18 @@ the whole budget, and what was found would be called no better.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import dspy
+from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
 from keqa.lms.factory import build_lm
+from keqa.lms.outside import Guarded
 from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.failures import is_transient
@@ -77,6 +80,17 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
     requests = watch.summary
     if requests.asked and requests.failed == requests.asked:
         raise ConfigurationError(f"the reflection LM answered none of {requests.asked} requests ({requests.cause})")
+
+
+def guarded(proposer: InstructionProposer | None = None) -> InstructionProposer:
+    """What writes GEPA's instructions, on guard: a passage or an answer that it is shown cannot close a field.
+
+    Args:
+        proposer: It stays as it is; DSPy's own by default.
+    """
+    found: InstructionProposer = copy.copy(proposer) if proposer is not None else InstructionProposer()
+    found.adapter = Guarded(found.adapter)
+    return found
 
 
 class _Ended(BaseException):

@@ -72,14 +72,16 @@ class QuizExamined(QuizProgress):
         known: Whether it is taken for known; passages are wanted where not.
         answer: Of its tries, the first of the largest cluster; None where there is none.
         consistency: How much of the tries that cluster holds.
+        provisional: Whether the program holds a risk, and may yet withhold the answer to the question.
     """
 
     known: bool
     answer: str | None
     consistency: float
+    provisional: bool = False
 
     def __str__(self) -> str:
-        return f"Known: {self.text} {self.answer}" if self.known else f"Not known: {self.text}"
+        return f"{_marked('Known', self)}: {self.text} {self.answer}" if self.known else f"Not known: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,23 @@ class QuizAnswered(QuizProgress):
     Attributes:
         answer: None where it has none.
         source: Where the answer came from, as in `QuizRecord`.
+        provisional: As of `QuizExamined`.
     """
 
     answer: str | None
     source: str
+    provisional: bool = False
 
     def __str__(self) -> str:
-        return f"No answer: {self.text}" if self.answer is None else f"Answer: {self.text} {self.answer}"
+        return (
+            f"No answer: {self.text}"
+            if self.answer is None
+            else f"{_marked('Answer', self)}: {self.text} {self.answer}"
+        )
+
+
+def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:
+    return f"{word} (provisional)" if event.provisional else word
 
 
 @dataclass(frozen=True)

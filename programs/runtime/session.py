@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import dspy
 
 from keqa.errors import ConfigurationError
+from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.records import Degradation
@@ -20,7 +21,7 @@ from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.forgetting import keeping
 from keqa.programs.runtime.listening import Listener, Meter, listened
-from keqa.programs.runtime.progress import Progress, listeners
+from keqa.programs.runtime.progress import Progress, QuizAnswered, QuizExamined, listeners
 from keqa.programs.runtime.rollouts import drawn_in, rollout_of
 from keqa.programs.runtime.streaming import only_wanted
 from keqa.retrievers.base import Hit, Retriever
@@ -34,7 +35,11 @@ _AGAIN_AT = 0.7
 
 
 class Session:
-    """The calls of one question: their cost, their order and what went wrong."""
+    """The calls of one question: their cost, their order and what went wrong.
+
+    Attributes:
+        provisional: Whether the answer to the question may yet be withheld.
+    """
 
     def __init__(self, bound: CallLimiter, *, blocking: bool) -> None:
         """Start counting.
@@ -47,12 +52,15 @@ class Session:
         self.blocking = blocking
         self.ledger = Ledger()
         self.degradations: list[Degradation] = []
+        self.provisional = False
         self._steps: dict[int, str] = {}
         self._hidden: Callable[[Any, type[dspy.Signature]], bool] | None = None
         self._hearing = listeners()
 
     def report(self, event: Progress) -> None:
         """Let whoever listens hear what happened."""
+        if self.provisional and isinstance(event, QuizExamined | QuizAnswered):
+            event = replace(event, provisional=True)
         for hears in self._hearing:
             hears(event)
 
@@ -177,6 +185,8 @@ class Session:
         recorded: _Recorded,
     ) -> dspy.Prediction:
         """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
+        # What the adapter of ``dspy.Refine`` adds to a prompt would be left out of an awaited one.
+        awaited = not self.blocking or (isinstance(lm, ServedLM) and not only_blocks(dspy.settings.adapter))
 
         def found() -> dict[str, Any]:
             return arguments if demos is None else {**arguments, "demos": list(demos())}
@@ -187,7 +197,7 @@ class Session:
                 return predictor(**full)
 
         async with self.bound.semaphore():
-            if self.blocking and not isinstance(lm, ServedLM):
+            if not awaited:
                 return await self.bound.in_thread(called)
             full = found() if demos is None else await self.bound.in_thread(found)
             with recorded.entered(), only_wanted(full["config"]):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.files import Origin
 from keqa.retrievers.left_out import LeftOut, LeftOutCounter
-from keqa.retrievers.readers.common import RECORD_WORDS, noticing_opened, plain_suffix
+from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
 from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document, read_folder
+from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
@@ -25,45 +23,6 @@ _RECORDS: dict[str, Callable[[Path, Notice], Iterator[Passage]]] = {
     ".ndjson": read_jsonl,
     ".tsv": read_dpr,
 }
-
-
-Progress = Callable[[int, int], None]
-"""Takes how many bytes were read, and how many there are."""
-
-_EVERY = 100
-"""Progress is reported after so many passages, and with each file."""
-
-
-class _BytesRead:
-    """How much of some files was read, as they lie on the disk."""
-
-    def __init__(self, sources: Sequence[Path]) -> None:
-        files = (path for source in sources for path, _ in files_of(source, LeftOutCounter()))
-        self.in_all = sum(map(_size, files))
-        self._before = self._size = 0
-        self._stream: BinaryIO | None = None
-
-    def enter(self, path: Path) -> None:
-        """The files before are done, and this one is next."""
-        self._before, self._size, self._stream = self._before + self._size, _size(path), None
-
-    def opened(self, stream: BinaryIO) -> None:
-        """It is read from here."""
-        self._stream = stream
-
-    @property
-    def so_far(self) -> int:
-        """How many bytes; a file that grew while it was read counts as it was."""
-        if self._stream is None:
-            return self._before
-        here = self._size if self._stream.closed else min(self._stream.tell(), self._size)
-        return min(self._before + here, self.in_all)
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):
-        return os.stat(path).st_size
-    return 0
 
 
 class Corpus(Iterator[Passage]):
@@ -83,8 +42,8 @@ class Corpus(Iterator[Passage]):
         progress: Progress | None = None,
     ) -> None:
         """Use `read_corpus`, which checks the paths."""
-        self._progress, self._since = progress, 0
-        self._bytes = None if progress is None else _BytesRead(paths)
+        files = (path for source in paths for path, _ in files_of(source, LeftOutCounter()))
+        self._reading = ReadingProgress(progress, files)
         self.origin: Origin | None = None
         self._counter = LeftOutCounter()
         self._notice, self._summary = notice, summary
@@ -96,25 +55,11 @@ class Corpus(Iterator[Passage]):
         return self._counter.result()
 
     def __next__(self) -> Passage:
-        if self._bytes is None:
-            return next(self._passages)
-        with noticing_opened(self._bytes.opened):
-            passage = next(self._passages)
-        self._since += 1
-        if self._since >= _EVERY:
-            self._report()
-        return passage
+        return self._reading.next_of(self._passages)
 
     def _enter(self, path: Path) -> None:
-        if self._bytes is not None:
-            self._bytes.enter(path)
-            self._report()
+        self._reading.enter(path)
         self.origin = Origin.of(path)
-
-    def _report(self) -> None:
-        if self._progress is not None and self._bytes is not None:
-            self._since = 0
-            self._progress(self._bytes.so_far, self._bytes.in_all)
 
     def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
         empty = True
@@ -130,8 +75,7 @@ class Corpus(Iterator[Passage]):
         if empty:
             named = "".join(f"\n  {name}" for name in self.left_out.names[:5])
             raise InputError(f"there is no text in {', '.join(map(str, paths))}{named}")
-        if self._progress is not None and self._bytes is not None:
-            self._progress(self._bytes.in_all, self._bytes.in_all)
+        self._reading.finish()
         if self._summary:
             for line in self.left_out.lines():
                 self._notice(line)

@@ -1,5 +1,6 @@
 """A server that is dead, wrong or unauthorised is found before any work; one that is slow or busy is not refused."""
 
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -85,6 +86,39 @@ def test_a_key_that_is_refused_is_reported_with_its_variable(model: str) -> None
         said = refusal(build_lm(model, api_base=server.api_base, api_key=SECRET))
         assert said.startswith(f"{model}: {server.api_base} does not accept the key: check ")
     assert f"{model.split('/')[0].upper()}_API_KEY in the environment" in said
+
+
+@pytest.mark.parametrize(
+    ("model", "variables"),
+    [
+        ("bedrock/m", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK, in the environment"),
+        ("sagemaker/m", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"),
+        ("together_ai/m", "TOGETHERAI_API_KEY in the environment"),
+        ("vertex_ai/m", "GOOGLE_APPLICATION_CREDENTIALS in the environment"),
+    ],
+)
+def test_a_key_is_named_as_its_provider_names_it(model: str, variables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = preflight.quiet_litellm()
+
+    async def refused(**asked: object) -> None:
+        raise litellm.AuthenticationError("no", llm_provider=model.partition("/")[0], model=model)
+
+    monkeypatch.setattr(litellm, "acompletion", refused)
+    with OpenAIServer() as server:
+        said = refusal(build_lm(model, api_base=server.api_base, api_key=SECRET))
+    assert f"does not accept the key: check {variables}, or api_key" in said
+
+
+def test_credentials_that_are_missing_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    # Its client takes seconds to be imported, and a server that is only slow is no fault.
+    pytest.importorskip("boto3.session")
+    said = refusal(build_lm("bedrock/anthropic.claude-3-haiku-20240307-v1:0"))
+    assert "the provider's credentials are missing" in said
 
 
 def test_a_key_that_is_missing_is_reported() -> None:

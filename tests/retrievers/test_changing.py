@@ -346,3 +346,20 @@ def test_a_passage_whose_id_was_taken_keeps_its_place(tmp_path, embedded):
     found = {hit.passage.id: hit.passage.place for hit in open_index(index).search("boat")}
     assert found.keys() == {"rules.md#1", "rules.md#1~2"}
     assert {place.heading for place in found.values()} == {"Fees"}
+
+
+def test_the_bytes_that_were_read_are_reported(embedded, documents, tmp_path):
+    index, records = tmp_path / "index", tmp_path / "records.jsonl"
+    embedded(index, [documents])
+    change(documents)
+    records.write_text("".join(json.dumps({"id": n, "text": f"A sentence about {n}."}) + "\n" for n in range(1000)))
+    for done, named in ((sync_folder, documents), (add_files, [records, documents / "lamp.txt", records])):
+        sizes = [path.stat().st_size for path in (documents.rglob("*.*") if named == documents else named[:2])]
+        reported: list[tuple[int, int]] = []
+        done(index, named, progress=lambda *now, reported=reported: reported.append(now))
+        assert {total for _, total in reported} == {sum(sizes)}
+        read = [done for done, _ in reported]
+        assert (read[0], read[-1]) == (0, sum(sizes))
+        assert read == sorted(read)
+        # With each file, unchanged ones too; of many records now and then.
+        assert len(set(read)) >= (len(sizes) if named == documents else 10)

@@ -121,13 +121,15 @@ function live(text) {
     return cards.get(index);
   };
   const line = (where, words, style) => where.append(el("p", { class: style || "", dir: "auto" }, words));
+  // The server holds a risk, and has not yet decided whether it answers.
+  const mark = (event) => event.provisional ? " (provisional: the answer may yet be withheld)" : "";
   const hears = (event) => {
     if (event.said) state.textContent = event.said;
     if (event.kind === "QuizFound") line(card(event.index, event.text), "…", "soft waiting");
     if (event.kind === "Rewritten") list.prepend(el("p", { class: "soft", dir: "auto" }, `Asked as: ${event.text}`));
     if (event.kind === "QuizExamined") {
       const share = event.consistency === null ? "" : `, ${Math.round(100 * event.consistency)}% of its answers agree`;
-      line(card(event.index, event.text), event.known ? `known: ${event.answer}${share}` : `not known${share}`,
+      line(card(event.index, event.text), event.known ? `known: ${event.answer}${share}${mark(event)}` : `not known${share}`,
         event.known ? "good" : "warn");
     }
     if (event.kind === "Searching") line(card(event.index || 0, event.query), `searching: ${event.query}`, "soft");
@@ -138,7 +140,7 @@ function live(text) {
       const where = card(event.index, event.text);
       const waiting = where.querySelector(".waiting");
       if (waiting) waiting.remove();
-      line(where, event.answer === null ? "no answer" : `answer: ${event.answer}`, event.answer === null ? "warn" : "good");
+      line(where, event.answer === null ? "no answer" : `answer: ${event.answer}${mark(event)}`, event.answer === null ? "warn" : "good");
     }
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));

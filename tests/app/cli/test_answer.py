@@ -63,7 +63,8 @@ def test_each_quiz_is_shown_as_it_settles():
         QuizFound(1, "Who is it?"),
         Searching(1, "Who is it?"),
         QuizAnswered(1, "Who is it?", "Ann\x1b[2J", "passages"),
-        QuizAnswered(0, "Why?", None, "failed"),
+        QuizAnswered(0, "Why?", None, "failed", provisional=True),
+        QuizAnswered(2, "Where?", "Oslo", "memory", provisional=True),
         Answered("the prediction"),
     ]
     assert LiveStory(lambda text: updates.append(text.plain)).follow(events) == "the prediction"
@@ -73,6 +74,9 @@ def test_each_quiz_is_shown_as_it_settles():
         "asking…\nQuiz 1: Who is it? → Ann␛[2J (from the passages kept)",
         "asking…\nQuiz 1: Who is it? → Ann␛[2J (from the passages kept)\n"
         "The question itself: Why? → no answer (failed)",
+        "asking…\nQuiz 1: Who is it? → Ann␛[2J (from the passages kept)\n"
+        "The question itself: Why? → no answer (failed)\n"
+        "Quiz 2: Where? → Oslo (from memory; provisional)",
     ]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from fixtures.serving import MARKUP, QUESTION
 from servers.openai_server import OpenAIServer
+
+from keqa.programs.abstention import Abstention
 
 pytestmark = pytest.mark.server
 
@@ -123,6 +126,43 @@ def test_quizzes_appear_as_they_settle(serve, server, open_page):
     assert page.get_by_role("button", name="Stop").is_enabled()
     page.locator(".answer-text").wait_for()
     assert page.get_by_role("button", name="Ask").is_enabled()
+
+
+class Unsure:
+    """Takes no answer for right."""
+
+    def of(self, record):
+        return 0.25
+
+
+@pytest.fixture
+def at_risk(serve, server):
+    """A server that withholds every answer."""
+    serving = serve(server)
+    serving.answers._program.abstention = Abstention(Unsure(), 0.5, 0.1, 0.1, "")
+    return serving
+
+
+def test_under_a_risk_answers_are_marked_until_it_is_decided(at_risk):
+    events = events_of(at_risk)
+    answering = [event for event in events if event["kind"] in ("QuizExamined", "QuizAnswered")]
+    assert len(answering) == 4
+    assert all(event["provisional"] for event in answering)
+    said = {event["said"] for event in answering}
+    assert {"Known (provisional): Who governs Carmouth? Heidi Fenman"} <= said
+    assert events[-1]["record"]["answer"] == "I do not know"
+
+
+def test_the_page_marks_what_may_yet_be_withheld(at_risk, server, open_page):
+    server.latency = 0.3
+    page = open_page(at_risk.url + "/")
+    ask(page, QUESTION)
+    known = re.compile(r"^known: Heidi Fenman.* \(provisional: the answer may yet be withheld\)$")
+    page.get_by_role("region", name="Quiz 1").get_by_text(known).wait_for()
+    page.locator(".answer-text").wait_for()
+    assert page.locator(".answer-text").inner_text() == "I do not know"
+    assert page.get_by_role("status").inner_text() == "Answer: I do not know"
+    assert page.get_by_text("provisional").count() == 0
 
 
 def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, open_page):

@@ -8,6 +8,7 @@ import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
+from keqa.lms.outside import Guarded
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize, tunable
@@ -73,6 +74,7 @@ def settings(seen, lm):
 @pytest.mark.parametrize(("budget", "limit"), [("medium", {"auto": "medium"}), (40, {"max_metric_calls": 40})])
 def test_gepa(run, budget, limit):
     seen = run("gepa", budget)
+    assert type(seen.settings.pop("instruction_proposer").adapter) is Guarded
     assert settings(seen, "reflection_lm") == {"num_threads": 3, "seed": 7, "use_merge": False} | limit
     assert given(seen) == {"trainset": ["t0", "t1", "t2"], "valset": ["t3", "t4"]}
     gold = example_for_metrics(seen.world.train[0])

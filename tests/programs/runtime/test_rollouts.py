@@ -1,0 +1,139 @@
+"""``dspy.BestOfN`` and ``dspy.Refine`` over a user's module with a program in it: each attempt draws anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import dspy
+import pytest
+from conftest import AsyncScriptedEngine, ScriptedEngine
+from dspy.lm15 import Message, Request, Response, Usage
+from fixtures import one_quiz
+from servers.openai_server import OpenAIServer, markers
+
+import keqa
+from keqa.programs import KEQA
+
+QUESTION = "Who is it?"
+ADVICE = {"qa.answering.answer": "Say it in one word.", "qa.decomposition.decompose": "One quiz is enough."}
+
+
+class Nesting(dspy.Module):
+    """A user's module with a program in it."""
+
+    def __init__(self, qa: Any) -> None:
+        super().__init__()
+        self.qa = qa
+
+    def forward(self, question: str) -> dspy.Prediction:
+        return dspy.Prediction(answer=self.qa(question=question).answer)
+
+
+class Advising(ScriptedEngine):
+    """Answers, and advises as ``dspy.Refine`` asks it to."""
+
+    def __init__(self) -> None:
+        def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+            return {**one_quiz.REPLIES, "AnswerQuiz": {"answer": f"Ann {len(self.calls)}"}}[name]
+
+        super().__init__(reply)
+
+    def complete(self, request: Request) -> Response:
+        if "assign blame" not in str(request.system):
+            return super().complete(request)
+        text = markers(discussion="It is too long.", advice=json.dumps(ADVICE))
+        message, usage = Message.assistant(text), Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def served(engine: ScriptedEngine) -> OpenAIServer:
+    """A real server over an engine."""
+
+    def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        text = {message["role"]: message["content"] for message in messages}
+        request = Request(model="m", system=text["system"], messages=(Message.user(text["user"]),))
+        return [engine.complete(request).message.text or "" for _ in range(n)]
+
+    return OpenAIServer(reply, api_key="any")
+
+
+@pytest.fixture(params=["in this process", "built", "of DSPy"])
+def asked(request) -> Iterator[tuple[dspy.LM, Advising]]:
+    """A language model in this process, or one that is served."""
+    engine, settings = Advising(), {"cache": False, "num_retries": 0}
+    if request.param == "in this process":
+        asynchronous = AsyncScriptedEngine(engine)
+        yield (
+            dspy.LM("scripted/advising", engine=engine, async_engine=asynchronous, temperature=0.0, **settings),
+            engine,
+        )
+        return
+    make = keqa.build_lm if request.param == "built" else dspy.LM
+    with served(engine) as server:
+        yield make("openai/gpt-4o", api_base=server.api_base, api_key="any", **settings), engine
+
+
+def nowhere_near(arguments: dict[str, Any], prediction: dspy.Prediction) -> float:
+    """A reward that no attempt earns."""
+    return 0.0
+
+
+@pytest.mark.parametrize("kind", ["BestOfN", "Refine"])
+@pytest.mark.parametrize("bound", ["globally", "by the parent", "by role"])
+def test_each_attempt_draws_anew_and_the_same_again(scripted, retriever, kind, bound):
+    engine = Advising()
+    lm = dspy.LM("scripted/m", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, temperature=0.0)
+
+    def attempts() -> list[list[int]]:
+        nesting = Nesting(KEQA(retriever("text"), lms=keqa.Roles(lm, lm, lm) if bound == "by role" else None, tries=3))
+        if bound == "by the parent":
+            nesting.set_lm(lm)
+        seen: list[list[int]] = []
+
+        def reward(arguments: dict[str, Any], prediction: dspy.Prediction) -> float:
+            # They are asked side by side.
+            seen.append(sorted(config.seed for name, _, config in engine.calls if name == "AnswerQuiz"))
+            engine.calls.clear()
+            return 0.0
+
+        best = getattr(dspy, kind)(module=nesting, N=3, reward_fn=reward, threshold=1.0)
+        # Refine asks for advice what is set globally.
+        with dspy.context(lm=lm if bound == "globally" or kind == "Refine" else None):
+            assert best(question=QUESTION).answer == "Ann"
+        return seen
+
+    seen = attempts()
+    assert [len(seeds) for seeds in seen] == [3, 3, 3]
+    assert len({seed for seeds in seen for seed in seeds}) == 9
+    assert attempts() == seen
+
+
+@pytest.mark.server
+def test_what_refine_advises_reaches_the_predictors(asked, retriever):
+    lm, engine = asked
+    nesting = Nesting(KEQA(retriever("text"), tries=3))
+    with dspy.context(lm=lm):
+        dspy.Refine(module=nesting, N=2, reward_fn=nowhere_near, threshold=1.0)(question=QUESTION)
+    hints = [(name, inputs.get("hint_")) for name, inputs, _ in engine.calls]
+    # The first attempt has no advice yet.
+    assert hints[0] == ("DecomposeQuestion", None)
+    again = hints[[name for name, _ in hints].index("DecomposeQuestion", 1) :]
+    assert ("DecomposeQuestion", "One quiz is enough.") in again
+    assert None not in {hint for _, hint in again}
+
+
+def test_roles_of_their_own_go_into_the_wrapped_program(scripted, retriever):
+    engines = [Advising(), Advising()]
+    task, judge = (
+        dspy.LM(f"scripted/{name}", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False)
+        for name, engine in zip(("task", "judge"), engines, strict=True)
+    )
+    program = KEQA(retriever("text"), lms=keqa.Roles(task, judge, judge), tries=3)
+    with pytest.raises(ValueError, match="Multiple LMs"):
+        dspy.BestOfN(module=Nesting(program), N=2, reward_fn=nowhere_near, threshold=1.0)(question=QUESTION)
+    inside = Nesting(dspy.BestOfN(module=program, N=2, reward_fn=nowhere_near, threshold=1.0))
+    assert inside(question=QUESTION).answer == "Ann"
+    assert [engine.count["DecomposeQuestion"] for engine in engines] == [2, 0]
+    assert [engine.count["JudgeUtility"] for engine in engines] == [0, 2]
