@@ -229,7 +229,7 @@ def compile_program(
         settings=changed_settings(program, compiled),
         trials=steps.trials,
         curve=steps.curve,
-        cost_per_retrieval=chosen.cost_per_retrieval,
+        cost_per_retrieval=chosen.retrieval_cost,
         cost_per_call=chosen.call_cost,
         boundary=steps.boundary,
         before=steps.trials[0].scores,

@@ -17,7 +17,10 @@ from keqa.programs.reference.embedding import Embedder
 
 COST_PER_CALL = 0.002
 """μ where none is given: of two programs that answer alike the one with fewer calls is taken, and a hundredth of the
-metric is worth five calls. λ is 0 by default, since what a search costs are the calls that judge and read passages."""
+metric is worth five calls."""
+COST_PER_RETRIEVAL = 0.02
+"""λ where none is given: one search more for each question has to gain two hundredths of the metric. Without it a gate
+that searches for nearly everything is as good as one that knows what is known."""
 
 _FEWEST_TRIES, _MOST_TRIES = 5, 1_000
 
@@ -44,7 +47,7 @@ class Options:
             program's own reference where None, or ``hashing`` where it has none.
         tuning: Whether to tune the settings.
         grid: The values to try.
-        cost_per_retrieval: λ, what a search costs in the metric's units.
+        cost_per_retrieval: λ, what a search costs in the metric's units; None is `COST_PER_RETRIEVAL`.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
         training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
@@ -65,7 +68,7 @@ class Options:
     embedder: Embedder | str | None = None
     tuning: bool = True
     grid: Grid = field(default_factory=Grid)
-    cost_per_retrieval: float = 0.0
+    cost_per_retrieval: float | None = None
     seed: int = 0
     in_flight: int = 8
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -111,6 +114,11 @@ class Options:
             raise ConfigurationError(
                 f"boundary_tries must be from {_FEWEST_TRIES} to {_MOST_TRIES:,}, not {self.boundary_tries}"
             )
+
+    @property
+    def retrieval_cost(self) -> float:
+        """λ, as it was given or by default."""
+        return COST_PER_RETRIEVAL if self.cost_per_retrieval is None else self.cost_per_retrieval
 
     @property
     def call_cost(self) -> float:

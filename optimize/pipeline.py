@@ -239,7 +239,7 @@ class Steps:
             program,
             self.val,
             replace(self.asking, journal=self.calls),
-            cost_per_retrieval=self.options.cost_per_retrieval,
+            cost_per_retrieval=self.options.retrieval_cost,
             cost_per_call=self.options.call_cost,
             boundary=None if boundary is None else boundary.model,
             grid=self.options.grid,

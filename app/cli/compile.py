@@ -62,8 +62,9 @@ class LearningOptions:
     judge_demos: Annotated[int, _learning(help="Demonstrations of the consistency judge.", min=0)] = 8
     sets: Annotated[int, _learning(help="Sets of demonstrations to choose from.", min=0)] = 4
     cost_per_retrieval: Annotated[
-        float, _learning(help="What a search costs in points of F1, from 0 to 1.", min=0.0)
-    ] = 0.0
+        float | None,
+        _learning(help="What a search costs in points of F1, from 0 to 1.", min=0.0, show_default="0.02"),
+    ] = None
     cost_per_call: Annotated[
         float | None,
         _learning(help="What a reply of a language model costs in points of F1.", min=0.0, show_default="0.002"),

@@ -10,7 +10,7 @@ from keqa.optimize.search_space import Grid
 
 
 def test_what_is_not_chosen():
-    assert Options() == Options("bootstrap", None, "light", 4, 8, 4, 0.5, True, None, True, Grid(), 0.0, 0, 8)
+    assert Options() == Options("bootstrap", None, "light", 4, 8, 4, 0.5, True, None, True, Grid(), None, 0, 8)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_a_command_is_called_with_its_groups():
         "demos": 4,
         "judge_demos": 8,
         "sets": 4,
-        "cost_per_retrieval": 0.0,
+        "cost_per_retrieval": None,
         "cost_per_call": None,
         "boundary": True,
         "boundary_tries": 10,
