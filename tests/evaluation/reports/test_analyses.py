@@ -248,6 +248,16 @@ def test_a_quiz_asked_twice_counts_once(run, line, quiz):
     assert panel.series[0].y == (0.6,)
 
 
+def test_it_is_of_the_method_that_drew_the_most_quizzes_to_the_end(run, line, quiz):
+    first, second = (
+        quiz(text, ["a"] * 2, [[0, 1]], probabilities=[share] * 2) for text, share in (("A?", 0.5), ("B?", 0.7))
+    )
+    few = run("keqa", [line(0, 1.0, quizzes=[first])])
+    more = run("gate-probability", [line(0, 1.0, quizzes=[first]), line(1, 1.0, quizzes=[second])])
+    (panel,) = probabilities(entries_of([few, more])).panels
+    assert panel.series[0].y == (0.6,)
+
+
 @pytest.fixture
 def swept(scored):
     settings = {"gate": "votes", "threshold": "4/5", "top_k": 10, "index": "TantivyRetriever", "model": "lm-a"}
