@@ -51,7 +51,12 @@ PRINTED = {
         )
     ],
     "inside_a_module.py": ["In which country is Harton? Zelia", "exact match: "],
-    "own_documents.py": ["140 passages", "Answer: Verova", "  Where was Carmen Orwick born? Isburg (memory)"],
+    "own_documents.py": [
+        "140 passages",
+        "Answer: May 23, 1971",
+        "  Who directed The Quiet Window? Simon Ralley (passages: ",
+        "  When was Simon Ralley born? 23 May 1971 (memory)",
+    ],
     "own_retriever.py": ["Zelia | 0 retrievals", "Kalia | 1 retrievals"],
     "read_a_record.py": [
         "Quiz 2: Where does #1 live? -> Where does Vito Borman live?",
