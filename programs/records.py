@@ -110,8 +110,8 @@ class PassageVerdict(PlacedText, Record):
     Attributes:
         passage_id: Identifier within the index.
         score: The retriever's score.
-        verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off, or where
-            it would be left out whatever the judge said.
+        verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off, or
+            where it would be left out whatever the judge said.
         kept: Whether the answer was drawn from it.
         why: One sentence on why it was kept or left out.
         sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
