@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Draws Tables 1 to 5, Figures 3 to 5 and the gates' figures of the KEQA paper anew, on the testbed, beside them what the
-# KBM papers tell of retrieval and random gates, and KS-LLM's methods.
+# Draws Tables 1 to 5, Figures 3 to 5 and the gates' figures of the KEQA paper, on the testbed, beside them what the
+# KBM papers report of retrieval and random gates, and KS-LLM's methods.
 #
 #   bash benchmarks/tables.sh [OUT] [QUESTIONS] [SMALLER_LM]
 #
-#   OUT         folder of all runs; a stopped command goes on in it (default: runs/tables)
+#   OUT         folder of all runs; a stopped command resumes in it (default: runs/tables)
 #   QUESTIONS   test questions of the testbed (default: 100)
 #   SMALLER_LM  for Table 4, such as transformers/FOLDER or local/smollm2; Table 4 is left out without it
 set -euo pipefail

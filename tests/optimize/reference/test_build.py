@@ -512,9 +512,9 @@ def test_what_a_labeller_is_set_up_with(program):
     assert (plain.top_k, plain.rule, plain.reason, plain.quiz_level) == (7, "auto", "auto", True)
     assert plain.correctness is f1
     assert plain.reason_from_memory.lm is plain.reason_with_knowledge.lm is built.answering.answer.lm
-    told = {"rule": "growing", "top_k": 1, "reason": False, "quiz_level": False}
-    found = Labeller(built, **told).fingerprint()
-    expected = {"task": "utility reference", "decompose": True, **told}
+    chosen = {"rule": "growing", "top_k": 1, "reason": False, "quiz_level": False}
+    found = Labeller(built, **chosen).fingerprint()
+    expected = {"task": "utility reference", "decompose": True, **chosen}
     assert {name: found[name] for name in expected} == expected
     assert set(found) - set(expected) == {"correctness", "model", "prompts", "retriever"}
     before = plain.fingerprint()

@@ -1,4 +1,4 @@
-"""``dspy.BestOfN`` and ``dspy.Refine`` over a user's module with a program in it: each attempt draws anew."""
+"""``dspy.BestOfN`` and ``dspy.Refine`` over a user's module with a program in it: each attempt draws again."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def nowhere_near(arguments: dict[str, Any], prediction: dspy.Prediction) -> floa
 
 @pytest.mark.parametrize("kind", ["BestOfN", "Refine"])
 @pytest.mark.parametrize("bound", ["globally", "by the parent", "by role"])
-def test_each_attempt_draws_anew_and_the_same_again(scripted, retriever, kind, bound):
+def test_each_attempt_draws_again_and_a_repeated_one_the_same(scripted, retriever, kind, bound):
     engine = Advising()
     lm = dspy.LM("scripted/m", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, temperature=0.0)
 
