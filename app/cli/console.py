@@ -8,10 +8,14 @@ colons in it are neither markup nor emoji.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_NAMED = 5
+"""How many of many things are named."""
 
 UNANSWERED = 1
 """Exit code of a command that asked what was sound, and got no answer to a question or to any question of a method."""
@@ -56,6 +60,20 @@ def show_figures(value: Any) -> None:
 def warn(line: str) -> None:
     """Write what the user should know beside the result."""
     status().print(line, style="yellow", soft_wrap=True)
+
+
+def warn_of_many(before: str, things: Sequence[str], say: Callable[[str], None] = warn) -> None:
+    """Name the first few of things that the user should know, a line each, and count the others.
+
+    Args:
+        before: Begins each line.
+        things: What is named.
+        say: Writes a line; above bars, that of `keqa.cli.progress.Bars`.
+    """
+    for thing in things[:_NAMED]:
+        say(f"{before}{thing}")
+    if len(things) > _NAMED:
+        say(f"{before}{len(things) - _NAMED} more")
 
 
 def complain(error: Exception) -> None:

@@ -13,8 +13,6 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.evaluation.documents import Made, Source
 
-_NAMED = 5
-
 
 @with_groups
 def documents(
@@ -42,7 +40,7 @@ def documents(
     The same command resumes: what is in the file stays, and questions that got no document are tried again. Exit code:
     0 where every question has a document, 1 otherwise, 2 something to put right first.
     """
-    from keqa.cli.console import results, show_figures, status, warn
+    from keqa.cli.console import results, show_figures, status, warn_of_many
     from keqa.cli.running import questions_of
     from keqa.evaluation.documents import make_documents
 
@@ -59,10 +57,7 @@ def documents(
 
         found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
         made = make_documents(asked.examples, found, out, origin=origin, in_flight=in_flight, progress=progress)
-    for identity, why in list(made.without.items())[:_NAMED]:
-        warn(f"no document for {identity}: {why}")
-    if len(made.without) > _NAMED:
-        warn(f"no document for {len(made.without) - _NAMED} more")
+    warn_of_many("no document for ", [f"{identity}: {why}" for identity, why in made.without.items()])
     if as_json:
         show_figures({"written": made.written, "there": made.there, "without": len(made.without), "origin": origin})
     else:

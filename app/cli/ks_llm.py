@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from keqa.cli.options import LanguageModels, MethodOptions, RunOptions
 from keqa.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from keqa.cli.reproduce import PresetOptions
+    from keqa.cli.options import KSOptions, PresetOptions
     from keqa.evaluation.questions import Questions
     from keqa.evaluation.reports.grid import Grid
     from keqa.evaluation.reproduction.ks_llm_tables import KSRun
@@ -28,29 +25,8 @@ SAMPLE = 500
 
 _TIMED = ("standard", "standard-doc", "ks-llm")
 _K = "evidence_sentences"
-_option = partial(typer.Option, rich_help_panel="The preset ks-llm")
 _PASSAGES = 50
 """As many passages of a document are read at most: all of those that are made here."""
-
-
-@dataclass(frozen=True)
-class KSOptions:
-    """The options of the preset ks-llm, beside those of both presets."""
-
-    documents: Annotated[
-        Path | None,
-        _option(
-            help="Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By "
-            "default they are made: of the questions' own contexts, of what --index finds, or written by --lm.",
-        ),
-    ] = None
-    similarity: Annotated[
-        str | None,
-        _option(
-            help="The embedding model of the distance, by name or folder; words compares words.",
-            show_default="local/minilm, where it is installed",
-        ),
-    ] = None
 
 
 def reproduce_ks_llm(

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.ks_llm import KSOptions
 from keqa.cli.options import (
-    AllowOverlap,
+    PRESETS,
     AsJson,
-    Index,
-    InFlight,
+    KSOptions,
     LanguageModels,
     Panel,
-    Places,
-    RetryFailed,
-    Server,
+    PaperOptions,
+    PresetOptions,
     given,
-    server_of,
     with_groups,
 )
 from keqa.errors import InputError
@@ -39,102 +34,6 @@ PAPER = "paper"
 
 KS_LLM = "ks-llm"
 """The name of the other one."""
-
-_PRESETS = "The presets paper and ks-llm"
-_shared = partial(typer.Option, rich_help_panel=_PRESETS)
-_PAPER = "The preset paper"
-_option = partial(typer.Option, rich_help_panel=_PAPER)
-
-
-@dataclass(frozen=True)
-class PresetOptions:
-    """The options of both presets, beside their language models."""
-
-    index: Annotated[Index, Panel(_PRESETS)] = None
-    other_lm: Annotated[
-        list[str] | None,
-        _shared(
-            help="Another language model instead of --lm, as in Table 4 of the KEQA paper; once for each. Its server's "
-            "address is read from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its "
-            "provider."
-        ),
-        Places("/"),
-    ] = None
-    data: Annotated[
-        list[str] | None,
-        _shared(
-            help="A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of "
-            "the paper's from the hub by default.",
-            show_default=False,
-        ),
-        Places(":"),
-    ] = None
-    sample: Annotated[int | None, _shared(help="Questions of each set.", min=2, show_default="500")] = None
-    in_flight: Annotated[InFlight, Panel(_PRESETS)] = 8
-    retry_failed: Annotated[RetryFailed, Panel(_PRESETS)] = False
-    allow_overlap: Annotated[AllowOverlap, Panel(_PRESETS)] = False
-
-
-@dataclass(frozen=True)
-class PaperOptions(PresetOptions):
-    """The options of the preset paper, beside its language models."""
-
-    dense_index: Annotated[
-        str | None, _option(help="The same corpus with a dense retriever, for Table 3."), Places(",@")
-    ] = None
-    program: Annotated[
-        Path | None,
-        _option(
-            "--program",
-            "-p",
-            help="A program compiled on training questions, instead of one with a utility reference R built from "
-            "--train.",
-        ),
-    ] = None
-    train: Annotated[
-        list[str] | None,
-        _option(
-            help="Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by "
-            "default the train split of --data.",
-            show_default=False,
-        ),
-        Places(":"),
-    ] = None
-    no_reference: Annotated[
-        bool, _option("--no-reference", help="Build no R and compile nothing; rows are then called w/o R.")
-    ] = False
-    plain_baselines: Annotated[
-        bool,
-        _option("--plain-baselines", help="Leave out the rows of baselines that learned from the training questions."),
-    ] = False
-    embedder: Annotated[
-        str | None,
-        _option(
-            help="Finds like passages in R: hashing, local/minilm, or a sentence-transformers model.",
-            show_default="local/minilm where it is installed",
-        ),
-        Places("@"),
-    ] = None
-    labelling_lm: Annotated[
-        str | None,
-        _option(
-            help="Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
-        ),
-        Places("/"),
-    ] = None
-    labelling_api_base: Annotated[str | None, server_of("--labelling-lm", _PAPER), Server] = None
-    train_sample: Annotated[
-        int | None, _option(help="Training questions of each set.", min=1, show_default="as --sample")
-    ] = None
-    cases: Annotated[int, _option(help="Questions of each set in Table 6, with all their steps.", min=0)] = 1
-    pilot: Annotated[
-        Path | None,
-        _option(
-            help="With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect.",
-            show_default=False,
-        ),
-    ] = None
-    dry_run: Annotated[bool, _option("--dry-run", help="Estimate calls, tokens and price, and ask nothing.")] = False
 
 
 @with_groups
@@ -156,7 +55,7 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
     *,
-    models: Annotated[LanguageModels, Panel(_PRESETS)],
+    models: Annotated[LanguageModels, Panel(PRESETS)],
     paper: PaperOptions,
     ks_llm: KSOptions,
 ) -> None:

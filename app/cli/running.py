@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from keqa.programs.registry import Spec
     from keqa.retrievers import Index, Retriever
 
-_NAMED = 5
-
 
 def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
     """The questions that the options name; what of the data cannot be used is reported.
@@ -215,11 +213,8 @@ def standing(tally: Tally) -> str:
 
 def _report(problems: Sequence[str], left_out: Mapping[str, int]) -> None:
     """Name what of the data is passed over, the first few in full, and count what is sound and not asked."""
-    from keqa.cli.console import warn
+    from keqa.cli.console import warn, warn_of_many
 
-    for problem in problems[:_NAMED]:
-        warn(f"passed over: {problem}")
-    if len(problems) > _NAMED:
-        warn(f"passed over: {len(problems) - _NAMED} more")
+    warn_of_many("passed over: ", problems)
     if left_out:
         warn(f"left out: {', '.join(f'{count} {reason}' for reason, count in left_out.items())}")

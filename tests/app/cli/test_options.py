@@ -16,13 +16,13 @@ from keqa.cli.options import (
     LanguageModels,
     MethodOptions,
     Panel,
+    PaperOptions,
     QuestionOptions,
     RunOptions,
     given,
     invocation,
     with_groups,
 )
-from keqa.cli.reproduce import PaperOptions
 from keqa.errors import InputError
 
 app = typer.Typer()

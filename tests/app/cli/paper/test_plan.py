@@ -1,8 +1,7 @@
 from pathlib import Path
 
-from keqa.cli.options import LanguageModels
-from keqa.cli.paper import Plan
-from keqa.cli.reproduce import PaperOptions
+from keqa.cli.options import LanguageModels, PaperOptions
+from keqa.cli.paper.plan import Plan
 
 
 def plan(models, others):

@@ -1,0 +1,74 @@
+"""``keqa reproduce paper``: the KEQA paper's experiments with a language model and corpus of the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keqa.cli.options import refuse_empty
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from keqa.cli.options import LanguageModels, PaperOptions
+    from keqa.evaluation.reports.grid import Grid
+
+
+def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
+    """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`.
+
+    Raises:
+        InputError: There is no language model or index, a data set is none of the paper's, or there are no training
+            questions for it.
+        ConfigurationError: A key, model or setting is wrong.
+    """
+    from keqa.cli.console import results, show_figures
+    from keqa.cli.paper.estimate import estimate_plan
+    from keqa.cli.paper.learning import learn
+    from keqa.cli.paper.plan import check_models, plan_experiments
+    from keqa.cli.paper.tables import measure
+    from keqa.evaluation.reports.rendering.terminal import Rendered
+    from keqa.evaluation.reproduction.experiments import check_labels
+    from keqa.evaluation.reproduction.training import publish_questions
+
+    _check_options(models, options)
+    plan = plan_experiments(out, models, options)
+    check_labels(plan.experiments, plan.out)
+    check_models(plan)
+    if options.dry_run:
+        grids = [estimate_plan(plan)]
+    else:
+        publish_questions(out / "questions.json", plan.training, plan.questions, 0)
+        grids = measure(learn(plan))
+    if as_json:
+        show_figures({grid.name: _rows(grid) for grid in grids})
+        return
+    for grid in grids:
+        results().print(Rendered(grid))
+
+
+def _check_options(models: LanguageModels, options: PaperOptions) -> None:
+    """Refuse what contradicts itself or could have no effect.
+
+    Raises:
+        InputError: There is such an option.
+    """
+    if models.lm is None or options.index is None:
+        raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
+    models.check()
+    refuse_empty("--labelling-lm", options.labelling_lm)
+    refuse_empty("--embedder", options.embedder)
+    if options.labelling_api_base is not None and options.labelling_lm is None:
+        raise InputError("--labelling-api-base needs --labelling-lm: the model that this server serves")
+    if options.no_reference and (options.program is not None or options.embedder or options.train):
+        raise InputError(
+            "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"
+        )
+    if options.program is not None and options.embedder:
+        raise InputError("--embedder is that of the R that is built: leave it out with --program, which has its own")
+    if options.pilot is not None and not options.dry_run:
+        raise InputError("--pilot says what a --dry-run may expect: give both, or neither")
+
+
+def _rows(grid: Grid) -> list[dict[str, Any]]:
+    names = [column.full for column in grid.columns]
+    return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in grid.rows]
