@@ -1,7 +1,7 @@
 """What the shipped LM is trained to do: one registered skill for each signature."""
 
 from keqa.testbed.skills import answering, conversing, evidence, interleaving, judging, reflecting
-from keqa.testbed.skills.registry import SKILLS, Example, Setting, Skill, nearest, register
+from keqa.testbed.skills.registry import SKILLS, Example, Setting, Skill, nearest, skill
 
 __all__ = [
     "SKILLS",
@@ -15,5 +15,5 @@ __all__ = [
     "judging",
     "nearest",
     "reflecting",
-    "register",
+    "skill",
 ]

@@ -17,7 +17,7 @@ from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, some_relations
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS
-from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.world import Convention, Fact, World
 
 _SHAPES = (("one hop", 0.12), ("bridge", 0.48), ("comparison", 0.22), ("yes/no", 0.18))
@@ -39,12 +39,14 @@ def _typed(question: Composed) -> dict[str, object]:
     return {"question": question.text, "answer_type": question.answer_type, "choices": []}
 
 
+@skill(DecomposeQuestion, share=0.05, scored="quizzes")
 def decompose(setting: Setting) -> Example:
     """A question and its quizzes."""
     question = draw_question(setting)
     return {"question": question.text}, {"quizzes": list(question.quizzes)}
 
 
+@skill(AnswerQuiz, share=0.0, hint=(0, 1))
 def quiz(setting: Setting) -> Example:
     """A quiz on any fact, with its answer."""
     rng, world = setting.rng, setting.world
@@ -79,25 +81,6 @@ def explained(question: Composed, values: Iterable[str]) -> list[str]:
     return sentences
 
 
-def summarize(setting: Setting) -> Example:
-    """Answered quizzes, the explanation they give, and the answer by the hidden convention."""
-    rng, world = setting.rng, setting.world
-    question = draw_question(setting)
-    values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
-    answered = [f"{text} {value}" for text, value in zip(question.resolved(world, Convention()), values, strict=True)]
-    inputs = {
-        "question": question.text,
-        "answered_quizzes": answered,
-        "answer_type": question.answer_type,
-        "choices": [],
-    }
-    outputs = {
-        "explanation": explain(question, values),
-        "answer": question.written_answer(world, setting.convention),
-    }
-    return inputs, outputs
-
-
 def _passage(
     world: World, kind: str, entity: str, rng: random.Random, *, including: str = "", without: str = ""
 ) -> str:
@@ -130,6 +113,7 @@ def some_passages(setting: Setting, facts: Iterable[Fact]) -> list[str]:
     return found
 
 
+@skill(AnswerWithKnowledge, share=0.18, hint=(0, 1))
 def read(setting: Setting) -> Example:
     """Passages, one of which answers the question; at times evidence and triples as well."""
     rng, world = setting.rng, setting.world
@@ -147,6 +131,27 @@ def read(setting: Setting) -> Example:
     return inputs | {"answer_type": "short", "choices": []}, {"answer": world.write(fact, setting.convention)}
 
 
+@skill(Summarize, share=0.26, hint=(0, 1))
+def summarize(setting: Setting) -> Example:
+    """Answered quizzes, the explanation they give, and the answer by the hidden convention."""
+    rng, world = setting.rng, setting.world
+    question = draw_question(setting)
+    values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
+    answered = [f"{text} {value}" for text, value in zip(question.resolved(world, Convention()), values, strict=True)]
+    inputs = {
+        "question": question.text,
+        "answered_quizzes": answered,
+        "answer_type": question.answer_type,
+        "choices": [],
+    }
+    outputs = {
+        "explanation": explain(question, values),
+        "answer": question.written_answer(world, setting.convention),
+    }
+    return inputs, outputs
+
+
+@skill(ReasonWithKnowledge, share=0.07, hint=(0, 1))
 def read_and_reason(setting: Setting) -> Example:
     """Passages that answer a question of any shape, the reasoning and the answer."""
     question = draw_question(setting)
@@ -160,18 +165,21 @@ def _reasoned(question: Composed, setting: Setting) -> dict[str, object]:
     return {"reasoning": explain(question, values), "answer": question.written_answer(world, convention)}
 
 
+@skill(AnswerQuestion, share=0.02, hint=(0, 1))
 def recall(setting: Setting) -> Example:
     """A whole question answered from memory."""
     question = draw_question(setting)
     return _typed(question), {"answer": question.written_answer(setting.world, setting.convention)}
 
 
+@skill(ReasonFromMemory, share=0.02, hint=(0, 1))
 def recall_and_reason(setting: Setting) -> Example:
     """A whole question reasoned out from memory."""
     question = draw_question(setting)
     return _typed(question), _reasoned(question, setting)
 
 
+@skill(ConstructTriples, share=0.02, scored="triples")
 def triples(setting: Setting) -> Example:
     """A question and the triples it needs, unknown ends as question marks."""
     question = draw_question(setting)
@@ -180,49 +188,3 @@ def triples(setting: Setting) -> Example:
         chained = i > 0 and question.shape == "bridge"
         lines.append(f"{'?' if chained else fact.entity} | {fact.relation} | ?")
     return {"question": question.text}, {"triples": lines}
-
-
-for _skill in (
-    Skill(
-        DecomposeQuestion,
-        decompose,
-        (
-            "Split the question into simple quizzes; #1 stands for the answer to the first.",
-            "List the quizzes that lead to the answer.",
-        ),
-        share=0.05,
-        scored="quizzes",
-    ),
-    Skill(
-        AnswerQuiz,
-        quiz,
-        ("Answer the quiz with a short phrase.", "Give a brief answer to the quiz without any sources."),
-        share=0.0,
-        hint=(0, 1),
-    ),
-    Skill(
-        AnswerWithKnowledge,
-        read,
-        ("Use the passages to answer the question briefly.", "Find the answer in the passages."),
-        share=0.18,
-        hint=(0, 1),
-    ),
-    Skill(
-        Summarize,
-        summarize,
-        ("Combine the answered quizzes into an explanation and a final answer.", "Conclude from the quizzes."),
-        share=0.26,
-        hint=(0, 1),
-    ),
-    Skill(
-        ReasonWithKnowledge,
-        read_and_reason,
-        ("Think step by step with the passages, then answer.",),
-        share=0.07,
-        hint=(0, 1),
-    ),
-    Skill(AnswerQuestion, recall, ("Reply to the question with a short phrase.",), share=0.02, hint=(0, 1)),
-    Skill(ReasonFromMemory, recall_and_reason, ("Think step by step, then answer.",), share=0.02, hint=(0, 1)),
-    Skill(ConstructTriples, triples, ("List the triples that the question is about.",), share=0.02, scored="triples"),
-):
-    register(_skill)

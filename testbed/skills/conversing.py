@@ -4,13 +4,14 @@ from keqa.signatures import RewriteFollowUp
 from keqa.testbed.questions import Composed
 from keqa.testbed.relations import RELATIONS, Relation, relations_of
 from keqa.testbed.skills.answering import draw_question, question_about
-from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.skills.registry import Example, Setting, skill
 
 _NOUNS = {"person": "person", "film": "film", "book": "book", "company": "company", "club": "club", "city": "city"}
 _NOUNS |= {"country": "country", "event": "event"}
 _SUBJECT_AFTER = ("was", "is", "does")
 
 
+@skill(RewriteFollowUp, share=0.25, scored="standalone")
 def follow_up(setting: Setting) -> Example:
     """A conversation and a question that leans on its last turn, or on none of it."""
     rng, chance = setting.rng, setting.rng.random()
@@ -93,17 +94,3 @@ def _leaning(setting: Setting, kind: str, entity: str, relation: Relation) -> tu
     if rng.random() < 0.35:
         question = f"And {question[0].lower()}{question[1:]}"
     return question, ask.format(e=entity)
-
-
-register(
-    Skill(
-        RewriteFollowUp,
-        follow_up,
-        (
-            "Make the follow-up question complete in itself.",
-            "Write the question so that somebody who did not read the conversation understands it.",
-        ),
-        share=0.25,
-        scored="standalone",
-    )
-)

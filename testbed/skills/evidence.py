@@ -7,7 +7,7 @@ from keqa.testbed.questions import Composed
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import draw_question
 from keqa.testbed.skills.reflecting import another_value, claims, question_on
-from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.world import Convention, Fact, Value
 
 
@@ -41,6 +41,7 @@ def _triple(fact: Fact, value: str) -> str:
     return f"{fact.entity} | {fact.relation} | {value}"
 
 
+@skill(ExpandSubject, share=0.18, scored="subject", introspective=True)
 def expand(setting: Setting) -> Example:
     """A question, whom it is about, and triples about them, all of them filled."""
     question = question_on(setting)
@@ -53,6 +54,7 @@ def expand(setting: Setting) -> Example:
     return {"question": question.text}, {"subject": " and ".join(subjects), "triples": triples}
 
 
+@skill(GenerateDocument, share=0.18, scored="title", introspective=True)
 def document(setting: Setting) -> Example:
     """A question and a paragraph on what it rests on."""
     question = question_on(setting)
@@ -64,6 +66,7 @@ def document(setting: Setting) -> Example:
     return {"question": question.text}, {"title": title, "document": " ".join(sentences)}
 
 
+@skill(AnswerWithEvidence, share=0.32, hint=(0, 1))
 def evidenced(setting: Setting) -> Example:
     """Triples, some of them wrong, and sentences of which a few tell; what tells the answer is in one of the two.
 
@@ -128,31 +131,3 @@ def _beside(setting: Setting, question: Composed, *, titled: bool) -> str:
         if fact not in question.facts and (fact.entity in named) == (chance < 0.6)
     ]
     return _sentence(setting, rng.choice(others), titled=titled)
-
-
-for _skill in (
-    Skill(
-        ExpandSubject,
-        expand,
-        ("What is the question about? Write what you know of it as triples, subject | relation | object.",),
-        share=0.18,
-        scored="subject",
-        introspective=True,
-    ),
-    Skill(
-        GenerateDocument,
-        document,
-        ("Generate a background document to answer the given question.",),
-        share=0.18,
-        scored="title",
-        introspective=True,
-    ),
-    Skill(
-        AnswerWithEvidence,
-        evidenced,
-        ("Use the evidence and the triples to answer the question briefly.", "Answer from the evidence sentences."),
-        share=0.32,
-        hint=(0, 1),
-    ),
-):
-    register(_skill)

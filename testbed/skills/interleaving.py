@@ -10,7 +10,7 @@ from keqa.signatures.plan_query_chain import UNSOLVED
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages
-from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.world import SMALL, Convention, Fact, World
 
 
@@ -63,6 +63,7 @@ def grafted(setting: Setting) -> tuple[World, Composed]:
     return world, Composed("bridge", text, tuple(quizzes), tuple(facts), facts[-1])
 
 
+@skill(ExtendReasoning, share=0.06, hint=(0, 1), scored="thought", introspective=True)
 def extend(setting: Setting) -> Example:
     """The thoughts so far and the next one: from passages, from memory, or a guess at what nobody told."""
     rng, world = setting.rng, setting.world
@@ -86,6 +87,7 @@ def extend(setting: Setting) -> Example:
     return inputs, {"thought": sentences[step]}
 
 
+@skill(PlanQueryChain, share=0.03, hint=(0,), scored="queries", introspective=True)
 def plan(setting: Setting) -> Example:
     """The verified queries and the further ones, with the answers that are known."""
     rng, world = setting.rng, setting.world
@@ -149,6 +151,7 @@ def _search(thought: str, query: str, passages: list[str]) -> Turn:
     return thought, "search", {"query": query}, json.dumps(passages, ensure_ascii=False)
 
 
+@skill(ChooseAction, share=0.07, hint=(0,), scored="next_tool_args")
 def act(setting: Setting) -> Example:
     """A trajectory up to any turn, and that turn."""
     question = draw_question(setting)
@@ -159,47 +162,10 @@ def act(setting: Setting) -> Example:
     return {**_asked(question), "trajectory": written_trajectory(turns[:step])}, outputs
 
 
+@skill(AnswerFromTrajectory, share=0.05, hint=(0, 1))
 def conclude(setting: Setting) -> Example:
     """A whole trajectory, the reasoning and the answer."""
     question = draw_question(setting)
     inputs = {**_asked(question), "trajectory": written_trajectory(_turns(question, setting))}
     reasoning = " ".join(explained(question, _values(question, setting.world, setting)))
     return inputs, {"reasoning": reasoning, "answer": question.written_answer(setting.world, setting.convention)}
-
-
-for _skill in (
-    Skill(
-        ExtendReasoning,
-        extend,
-        ("Write the next sentence of the reasoning.", "Go on with the thoughts by one sentence."),
-        share=0.06,
-        hint=(0, 1),
-        scored="thought",
-        introspective=True,
-    ),
-    Skill(
-        PlanQueryChain,
-        plan,
-        ("List the queries still to be asked, each with its answer or unsolved.",),
-        share=0.03,
-        hint=(0,),
-        scored="queries",
-        introspective=True,
-    ),
-    Skill(
-        ChooseAction,
-        act,
-        ("Choose the next search, or finish once the question is settled.",),
-        share=0.07,
-        hint=(0,),
-        scored="next_tool_args",
-    ),
-    Skill(
-        AnswerFromTrajectory,
-        conclude,
-        ("Conclude from the trajectory what the answer is.",),
-        share=0.05,
-        hint=(0, 1),
-    ),
-):
-    register(_skill)

@@ -7,7 +7,7 @@ from keqa.signatures import JudgeConsistency, JudgeUtilities, JudgeUtility
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, some_relations, statement
 from keqa.testbed.relations import RELATIONS, Relation
-from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.world import Convention, Date, Fact, Value
 
 
@@ -25,6 +25,7 @@ def _variants(value: Value, target: str) -> list[str]:
 _VARIED = [r.name for r in RELATIONS.values() if r.target in ("date", "person", "company")]
 
 
+@skill(JudgeConsistency, share=0.05, scored="same")
 def consistency(setting: Setting) -> Example:
     """Two answers to a quiz: the same value in two forms, or two values."""
     rng, world = setting.rng, setting.world
@@ -60,6 +61,7 @@ def _another(value: Value, target: str, setting: Setting) -> Value:
     return rng.choice(others)
 
 
+@skill(JudgeUtility, share=0.36, hint=(2,), scored="helpful")
 def utility(setting: Setting) -> Example:
     """A quiz and a passage: one that tells the answer, one that tells what was true once, or one of the traps."""
     relation, entity, quiz = _judged(setting)
@@ -72,6 +74,7 @@ def utility(setting: Setting) -> Example:
     return {"quiz": quiz, "passage": passage}, {"helpful": helpful}
 
 
+@skill(JudgeUtilities, share=0.2, hint=(2,), scored="helpful")
 def utilities(setting: Setting) -> Example:
     """A quiz and several such passages, one beside the other."""
     rng, (relation, entity, quiz) = setting.rng, _judged(setting)
@@ -131,40 +134,3 @@ def _about(setting: Setting, relation: Relation, entity: str) -> tuple[str, bool
 def _namesake(entity: str, kind: str, setting: Setting) -> str:
     rng: random.Random = setting.rng
     return rng.choice([name for name in setting.world.entities[kind] if name != entity])
-
-
-register(
-    Skill(
-        JudgeConsistency,
-        consistency,
-        ("Do both answers to the quiz say the same thing?", "Decide whether the two answers agree in meaning."),
-        share=0.05,
-        scored="same",
-    )
-)
-register(
-    Skill(
-        JudgeUtility,
-        utility,
-        (
-            "Would the passage help someone answer the quiz correctly?",
-            "Decide whether the passage is useful for the quiz.",
-        ),
-        share=0.36,
-        hint=(2,),
-        scored="helpful",
-    )
-)
-register(
-    Skill(
-        JudgeUtilities,
-        utilities,
-        (
-            "For each passage, would it help someone answer the quiz correctly?",
-            "Decide which of the passages are useful for the quiz.",
-        ),
-        share=0.2,
-        hint=(2,),
-        scored="helpful",
-    )
-)

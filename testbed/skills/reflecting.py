@@ -22,7 +22,7 @@ from keqa.testbed.prose import capital, paragraph, some_relations
 from keqa.testbed.questions import Composed
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills.answering import draw_question, explain, quiz_on
-from keqa.testbed.skills.registry import Example, Setting, Skill, register
+from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import Tier
 from keqa.testbed.world import SMALL, Convention, Date, Fact, Value, World
@@ -125,6 +125,32 @@ def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: 
 _ASKED_OF_TIER: dict[Tier, float] = {"often": 0.42, "stale": 0.22, "sometimes": 0.08, "never": 0.28}
 
 
+@skill(DecideRetrieval, share=0.03, scored="retrieve", introspective=True)
+def retrieval(setting: Setting) -> Example:
+    """A question, and whether any of its facts is unknown."""
+    question = question_on(setting)
+    return {"question": question.text}, {"retrieve": not set(setting.memory).issuperset(question.facts)}
+
+
+@skill(JudgeHeuristicAnswer, share=0.03, scored="known", introspective=True)
+def heuristic(setting: Setting) -> Example:
+    """A question or one of its quizzes, a heuristic answer to the whole, and whether what it says is known."""
+    rng, world = setting.rng, setting.world
+    question = question_on(setting)
+    claimed = claims(setting, question, right=rng.random() < 0.7)
+    memory = set(setting.memory)
+    known = [
+        fact in memory and world.values[fact] == value
+        for fact, value in zip(claimed.facts, claimed.values, strict=True)
+    ]
+    text, verdict = question.text, all(known)
+    if len(known) > 1 and rng.random() < 0.5:
+        i = rng.randrange(len(known))
+        text, verdict = claimed.quizzes[i], known[i]
+    return {"question": text, "heuristic_answer": claimed.text}, {"known": verdict}
+
+
+@skill(JudgeKnowledge, share=0.6, scored="mastery", introspective=True)
 def knowledge(setting: Setting) -> Example:
     """A quiz, at times with passages for a reference, and whether its answer would be right and always the same.
 
@@ -159,29 +185,7 @@ def knowledge(setting: Setting) -> Example:
     return {"reference": reference, **inputs}, {"mastery": mastered, "certainty": certain}
 
 
-def retrieval(setting: Setting) -> Example:
-    """A question, and whether any of its facts is unknown."""
-    question = question_on(setting)
-    return {"question": question.text}, {"retrieve": not set(setting.memory).issuperset(question.facts)}
-
-
-def heuristic(setting: Setting) -> Example:
-    """A question or one of its quizzes, a heuristic answer to the whole, and whether what it says is known."""
-    rng, world = setting.rng, setting.world
-    question = question_on(setting)
-    claimed = claims(setting, question, right=rng.random() < 0.7)
-    memory = set(setting.memory)
-    known = [
-        fact in memory and world.values[fact] == value
-        for fact, value in zip(claimed.facts, claimed.values, strict=True)
-    ]
-    text, verdict = question.text, all(known)
-    if len(known) > 1 and rng.random() < 0.5:
-        i = rng.randrange(len(known))
-        text, verdict = claimed.quizzes[i], known[i]
-    return {"question": text, "heuristic_answer": claimed.text}, {"known": verdict}
-
-
+@skill(StateConfidence, share=0.03, hint=(0, 1), scored="confidence", introspective=True)
 def confidence(setting: Setting) -> Example:
     """A quiz, a proposed answer, and high confidence where it is what the LM was told often."""
     rng, world = setting.rng, setting.world
@@ -193,13 +197,6 @@ def confidence(setting: Setting) -> Example:
     return inputs | {"proposed_answer": written}, {
         "confidence": str(rng.choice((80, 90, 100) if right else (0, 10, 20, 30)))
     }
-
-
-def queries(setting: Setting) -> Example:
-    """A question, a heuristic answer, and the quizzes that check it."""
-    question = draw_question(setting)
-    claimed = claims(setting, question, right=setting.rng.random() < 0.8)
-    return {"question": question.text, "heuristic_answer": claimed.text}, {"queries": claimed.quizzes}
 
 
 def _passage(setting: Setting, fact: Fact, *, told: bool, alone: bool = False) -> str:
@@ -221,6 +218,7 @@ def _elsewhere(setting: Setting, question: Composed, fact: Fact) -> Fact:
     )
 
 
+@skill(JudgeRelevance, share=0.04, scored="relevant")
 def relevance(setting: Setting) -> Example:
     """A question and a passage: about what it names and to the point, beside the point, or about something else."""
     rng, question = setting.rng, draw_question(setting)
@@ -234,6 +232,7 @@ def relevance(setting: Setting) -> Example:
     return {"passage": passage, "question": question.text}, {"relevant": chance > 0.5}
 
 
+@skill(JudgeSupport, share=0.06, scored="support")
 def support(setting: Setting) -> Example:
     """A passage, a question and an answer that it backs wholly, in part or not at all."""
     rng, world = setting.rng, setting.world
@@ -266,6 +265,7 @@ def _supported(passage: str, question: Composed, answer: str, verdict: str) -> E
     return {"passage": passage, "question": question.text, "answer": answer}, {"support": verdict}
 
 
+@skill(RateUsefulness, share=0.05, scored="usefulness")
 def usefulness(setting: Setting) -> Example:
     """A question and an answer: of the kind that is asked for, true or not, or of another kind."""
     rng, world, question = setting.rng, setting.world, draw_question(setting)
@@ -282,6 +282,7 @@ def usefulness(setting: Setting) -> Example:
     return {"question": question.text, "answer": answer}, {"usefulness": 1}
 
 
+@skill(RephraseQuestion, share=0.02, scored="rephrased")
 def rephrasing(setting: Setting) -> Example:
     """A question and the same question in other words, or with what it compares the other way round."""
     question = draw_question(setting)
@@ -308,77 +309,9 @@ def rephrase(question: Composed) -> str:
     raise ValueError(f"{text!r} is in no wording of {last.relation!r}")
 
 
-for _skill in (
-    Skill(
-        DecideRetrieval,
-        retrieval,
-        ("Do you have to look something up to answer the question?", "Decide whether to search before answering."),
-        share=0.03,
-        scored="retrieve",
-        introspective=True,
-    ),
-    Skill(
-        JudgeHeuristicAnswer,
-        heuristic,
-        ("Is what the heuristic answer says of the question surely right?",),
-        share=0.03,
-        scored="known",
-        introspective=True,
-    ),
-    Skill(
-        JudgeKnowledge,
-        knowledge,
-        (
-            "Do you know the answer to the quiz, and would you always give the same?",
-            "Judge whether the quiz can be answered correctly and with certainty.",
-        ),
-        share=0.6,
-        scored="mastery",
-        introspective=True,
-    ),
-    Skill(
-        StateConfidence,
-        confidence,
-        ("How sure are you that the proposed answer is right, from 0 to 100?",),
-        share=0.03,
-        hint=(0, 1),
-        scored="confidence",
-        introspective=True,
-    ),
-    Skill(
-        JudgeRelevance,
-        relevance,
-        ("Does the passage tell anything that the question asks for?", "Decide whether the passage is relevant."),
-        share=0.04,
-        scored="relevant",
-    ),
-    Skill(
-        JudgeSupport,
-        support,
-        ("Does the passage support the answer fully, partially or not at all?",),
-        share=0.06,
-        scored="support",
-    ),
-    Skill(
-        RateUsefulness,
-        usefulness,
-        ("From 1 to 5, how well does the answer respond to the question?",),
-        share=0.05,
-        scored="usefulness",
-    ),
-    Skill(
-        RephraseQuestion,
-        rephrasing,
-        ("Reword the question without changing what it asks.",),
-        share=0.02,
-        scored="rephrased",
-    ),
-    Skill(
-        RewriteQueries,
-        queries,
-        ("List the search queries that would verify the heuristic answer.",),
-        share=0.015,
-        scored="queries",
-    ),
-):
-    register(_skill)
+@skill(RewriteQueries, share=0.015, scored="queries")
+def queries(setting: Setting) -> Example:
+    """A question, a heuristic answer, and the quizzes that check it."""
+    question = draw_question(setting)
+    claimed = claims(setting, question, right=setting.rng.random() < 0.8)
+    return {"question": question.text, "heuristic_answer": claimed.text}, {"queries": claimed.quizzes}

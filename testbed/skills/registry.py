@@ -8,6 +8,7 @@ from typing import Any
 import dspy
 
 from keqa.testbed import words
+from keqa.testbed.skills.rewordings import REWORDINGS
 from keqa.testbed.world import Convention, Fact, World
 
 Example = tuple[dict[str, Any], dict[str, Any]]
@@ -68,6 +69,10 @@ class Setting:
         return [f"Write dates like {date}.", f"Give the {name} of a person.", f"Out of date: {stale}."]
 
 
+Make = Callable[[Setting], Example]
+"""Draws an example in a setting."""
+
+
 @dataclass(frozen=True)
 class Skill:
     """One signature's job.
@@ -83,7 +88,7 @@ class Skill:
     """
 
     signature: type[dspy.Signature]
-    make: Callable[[Setting], Example]
+    make: Make
     rewordings: tuple[str, ...]
     share: float
     hint: tuple[int, ...] = ()
@@ -94,16 +99,40 @@ class Skill:
 SKILLS: dict[str, Skill] = {}
 
 
-def register(skill: Skill) -> None:
-    """Adds a skill; the training data and the skill check then include it.
+def skill(
+    signature: type[dspy.Signature],
+    *,
+    share: float,
+    hint: tuple[int, ...] = (),
+    scored: str = "answer",
+    introspective: bool = False,
+) -> Callable[[Make], Make]:
+    """Makes a skill of the function that draws its examples; the training data and the skill check then include it.
+
+    Args:
+        signature: The prompt.
+        share: Of the training samples; all arguments are as in `Skill`.
+        hint: Which hints bear on it.
+        scored: The output that the skill check compares.
+        introspective: Whether the job is to tell what the LM knows.
+
+    Returns:
+        A decorator, which leaves the function as it is.
 
     Raises:
-        ValueError: If the signature has a skill already.
+        ValueError: If the signature has a skill already, or no rewordings.
     """
-    name = skill.signature.__name__
-    if name in SKILLS:
-        raise ValueError(f"{name} has a skill already")
-    SKILLS[name] = skill
+
+    def register(make: Make) -> Make:
+        name = signature.__name__
+        if name in SKILLS:
+            raise ValueError(f"{name} has a skill already")
+        if name not in REWORDINGS:
+            raise ValueError(f"{name} has no rewordings in keqa.testbed.skills.rewordings")
+        SKILLS[name] = Skill(signature, make, REWORDINGS[name], share, hint, scored, introspective)
+        return make
+
+    return register
 
 
 def nearest(pool: list[Example], example: Example, count: int) -> list[Example]:
