@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import re
@@ -11,6 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -135,6 +137,26 @@ class ScriptedRetriever:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedRetriever:
         raise AssertionError("a retriever must never be copied with a program")
+
+
+_DESELECTED = re.compile(r"not \((\w+(?: or \w+)*)\)")
+_OF_MODULE = re.compile(r"^pytestmark = (.*?)(?=^\S|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a module alone of which ``-m 'not (…)'`` deselects everything: what it needs is slow to import, too."""
+    left_out = _DESELECTED.fullmatch(config.option.markexpr)
+    if left_out is None or not collection_path.match("test_*.py"):
+        return None
+    marks = _OF_MODULE.search(collection_path.read_text(encoding="utf-8"))
+    found = re.findall(r"pytest\.mark\.(\w+)", marks[1]) if marks else []
+    return True if set(found) & set(left_out[1].split(" or ")) else None
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what is imported by now, which stays: it is most of the memory."""
+    gc.collect()
+    gc.freeze()
 
 
 _NEEDED_BY_FIXTURE = {"server": "server", "elasticsearch_url": "server", "engine": "model"}

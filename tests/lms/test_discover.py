@@ -27,6 +27,7 @@ def test_a_key_is_named_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None
     assert only.why == "ANTHROPIC_API_KEY is set"
 
 
+@pytest.mark.server
 def test_the_models_of_servers_are_named() -> None:
     with OpenAIServer(models=("qwen3:4b",)) as ollama, OpenAIServer(models=("Qwen/Qwen3-8B", "lora")) as vllm:
         found = [one.flag for one in suggestions(ollama=ollama.url, vllm=vllm.url)]
@@ -37,6 +38,7 @@ def test_the_models_of_servers_are_named() -> None:
         ]
 
 
+@pytest.mark.server
 def test_a_server_that_lists_nothing_is_passed_over() -> None:
     with OpenAIServer(models=()) as server:
         assert [one.flag for one in suggestions(ollama=server.url, vllm=server.url)] == ["--lm local/smollm2"]

