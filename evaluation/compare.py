@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
@@ -13,7 +13,7 @@ from keqa.evaluation.build import Parts, given, make, merged
 from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compiled_programs import served_by
 from keqa.evaluation.configuration import describe
-from keqa.evaluation.evaluate import STOP_AFTER_OUTAGES, evaluate
+from keqa.evaluation.evaluate import AskingOptions, evaluate
 from keqa.evaluation.gold_quizzes import golds_of
 from keqa.evaluation.matching import NoRatioError, check_matches, forget_other_match, matched_gate, waits
 from keqa.evaluation.overlap import learned_from, refuse_overlap
@@ -63,14 +63,9 @@ def compare(
     *,
     folder: Path,
     cache: CallCache,
-    command: str = "",
-    in_flight: int = 8,
-    retry_failed: bool = False,
     progress: Callable[[str, Tally], None] = lambda label, tally: None,
     left_out: Callable[[Spec, ConfigurationError], None] | None = None,
-    stop_after_outages: int = STOP_AFTER_OUTAGES,
-    before_first: Callable[[], None] = lambda: None,
-    allow_overlap: bool = False,
+    **asking: Unpack[AskingOptions],
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
@@ -85,17 +80,13 @@ def compare(
             and the settings of the questions are theirs.
         folder: Where the run files go, named for the labels.
         cache: Shared by all.
-        command: How to run it again, without addresses.
-        in_flight: How many questions are in work at once.
-        retry_failed: Ask failed and impaired questions of an earlier run again, and make draws that failed again.
         progress: Called with the label after each question.
         left_out: Called with a method that cannot be asked while others can, and the reason: the language model gives
             no token probabilities, or there is no ratio that a random gate could match. Its error ends the comparison
             where this is None.
-        stop_after_outages: So many questions in succession that fail for a reason that may pass end it; 0 for none.
-        before_first: Called before each method's first question; what it raises ends the comparison, and a run file
-            that holds no question is taken away.
-        allow_overlap: Ask questions that a program learned from, too; tables mark its row.
+        **asking: How each method is asked, as in `keqa.evaluation.evaluate.evaluate`. With `retry_failed` draws that
+            failed are made again, too; what `before_first` raises, which is called before each method's first question,
+            ends the comparison, and a run file that holds no question is taken away.
 
     Yields:
         The methods as they end.
@@ -107,13 +98,13 @@ def compare(
         TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`.
     """
     places = _places(specs, folder)
-    own, parts = parts, _shared(specs, questions, parts, cache, retry_failed)
+    own, parts = parts, _shared(specs, questions, parts, cache, asking.get("retry_failed", False))
     check_matches(specs)
     later = [spec for spec in specs if waits(spec, specs)]
     now = _in_order([spec for spec in specs if spec not in later])
     # All that can be made is made before the first question is asked, so that what is wrong is reported at once.
     programs = {spec.label: make(spec, parts) for spec in now}
-    _refuse_overlaps({} if allow_overlap else programs, questions)
+    _refuse_overlaps({} if asking.get("allow_overlap") else programs, questions)
 
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
@@ -132,16 +123,11 @@ def compare(
             split=questions.split,
             seed=questions.seed,
             configuration=configuration,
-            command=command,
             compiled=served_by(spec.method, parts.program),
             left_out=questions.left_out,
-            in_flight=in_flight,
-            retry_failed=retry_failed,
             cache=cache,
             progress=lambda tally: progress(spec.label, tally),
-            stop_after_outages=stop_after_outages,
-            before_first=before_first,
-            allow_overlap=allow_overlap,
+            **asking,
         )
         return Row(spec, path, tally)
 

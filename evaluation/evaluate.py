@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -35,6 +35,17 @@ STOP_AFTER_OUTAGES = 10
 """So many questions in succession that fail for a reason that may pass end a run, unless another number is given."""
 
 _HISTORY = 64
+
+
+class AskingOptions(TypedDict, total=False):
+    """How questions are asked, whatever the method: the arguments of `evaluate` that stand for all of a comparison."""
+
+    command: str
+    in_flight: int
+    retry_failed: bool
+    stop_after_outages: int
+    before_first: Callable[[], None]
+    allow_overlap: bool
 
 
 def evaluate(

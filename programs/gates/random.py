@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, Literal
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Probability, Seed, Share, checked
@@ -15,9 +16,51 @@ from keqa.programs.gates.base import LeaderGate
 from keqa.programs.gates.votes import Votes
 
 
+class NumberGate(LeaderGate, ABC):
+    """A gate that gives each quiz a number by chance, and retrieves where that is low.
+
+    Attributes:
+        verb: What it does to the share that its name has.
+        number_of: What of the votes the number is of.
+        missing: What is said where the votes do not hold that.
+    """
+
+    verb: ClassVar[str]
+    number_of: ClassVar[Literal["quiz", "place"]]
+    missing: ClassVar[str]
+
+    threshold: Any
+    seed: Any
+
+    @property
+    @abstractmethod
+    def limit(self) -> Fraction | float:
+        """Quizzes with a lower number are retrieved for."""
+
+    @property
+    def name(self) -> str:
+        """For records."""
+        return f"random, {self.verb} {float(self.threshold):.3g}"
+
+    def retrieves(self, votes: Votes) -> bool:
+        """Below the limit."""
+        return self.measure(votes) < self.limit
+
+    def measure(self, votes: Votes) -> float:
+        """The quiz's number, evenly distributed from 0 to 1.
+
+        Raises:
+            ConfigurationError: The votes do not hold what it is of.
+        """
+        text = getattr(votes, self.number_of)
+        if not text:
+            raise ConfigurationError(self.missing)
+        return _number(self.seed, text)
+
+
 @checked
 @dataclass(frozen=True)
-class RandomGate(LeaderGate):
+class RandomGate(NumberGate):
     """Retrieves for a share of the quizzes, whatever the draws say.
 
     Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
@@ -33,34 +76,23 @@ class RandomGate(LeaderGate):
     title = "Random at a matched ratio"
     kind = "random"
     needs = "run"
+    verb = "retrieving"
+    number_of = "quiz"
+    missing = "the random gate needs the text of the quiz"
 
     threshold: Annotated[Fraction, Share]
     seed: Seed = 0
     needs_all_draws: bool = False
 
     @property
-    def name(self) -> str:
-        """For records."""
-        return f"random, retrieving {float(self.threshold):.3g}"
-
-    def retrieves(self, votes: Votes) -> bool:
-        """For that share of quizzes."""
-        return self.measure(votes) < self.threshold
-
-    def measure(self, votes: Votes) -> float:
-        """The quiz's number, evenly distributed from 0 to 1.
-
-        Raises:
-            ConfigurationError: The votes do not say which quiz they are for.
-        """
-        if not votes.quiz:
-            raise ConfigurationError("the random gate needs the text of the quiz")
-        return _number(self.seed, votes.quiz)
+    def limit(self) -> Fraction:
+        """That share of the numbers."""
+        return self.threshold
 
 
 @checked
 @dataclass(frozen=True)
-class MatchedRandomGate(LeaderGate):
+class MatchedRandomGate(NumberGate):
     """Retrieves for as many quizzes as another method did, drawn by chance: KBM's Random (section 3.2).
 
     A method that retrieves as often and answers no better has not found out what the LM knows. The quizzes of the other
@@ -74,6 +106,9 @@ class MatchedRandomGate(LeaderGate):
     """
 
     kind = "matched random"
+    verb = "matching"
+    number_of = "place"
+    missing = "a random gate that matches a run decides on quizzes of questions only"
 
     threshold: Annotated[Fraction, Share]
     cut: Probability
@@ -106,23 +141,9 @@ class MatchedRandomGate(LeaderGate):
         return cls(Fraction(unknown, len(numbers)), cut, seed)
 
     @property
-    def name(self) -> str:
-        """For records."""
-        return f"random, matching {float(self.threshold):.3g}"
-
-    def retrieves(self, votes: Votes) -> bool:
-        """Below the cut."""
-        return self.measure(votes) < self.cut
-
-    def measure(self, votes: Votes) -> float:
-        """The number of the quiz's place, evenly distributed from 0 to 1.
-
-        Raises:
-            ConfigurationError: The votes do not say it.
-        """
-        if not votes.place:
-            raise ConfigurationError("a random gate that matches a run decides on quizzes of questions only")
-        return _number(self.seed, votes.place)
+    def limit(self) -> float:
+        """The cut."""
+        return self.cut
 
 
 def _number(seed: int, text: str) -> float:

@@ -10,37 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+
+from keqa.programs.reference.index import Entry
 
 # As corpora of several publications write it at the end of a passage.
 _NAMED = re.compile(r"\bSource:\s*([^\n.;|]{1,80}?)\s*\.?\s*\Z", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", re.ASCII)
 _CHANCE = 0.01
 _LOWEST = 0.75
-
-
-class Labelled(Protocol):
-    """What the reference holds of a passage."""
-
-    @property
-    def root(self) -> str:
-        """Id of the training question."""
-        ...
-
-    @property
-    def passage(self) -> str:
-        """As the judge reads it."""
-        ...
-
-    @property
-    def helpful(self) -> bool:
-        """Whether it helped."""
-        ...
-
-    @property
-    def date(self) -> str:
-        """When its document was last changed; may be empty."""
-        ...
 
 
 def source_of(passage: str) -> str | None:
@@ -84,7 +61,7 @@ class Reliability:
     so that no cut is chosen for what it shows.
     """
 
-    def __init__(self, entries: Iterable[Labelled]) -> None:
+    def __init__(self, entries: Iterable[Entry]) -> None:
         """Count.
 
         Args:
@@ -136,7 +113,7 @@ class Reliability:
 class _Counts:
     """How many labels of each name there are, and how many of them say that the passage helped."""
 
-    def __init__(self, named: Iterable[tuple[Labelled, str | None]]) -> None:
+    def __init__(self, named: Iterable[tuple[Entry, str | None]]) -> None:
         self._counts: dict[str, tuple[int, int]] = {}
         self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}
         for entry, name in named:
