@@ -20,12 +20,17 @@ import pytest
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from fixtures.command_line import keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
+from hypothesis import HealthCheck, settings
 from servers import elasticsearch
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
 
 __all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"]
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("keqa", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("keqa")
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 

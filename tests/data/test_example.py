@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data import Answered, Example, as_examples
@@ -110,7 +110,6 @@ def test_two_examples_with_one_id_are_refused(again):
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.text(), st.lists(st.text(), min_size=1))
 def test_any_text_is_an_example_or_an_input_error(question, answers):
     try:

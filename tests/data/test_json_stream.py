@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.json_stream import elements
@@ -19,7 +19,6 @@ VALUES = st.recursive(
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 0, 2]), st.booleans())
 def test_a_list_in_pieces_of_any_size(tmp_path_factory, values, chunk, indent, ascii_only):
     path = tmp_path_factory.mktemp("stream") / "a.json"

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data import Example
@@ -76,7 +76,6 @@ def test_a_sample_is_the_same_everywhere_and_always():
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(IDS, st.integers(1, 25), st.integers(), st.randoms(use_true_random=False))
 def test_a_sample_does_not_depend_on_the_order(ids, count, seed, order: random.Random):
     drawn = sampled(examples(ids), count, seed)
@@ -87,7 +86,6 @@ def test_a_sample_does_not_depend_on_the_order(ids, count, seed, order: random.R
     assert len({example.id for example in drawn}) == len(drawn)
 
 
-@settings(deadline=None)
 @given(IDS, st.integers(1, 25), st.integers())
 def test_a_larger_sample_begins_with_the_smaller(ids, count, seed):
     assert sampled(examples(ids), count + 1, seed)[:count] == sampled(examples(ids), count, seed)

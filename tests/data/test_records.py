@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data import ContextPassage, Example, as_examples
@@ -30,7 +30,6 @@ def test_aliases_that_nothing_equals_are_dropped():
     assert usable("Up", None, ["???", "", " Up ", 42, "+"]) == ("Up", "42")
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=8), max_size=5))
 def test_usable_answers_are_unique_and_can_be_equalled(answers):
     try:

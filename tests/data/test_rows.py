@@ -2,7 +2,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.rows import json_document, json_lines, json_list, table
@@ -34,7 +34,6 @@ def test_lines_in_the_place_of_a_list(write_json):
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.lists(JSON, max_size=5))
 def test_a_list_and_lines_hold_the_same(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("rows")

@@ -70,7 +70,7 @@ def test_a_packed_file_that_is_damaged_is_one_line(tmp_path, read):
             list(read(tmp_path / "x.json.gz"))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.sampled_from([".jsonl", ".csv", ".tsv", ".jsonl.gz"]))
 def test_any_bytes_are_questions_or_an_input_error(tmp_path, data, suffix):
     path = tmp_path / f"x{suffix}"

@@ -156,7 +156,7 @@ def test_killed_amid_a_retry_the_new_answer_stands(path):
 
 
 @given(cut=st.integers(min_value=0, max_value=5000))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_wherever_it_was_cut_off_it_goes_on_from_the_last_whole_line(path, cut):
     path.parent.mkdir(exist_ok=True)
     parts = [header_line(header()), run_line(line("b")), run_line(line("a"))]

@@ -192,14 +192,14 @@ def test_a_reply_beyond_all_bounds_is_not_read() -> None:
 
 
 @given(st.text(min_size=1).filter(lambda text: "[[ ##" not in text and "```" not in text))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_reply_without_slips_is_read_as_dspy_reads_it(value: str) -> None:
     reply = f"[[ ## answer ## ]]\n{value}\n\n[[ ## completed ## ]]\n"
     assert adapter().parse(Answer, reply) == PLAIN.parse(Answer, reply)
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_garbage_is_a_value_or_a_typed_error(reply: str) -> None:
     for signature in (Answer, Judge, Pick, Items):
         for text in (reply, f"[[ ## answer ## ]] {reply} [[ ## same ## ]] [[ ## label ## ]] [[ ## items ## ]]"):

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.metrics.gates import auroc
@@ -30,7 +30,6 @@ def test_scores_must_be_numbers():
         auroc([float("nan")], [0.5])
 
 
-@settings(deadline=None)
 @given(TENTHS, TENTHS)
 def test_it_is_the_share_of_pairs_in_order(known, unknown):
     pairs = [(k > u) + 0.5 * (k == u) for k in known for u in unknown]

@@ -103,7 +103,7 @@ def test_how_many_are_resampled_at_once_changes_no_interval(monkeypatch):
     assert bootstrap_mean(scores) == whole
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SCORES)
 def test_swapping_the_methods_mirrors_the_interval(pairs):
     a, b = [x for x, _ in pairs], [y for _, y in pairs]

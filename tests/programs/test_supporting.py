@@ -60,7 +60,7 @@ def test_another_sentence_says_otherwise():
     assert says_otherwise(other, said, "Bo") == ""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text("ab.!? \n北京。A1", max_size=200), st.text("ab 北京A1", max_size=10))
 def test_sentences_are_parts_of_the_text(text, answer):
     for sentence in supporting_sentences(text, "a b 北京", answer):

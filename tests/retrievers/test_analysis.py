@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
@@ -39,7 +39,6 @@ def test_composed_and_decomposed_letters_are_one_term():
     assert query_terms("cafe\u0301", "en") == query_terms("caf\u00e9", "en") == ["café"]
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_chinese_analyzer_never_raises(text):
     assert all(analyzer("zh").analyze(text))

@@ -80,7 +80,7 @@ def test_equal_scores_are_ordered_by_id_at_every_k(build):
         assert ids(retriever.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_question_is_searched(retriever, query):
     assert len(retriever.search(query)) <= 4

@@ -2,7 +2,7 @@ import copy
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError, RetrievalError
@@ -57,7 +57,6 @@ def test_one_id_for_two_passages_is_two_passages():
     assert len(fused([listed("a"), [other]])) == 2
 
 
-@settings(deadline=None)
 @given(RANKED)
 def test_every_passage_is_there_once_with_its_score(lists):
     hits = fused([listed(one) for one in lists])
@@ -68,7 +67,6 @@ def test_every_passage_is_there_once_with_its_score(lists):
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-@settings(deadline=None)
 @given(RANKED)
 def test_the_order_of_the_retrievers_changes_no_score(lists):
     scored = {
@@ -78,7 +76,6 @@ def test_the_order_of_the_retrievers_changes_no_score(lists):
     assert len(scored) == 1
 
 
-@settings(deadline=None)
 @given(RANKED, st.sampled_from("abcdef"))
 def test_being_first_once_more_never_lowers_a_passage(lists, one):
     before, after = (

@@ -15,7 +15,7 @@ def squeezed(text):
     return "".join(text.split())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(prose, st.sampled_from([20, 100]))
 def test_nothing_is_lost_and_no_passage_is_too_long(text, target):
     passages = split_text(text, target)
@@ -93,7 +93,7 @@ def test_where_sentences_end(expected):
     assert [one.strip() for one in sentences(joined)] == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text("ab\x1c .", max_size=300))
 def test_the_length_of_plain_text_is_counted_alike(text):
     assert text_length(text) == text_length(text + "é") - (

@@ -5,7 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
@@ -190,7 +190,6 @@ def test_what_is_not_json_is_refused_and_not_written(path, value):
         assert path.read_bytes() == before
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.dictionaries(st.text(), st.text() | st.integers() | st.none(), max_size=3)))
 def test_any_text_comes_back(tmp_path_factory, work):
     path = tmp_path_factory.mktemp("journal") / "j.jsonl"

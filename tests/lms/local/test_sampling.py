@@ -42,7 +42,7 @@ def test_top_p_of_next_to_nothing_still_leaves_the_likeliest() -> None:
     st.floats(0.05, 1.0),
     st.integers(0, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_row_draws_the_same_alone_and_in_company(
     logits: list[float], uniform: float, temperature: float, top_p: float, top_k: int
 ) -> None:

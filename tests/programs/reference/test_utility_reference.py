@@ -134,7 +134,7 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ENTRIES, st.integers(0, 90), st.integers(1, 9), st.integers(0, 3), st.sampled_from(["similar", "random"]))
 def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
     entries = [Entry(root, f"{quiz} quiz", f"{passage} passage", helpful) for root, quiz, passage, helpful in drawn]

@@ -527,7 +527,7 @@ def shelf(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_changed_it_is_a_program_or_a_typed_error(shelf, opened, monkeypatch, data):
     def unreachable(*args: Any) -> None:

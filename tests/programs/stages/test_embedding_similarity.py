@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
@@ -55,7 +55,6 @@ WORDS = st.lists(st.sampled_from(["ann", "berg", "mayor", "harbour", "old", "fis
 TEXTS = st.lists(WORDS.map(" ".join), min_size=1, max_size=8, unique=True)
 
 
-@settings(deadline=None)
 @given(WORDS.map(" ".join), TEXTS)
 def test_the_order_is_that_of_the_euclidean_distance(wanted, candidates):
     scores = EmbeddingSimilarity("hashing")([wanted], candidates)

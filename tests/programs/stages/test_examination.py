@@ -77,7 +77,7 @@ alphas = st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), judge=judges, alpha=alphas)
 def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, alpha):
     stage = Scripted(draws, judge, VoteGate(alpha))
@@ -100,7 +100,7 @@ def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, 
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), judge=judges)
 def test_a_gate_that_never_retrieves_still_finds_the_largest_cluster(draws, judge):
     found, _ = examine(Scripted(draws, judge, NeverRetrieveGate()))

@@ -69,7 +69,7 @@ def test_a_table_of_lists_that_is_not_true_is_refused(tmp_path, whole, entry):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 400), bytes_=st.binary(min_size=1, max_size=8))
 def test_a_changed_head_is_refused_or_harmless(tmp_path, whole, at, bytes_):
     path = tmp_path / "index.faiss"

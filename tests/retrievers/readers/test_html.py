@@ -71,7 +71,7 @@ markup = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(markup)
 def test_any_markup_is_text_or_a_typed_error(parts):
     data = "".join(parts).encode("utf-8", "surrogatepass")

@@ -276,7 +276,7 @@ def test_no_text_takes_more_than_its_length(tmp_path, attack, suffix):
     assert seconds(lambda: read(tmp_path / f"x{suffix}")) < SECONDS
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(alphabet=" \n#-*.\"'[]()a1|>\t", min_size=1, max_size=6), st.sampled_from(["", "A b. ", "# ", "---\n"]))
 def test_splitting_takes_no_more_than_its_length(unit, before):
     text = before + unit * (20_000 // len(unit))
@@ -301,7 +301,7 @@ def test_titles_of_markdown(text, title):
     assert documents._read_markdown(text.encode(), None, print).title == title
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=200), st.sampled_from([".txt", ".md", ".html", ".json", ".jsonl", ".tsv", ".pdf", ".jsonl.gz"])
 )
