@@ -164,7 +164,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-_NEEDED_BY_FIXTURE = {"server": "server", "elasticsearch_url": "server", "engine": "model"}
+_NEEDED_BY_FIXTURE = {"server": "server", "elasticsearch_url": "server", "engine": "model", "tiny_folder": "model"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

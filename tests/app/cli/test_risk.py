@@ -33,6 +33,7 @@ def test_without_a_risk_nothing_is_held():
     assert RiskOptions().hold(None) == ""
 
 
+@pytest.mark.model
 def test_the_file_is_missing(keqa_command, tmp_path):
     ended = keqa_command("ask", "Who governs Oslo?", "--risk", "0.1", "--calibrated-on", tmp_path / "run.jsonl")
     assert ended.code == 2
