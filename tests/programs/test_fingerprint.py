@@ -18,6 +18,7 @@ from keqa.programs.fingerprint import (
     gate_fingerprint,
     lm_spec,
     program_fingerprint,
+    program_spec,
     retriever_spec,
 )
 from keqa.programs.gates import VoteGate
@@ -49,6 +50,20 @@ def test_functions_of_one_name_are_told_by_what_they_do():
     assert len({function_fingerprint(one) for one in halves}) == 6
     assert function_fingerprint(times(2)) == function_fingerprint(times(2))
     assert " at 0x" not in function_fingerprint(lambda: halves)
+
+
+class Weighted:
+    """A metric of a user's that is an object."""
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, *asked):
+        return self.weight * f1(*asked)
+
+
+def test_objects_that_are_called_are_told_by_their_state():
+    assert function_fingerprint(Weighted(2)) == function_fingerprint(Weighted(2)) != function_fingerprint(Weighted(3))
 
 
 def test_a_model_in_this_process_is_told_by_its_weights(tmp_path):
@@ -159,6 +174,17 @@ def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path)
     assert hybrids[0]["parts"][0] == retriever_spec(index)
 
 
+def test_a_retriever_whose_class_has_no_search_is_told_by_its_class():
+    class Searching:
+        def __init__(self):
+            self.search = lambda query, k=10: []
+
+    spec = retriever_spec(Searching())
+    assert spec.keys() == {"kind", "search"}
+    assert spec["kind"] == "Searching"
+    assert spec["search"].endswith("test_a_retriever_whose_class_has_no_search_is_told_by_its_class.<locals>.Searching")
+
+
 def test_a_gate_of_ones_own_is_told_by_its_values_and_by_what_it_does():
     def gate(least, most=5):
         class Own:
@@ -178,6 +204,21 @@ def test_a_gate_of_ones_own_is_told_by_its_values_and_by_what_it_does():
     assert len({gate_fingerprint(one) for one in made}) == 4
     assert gate_fingerprint(gate(1)(2)) == gate_fingerprint(made[0])
     assert gate_fingerprint(VoteGate()) == repr(VoteGate())
+
+
+def test_a_program_is_told_by_what_a_gate_of_ones_own_does():
+    def gate(most):
+        @dataclass(frozen=True)
+        class Own(VoteGate):
+            def knows(self, votes):
+                return votes.largest > most
+
+        return Own()
+
+    described = [program_spec(KEQA(None, gate=gate(most)))["settings"] for most in (3, 4, 3)]
+    assert described[0] == described[2] != described[1]
+    assert described[0].keys() - program_spec(KEQA(None))["settings"].keys() == {"gate_code"}
+    assert described[0] | {"gate_code": None} == described[1] | {"gate_code": None}
 
 
 def test_a_gate_with_slots_is_told_by_their_values():

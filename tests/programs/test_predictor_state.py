@@ -119,6 +119,15 @@ def test_a_state_may_be_as_large_as_the_limit(monkeypatch, limit, demos, message
     assert not passes(most + 2)
 
 
+@pytest.mark.parametrize(("limit", "fits"), [("_MAX_CHARS", ["xx", "x"]), ("_MAX_VALUES", [1, 2])])
+def test_what_is_exactly_as_much_as_the_limit_passes(monkeypatch, limit, fits):
+    monkeypatch.setattr(predictor_state, limit, 3)
+    size = predictor_state._Size("judge")
+    size.add(fits)
+    with pytest.raises(ConfigurationError, match="the predictor judge holds more than"):
+        size.add("x")
+
+
 def nested(depth: int) -> list[object]:
     """A demonstration whose own field holds lists within lists, which any value may be."""
     value: object = "x"
