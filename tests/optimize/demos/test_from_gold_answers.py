@@ -38,9 +38,18 @@ class Pages:
         return [Hit(Passage(str(place), *page), 1.0) for place, page in enumerate(PAGES[query][:k])]
 
 
+def candidates_of(program, *traces):
+    return candidates(program, traces, metric=f1, threshold=0.5, closed_book=lambda trace, one: 0.0)
+
+
 def pools(program, *traces):
-    found = candidates(program, traces, metric=f1, threshold=0.5, closed_book=lambda trace, one: 0.0)
-    return {name: [dict(one.demo) for one in pool] for name, pool in found.items()}
+    return {name: [dict(one.demo) for one in pool] for name, pool in candidates_of(program, *traces).items()}
+
+
+def origins(program, *traces):
+    """The question that each candidate comes from, and its kind."""
+    found = candidates_of(program, *traces)
+    return {name: [(one.root, one.kind) for one in pool] for name, pool in found.items() if pool}
 
 
 def failed(example):
@@ -73,6 +82,43 @@ def test_gold_answers_serve_where_nothing_came_out_right():
     ]
 
 
+def test_a_demonstration_names_its_question_and_the_kind_of_its_answer():
+    assert origins(KEQA(Pages(), decompose=False), failed(MARTON), failed(KELFORD)) == {
+        "examination.quiz": [("a", "text, words"), ("b", "text, words")],
+        "answering.answer": [("a", "text, words")],
+        "examination.same": [("a", "True"), ("a", "False"), ("b", "False")],
+    }
+    gold = replace(BORN, id="c", answers=("1926",), quiz_answers=("Robert Torman", "1926"))
+    assert origins(KEQA(Pages()), failed(gold))["examination.quiz"] == [
+        ("c", "text, words"),
+        ("c", "number, one word"),
+    ]
+
+
+def test_a_choice_is_shown_with_its_options_and_neither_searched_for_nor_compared():
+    which = Example("w", "Which is it?", ("Rome",), "choice", choices=("Oslo", "Rome"))
+    pages = Pages()
+    program = KEQA(pages, decompose=False)
+    asked = {"answer_type": "choice", "choices": ["Oslo", "Rome"]}
+    assert pools(program, failed(which))["examination.quiz"] == [{"quiz": "Which is it?", **asked, "answer": "Rome"}]
+    assert origins(program, failed(which)) == {"examination.quiz": [("w", "choice")]}
+    assert pages.asked == []
+
+
+def test_a_handful_of_quizzes_is_searched_for():
+    class Nothing(Pages):
+        """Finds nothing."""
+
+        def search(self, query, k=10):
+            self.asked.append(query)
+            return []
+
+    pages = Nothing()
+    many = [failed(Example(str(number), f"Who is number {number}?", ("Dan",))) for number in range(40)]
+    found = pools(KEQA(pages, decompose=False), *many)
+    assert (len(pages.asked), len(found["examination.quiz"])) == (32, 40)
+
+
 def test_what_came_out_right_goes_before_gold_answers():
     quiz = QuizRecord(
         index=1,
@@ -102,9 +148,9 @@ def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
 def test_a_program_that_decomposes_takes_gold_quizzes_only():
     gold = replace(BORN, id="c", answers=("1926",), quiz_answers=("Robert Torman", "1926"))
     found = pools(KEQA(Pages()), failed(gold), failed(KELFORD))
-    assert [(one["quiz"], one["answer"]) for one in found["examination.quiz"]] == [
-        ("Who governs Marton?", "Robert Torman"),
-        ("When was Robert Torman born?", "1926"),
+    assert [(one["quiz"], one["answer_type"], one["answer"]) for one in found["examination.quiz"]] == [
+        ("Who governs Marton?", "short", "Robert Torman"),
+        ("When was Robert Torman born?", "short", "1926"),
     ]
 
 
