@@ -58,6 +58,8 @@ def test_a_question_that_came_out_wrong_teaches_nothing(wrong):
     step = ("answer", FROM_PASSAGES, {"answer": "Torman"})
     assert found(AlwaysRetrieve(None), trace(step, **wrong)) == {"answer": []}
     assert found(AlwaysRetrieve(None), trace(step), threshold=0.8) == {"answer": []}
+    # And keeps no other from teaching.
+    assert len(found(AlwaysRetrieve(None), trace(step, **wrong), trace(step))["answer"]) == 1
 
 
 def test_the_answer_from_memory_that_passages_repaired_is_not_shown():
@@ -85,7 +87,8 @@ def test_verdicts_on_two_answers_follow_rule_9():
     pools = found(Rowen(None, reason=False), trace(("same", pair, {"same": False}), ("same", both, {"same": True})))
     assert pools["same"] == [{**pair, "same": False}, {**both, "same": True}]
     unknown = {**pair, "quiz": "Who else leads Marton?"}
-    assert found(Rowen(None, reason=False), trace(("same", unknown, {"same": False})))["same"] == []
+    for same in (False, True):
+        assert found(Rowen(None, reason=False), trace(("same", unknown, {"same": same})))["same"] == []
 
 
 def test_of_answers_from_single_passages_the_right_ones_are_shown():
@@ -130,6 +133,10 @@ def test_beginnings_and_ends_are_of_different_kinds():
         "0 thoughts",
         "1 thoughts",
     ]
+    queries = {"queries": ["Who leads the Reds?"], "answers": ["Torman"]}
+    plans = [("plan", {"question": EXAMPLE.question, "verified": verified}, queries) for verified in ([], ["x: y"])]
+    pool = demos_from_traces(SearChain(None), [trace(*plans)], threshold=0.5)["plan"]
+    assert [one.kind for one in pool] == ["0 verified", "1 verified"]
     turn = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": {"query": "Marton"}}
     end = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}}
     acts = [("act", {**ASKED, "trajectory": ""}, turn), ("act", {**ASKED, "trajectory": "x"}, end)]
