@@ -25,6 +25,7 @@ from keqa.optimize.failures import FailureMonitor
 from keqa.programs.program import Program
 from keqa.programs.runtime.batch import in_parallel
 from keqa.programs.runtime.failures import is_transient
+from keqa.programs.wrapper import ModuleWrapper, program_within
 
 if TYPE_CHECKING:
     from keqa.evaluation.call_cache import CallCache
@@ -38,7 +39,7 @@ _HISTORY = 64
 
 
 def evaluate(
-    program: Program,
+    program: Program | ModuleWrapper[Any],
     examples: Iterable[Any],
     *,
     out: Path | str,
@@ -103,6 +104,7 @@ def evaluate(
             is kept.
         TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
     """
+    program = program_within(program, "keqa.evaluate")
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
     path = Path(out)
