@@ -201,7 +201,7 @@ def compile_program(
             **options,
         )
         return Compiled(
-            _containing(cast("P", program), within.program),
+            _containing(program, within.program),
             within.report,
             within.reflection_lm,
             within.folder,

@@ -14,7 +14,7 @@ import pytest
 from fixtures import one_quiz
 
 import keqa
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.compile import Compiled
 from keqa.programs.wrapper import program_within
 
@@ -90,6 +90,11 @@ def test_copies_are_apart_and_pickles_are_of_the_program_alone(compiled, program
 def test_the_front_doors_take_it(compiled, tmp_path):
     tally = keqa.evaluate(compiled, [{"question": "Who is it?", "answer": "Ann"}], out=tmp_path / "run.jsonl")
     assert tally.scores["em"] == 1
+    (tmp_path / "own.csv").write_text("question,answer\nWho is it?,Ann\n")
+    assert keqa.evaluate(compiled, tmp_path / "own.csv", out=tmp_path / "own.jsonl").scores["em"] == 1
+    (tmp_path / "bad.csv").write_text("question,answer\nWho is it?,Ann\nWho?\n")
+    with pytest.raises(InputError, match=r"1 questions of .*bad.csv cannot be used\n  .*line 3: there are 1 cells"):
+        keqa.evaluate(compiled, str(tmp_path / "bad.csv"), out=tmp_path / "bad.jsonl")
     with pytest.raises(ConfigurationError, match=r"^keqa.evaluate takes a KEQA .*, not a Parent; of a module"):
         keqa.evaluate(Parent(compiled), [], out=tmp_path / "run.jsonl")
     with pytest.raises(ConfigurationError, match=r"^keqa.save takes a KEQA .*, not a str"):
