@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,9 @@ INTERRUPTED = 130
 
 TERMINATED = 143
 """Exit code after SIGTERM, as of a system that shuts down or a queue that ends a job."""
+
+_OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE)
+"""What a disk or a bound on files says that the user can put right, whatever was being written."""
 
 _KEPT = {
     "evaluate": "questions that ended are kept; the same command resumes and asks the others",
@@ -74,6 +78,13 @@ def _run() -> None:
     except KeqaError as error:
         complain(error)
         sys.exit(MISUSED)
+    except OSError as error:
+        if error.errno not in _OF_THE_SYSTEM:
+            raise
+        place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        complain(KeqaError(f"{place}{error.strerror}; {_KEPT.get(_command(), _NOTHING_KEPT)}"))
+        # What waits to be written would fail again.
+        _leave(MISUSED)
 
 
 class _Stops:

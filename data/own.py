@@ -26,8 +26,9 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0)
 
     JSONL (``.jsonl``, ``.ndjson``) has one object a line: `question`, `answer` or `answers` (gold first, then aliases;
     either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes` and `quiz_answers`. CSV
-    (``.csv``, ``.tsv``) has the same as columns, where all but `answer` that are lists are split at ``|``. Either may
-    be packed with gzip. Further fields are passed over.
+    (``.csv``, ``.tsv``) has the same as columns, where all but `answer` that are lists are split at ``|``; cells are
+    parted as the first line shows, such as by semicolons. Either may be packed with gzip. Further fields are passed
+    over.
 
     Args:
         path: The file.
@@ -56,7 +57,7 @@ def iter_examples(path: Path | str) -> Iterator[Example | Problem]:
     if suffix in (".jsonl", ".ndjson"):
         rows = _jsonl_rows(path)
     elif suffix in (".csv", ".tsv"):
-        rows = _csv_rows(path, "\t" if suffix == ".tsv" else ",")
+        rows = _csv_rows(path, "\t" if suffix == ".tsv" else None)
     else:
         raise InputError(f"{path}: question-answer pairs are read from .jsonl and .csv, not from {suffix or path.name}")
     return _read(rows)
@@ -85,7 +86,7 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
             yield Row(path, row.number, InputError(problem), row.unit)
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
+def _csv_rows(path: Path, delimiter: str | None) -> Iterator[Row]:
     header: list[str] | None = None
     for number, cells in csv_cells(path, delimiter):
         value: Any = cells

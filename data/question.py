@@ -77,7 +77,7 @@ class Question:
     def check(
         cls, question: object, answer_type: object, choices: object, max_chars: int, history: object = ()
     ) -> Question:
-        """Check and clean what was asked; see `keqa.data.conversation.turns` for `history`.
+        """Check and clean what was asked; see `keqa.data.conversation.turns` for `history`. None is what is not given.
 
         Raises:
             InputError: It cannot be asked.
@@ -85,7 +85,8 @@ class Question:
         text = check_text(question, "question")
         if len(text) > max_chars:
             raise InputError(f"the question has {len(text):,} characters; at most {max_chars:,} are allowed")
-        kind = check_answer_type(answer_type)
+        kind = check_answer_type("short" if answer_type is None else answer_type)
+        choices = () if choices is None else choices
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InputError(f"choices must be a list of texts, not {type(choices).__name__}")
         options = [check_text(choice, "choice") for choice in choices]
@@ -93,7 +94,7 @@ class Question:
             raise InputError("a question of answer_type 'choice' needs choices")
         from keqa.data.conversation import turns
 
-        return cls(text, kind, options, tuple(turns(history)))
+        return cls(text, kind, options, tuple(turns(() if history is None else history)))
 
     @staticmethod
     def arguments(item: object) -> dict[str, Any]:

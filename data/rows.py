@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from keqa.data.json_stream import elements
 from keqa.errors import InputError
-from keqa.retrievers.readers.common import READ_ERRORS, open_binary, read_lines, read_whole
+from keqa.retrievers.readers.common import READ_ERRORS, csv_delimiter, csv_reader, open_binary, read_lines, read_whole
 
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST = 2 << 30
@@ -92,15 +93,24 @@ def json_document(path: Path) -> Any:
         raise InputError(f"{path}: malformed JSON ({error})") from error
 
 
-def csv_cells(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str] | InputError]]:
+def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str] | InputError]]:
     """The cells of each row of a CSV file with the line that it begins on; blank rows are passed over.
 
     A malformed row is its error.
 
+    Args:
+        path: The file.
+        delimiter: What parts the cells; by default what its first line shows.
+
     Raises:
         InputError: The file cannot be read.
     """
-    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+    lines: Iterator[str] = (line for _, line in read_lines(path))
+    if delimiter is None:
+        first = next(lines, "")
+        delimiter, named = csv_delimiter(first)
+        lines = itertools.chain(["\n" if named else first], lines)
+    reader = csv_reader(lines, delimiter, strict=True)
     while True:
         number = reader.line_num + 1
         try:
@@ -128,7 +138,7 @@ def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence
         InputError: The file cannot be read, or none of the first ten lines is the header.
     """
     names = None if header is None else list(header)
-    for number, cells in csv_cells(path):
+    for number, cells in csv_cells(path, ","):
         if isinstance(cells, InputError):
             yield Row(path, number, cells, "line")
         elif names is not None:

@@ -25,6 +25,7 @@ from keqa.optimize.failures import FailureMonitor
 from keqa.programs.program import Program
 from keqa.programs.runtime.batch import in_parallel
 from keqa.programs.runtime.failures import is_transient
+from keqa.programs.wrapper import ModuleWrapper, program_within
 
 if TYPE_CHECKING:
     from keqa.evaluation.call_cache import CallCache
@@ -49,8 +50,8 @@ class AskingOptions(TypedDict, total=False):
 
 
 def evaluate(
-    program: Program,
-    examples: Iterable[Any],
+    program: Program | ModuleWrapper[Any],
+    examples: Iterable[Any] | Path | str,
     *,
     out: Path | str,
     method: str | None = None,
@@ -81,7 +82,8 @@ def evaluate(
 
     Args:
         program: Any method.
-        examples: What `keqa.data.example.as_examples` takes; a `shape` or `kind` of an item goes into its line.
+        examples: What `keqa.data.example.as_examples` takes, or a file that `keqa.data.own.read_examples` reads, of
+            which each question has to be usable; a `shape` or `kind` of an item goes into its line.
         out: The run file, such as ``runs/keqa.jsonl``.
         method: The method's name; the program's own where None.
         label: The run's name; that of the file where None.
@@ -114,9 +116,12 @@ def evaluate(
             is kept.
         TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`. What was asked is kept.
     """
+    program = program_within(program, "keqa.evaluate")
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
     path = Path(out)
+    if isinstance(examples, Path | str):
+        examples = _of_file(examples)
     items = list(examples) if isinstance(examples, Iterator) else examples
     asked = _contents(items)
     configured = {**describe(program), **(configuration or {})}
@@ -213,6 +218,16 @@ def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
             yield as_example(item), str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
         except InputError as error:
             raise InputError(f"example {number}: {error}") from error
+
+
+def _of_file(path: Path | str) -> list[Example]:
+    from keqa.data.own import read_examples
+
+    loaded = read_examples(path)
+    if loaded.problems:
+        named = "".join(f"\n  {problem}" for problem in loaded.problems[:5])
+        raise InputError(f"{len(loaded.problems)} questions of {path} cannot be used{named}")
+    return loaded.examples
 
 
 def _contents(items: Iterable[Any]) -> dict[str, int]:

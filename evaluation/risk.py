@@ -13,13 +13,21 @@ from keqa.evaluation.records import RunHeader
 from keqa.evaluation.run_settings import RunSettings
 from keqa.optimize.abstention import Held, Outcome, calibrate
 from keqa.programs.program import Program
+from keqa.programs.wrapper import ModuleWrapper, program_within
 
 # They say how a run was asked for, or what became of its answers, and not what the answers depend on.
 _BESIDE = ("arguments.", "golds", "abstention")
 _NAMED = 3
 
 
-def hold_risk(program: Program, run_file: Path | str, risk: float, *, delta: float = 0.1, seed: int = 0) -> Held:
+def hold_risk(
+    program: Program | ModuleWrapper[Any],
+    run_file: Path | str,
+    risk: float,
+    *,
+    delta: float = 0.1,
+    seed: int = 0,
+) -> Held:
     """Let a program answer only so that a given share of its answers is wrong at most, else say "I do not know".
 
     Args:
@@ -37,6 +45,7 @@ def hold_risk(program: Program, run_file: Path | str, risk: float, *, delta: flo
         InputError: The run file is that of another program, or cannot be read, or the risk is out of range.
         keqa.optimize.abstention.UnheldRiskError: No threshold holds the risk.
     """
+    program = program_within(program, "keqa.hold_risk")
     header = read_header(run_file)
     _check_same(program, header, run_file)
     held = calibrate(outcomes_of(run_file), risk, delta, seed)

@@ -86,6 +86,8 @@ def build_lm(
         ConfigurationError: The string names nothing usable, a key is missing, or a number cannot be what it is for.
         MissingExtraError: A package is missing.
     """
+    if not isinstance(model, str):
+        raise ConfigurationError(f"a language model is named by a text, such as {EXAMPLES}; not {model!r:.80}")
     model = model.strip()
     provider, name = _parts(model)
     _check_number("temperature", temperature, float, 0)

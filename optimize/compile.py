@@ -17,9 +17,9 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import dspy
 
@@ -41,14 +41,16 @@ from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import demonstration_digest
 from keqa.programs.program import Program
+from keqa.programs.wrapper import ModuleWrapper
 from keqa.storage.journal import Journal
 
 P = TypeVar("P", bound=dspy.Module)
 
 
-@dataclass(frozen=True)
-class Compiled(Generic[P]):
-    """A compiled program, which can be asked as the program itself: ``compiled("Who wrote Hamlet?")``.
+class Compiled(ModuleWrapper[P]):
+    """A compiled program, which is used as the program itself: ``compiled("Who wrote Hamlet?")``.
+
+    It is a module that can be nested, evaluated, streamed, copied and compiled again like the one inside it.
 
     Attributes:
         program: Ready to ask, on the same language models and retriever. Where a module was compiled that contains one,
@@ -60,25 +62,35 @@ class Compiled(Generic[P]):
         lm_folders: Where the fine-tuned language models of this process are, by role; empty where there are none.
     """
 
-    program: P
     report: Report
-    reflection_lm: Any = field(default=None, repr=False)
-    folder: Path | None = None
-    nested: Program | None = None
-    lm_folders: Mapping[str, Path] = field(default_factory=dict)
+    reflection_lm: Any
+    folder: Path | None
+    nested: Program | None
+    lm_folders: Mapping[str, Path]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Answer a question; see `keqa.programs.program.Program.forward`. A module is called as it is."""
-        answered: Any = self.program(*args, **kwargs)
-        return answered
-
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """Answer a question from within an event loop; see there."""
-        answered: Any = await self.program.acall(*args, **kwargs)
-        return answered
+    def __init__(
+        self,
+        program: P,
+        report: Report,
+        reflection_lm: Any = None,
+        folder: Path | None = None,
+        nested: Program | None = None,
+        lm_folders: Mapping[str, Path] | None = None,
+    ) -> None:
+        """Take the program and what there is to know about it."""
+        super().__init__(
+            program,
+            report=report,
+            reflection_lm=reflection_lm,
+            folder=folder,
+            nested=nested,
+            lm_folders=dict(lm_folders or {}),
+        )
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
+
+        A path that ends in ``.json`` or ``.pkl``, and ``save_program=True``, save the module as DSPy does.
 
         Fine-tuned language models are saved beside it, as ``FOLDER.lm``, with the model string
         ``transformers/FOLDER.lm``.
@@ -92,6 +104,10 @@ class Compiled(Generic[P]):
             InputError: The folder holds something else, a program of other sources, or the finished work.
         """
         from keqa.programs.saving.folder import check_apart, check_sources, save
+
+        if about.get("save_program") or Path(folder).suffix in (".json", ".pkl"):
+            self.program.save(folder, **about)
+            return
         from keqa.storage.redaction import without_folders, without_secrets
 
         if self.folder is not None:
@@ -170,6 +186,8 @@ def compile_program(
         TooManyFailuresError: Most questions of a step failed for a reason that may pass, such as a server that is
             down. What was finished stays in the folder.
     """
+    if isinstance(program, ModuleWrapper):
+        program = program.program
     if not isinstance(program, Program):
         within = compile_program(
             _nested(program),
@@ -182,7 +200,14 @@ def compile_program(
             before_first=before_first,
             **options,
         )
-        return replace(cast("Compiled[P]", within), program=_containing(program, within.program), nested=within.program)
+        return Compiled(
+            _containing(program, within.program),
+            within.report,
+            within.reflection_lm,
+            within.folder,
+            within.program,
+            within.lm_folders,
+        )
     try:
         chosen = Options(**options)
     except TypeError as error:

@@ -80,6 +80,18 @@ def adapted(source: Any) -> Retriever:
     return AdaptedRetriever(source, *_search_of(source))
 
 
+def as_passage(item: Any) -> Passage:
+    """Make a passage of what somebody has: a text, a mapping, a document or a node; a `Passage` is itself.
+
+    Args:
+        item: As a retriever of another make may return it. Without an id it gets one that is made from its text.
+
+    Raises:
+        ConfigurationError: It has no text.
+    """
+    return item if isinstance(item, Passage) else _hit(item, None, None, "the source")[0]
+
+
 class AdaptedRetriever(SharedRetriever):
     """A retriever of another make, or a function, as this package's programs search it; see `as_retriever`.
 

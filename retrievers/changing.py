@@ -18,7 +18,7 @@ from pathlib import Path
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.changes import Change, Changer
-from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, path_of
+from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, each_path, path_of
 from keqa.retrievers.intake import cleaned
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.opening import engine_of, parts_of
@@ -59,7 +59,7 @@ class IndexChange:
 
 def add_files(
     index: Path | str,
-    paths: Sequence[Path | str],
+    paths: Path | str | Sequence[Path | str],
     *,
     model: str | None = None,
     words: int = PASSAGE_WORDS,
@@ -71,7 +71,7 @@ def add_files(
     Args:
         index: Its address; see `keqa.retrievers.open_index`. Of several, joined by commas, one is changed after the
             other; where that is interrupted, the same call does the rest.
-        paths: Files and folders, as of `keqa.retrievers.read_corpus`.
+        paths: Files and folders, or one of them, as of `keqa.retrievers.read_corpus`.
         model: Encodes the passages of a dense index, where that is not the one that comes as a package and the address
             does not name it.
         words: Target length of the passages of a split document.
@@ -88,7 +88,7 @@ def add_files(
             failed.
         ConfigurationError: The engine cannot change an index, or a model or server refuses.
     """
-    named = [Path(path) for path in paths]
+    named = [Path(path) for path in each_path(paths)]
     if not named:
         raise InputError("name at least one file or folder to add")
 
@@ -159,13 +159,13 @@ def sync_folder(
     return _changed(index, model, plan)
 
 
-def remove_files(index: Path | str, names: Sequence[Path | str]) -> list[IndexChange]:
+def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) -> list[IndexChange]:
     """Take files, all files of folders, or single passages out of an index.
 
     Args:
         index: See `add_files`.
         names: Files and folders, which need not be there any more; or ids of passages, or of documents without their
-            ``#n``.
+            ``#n``. One name may stand by itself.
 
     Returns:
         What was done, for each index of the address.
@@ -175,13 +175,14 @@ def remove_files(index: Path | str, names: Sequence[Path | str]) -> list[IndexCh
         RetrievalError: See `add_files`.
         ConfigurationError: Likewise.
     """
-    if not names:
+    wanted_names = list(map(str, each_path(names)))
+    if not wanted_names:
         raise InputError("name at least one file, folder or passage to remove")
 
     def plan(changer: Changer) -> _Plan:
         made = _Plan(changer, PASSAGE_WORDS, default_notice, needs_files=False)
         gone: dict[str, None] = {}
-        for name in map(str, names):
+        for name in wanted_names:
             path = path_of(name)
             if files := [one for one in made.files if _is_below(one, path)]:
                 made.drop(files)

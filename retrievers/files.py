@@ -71,6 +71,15 @@ def path_of(path: Path | str) -> str:
     return os.fsencode(os.path.abspath(path)).decode(errors="backslashreplace")
 
 
+def each_path(named: Path | str | Iterable[Path | str]) -> list[Path | str]:
+    """What a caller names: several files and folders, or a single one, whose characters are no names.
+
+    Args:
+        named: One path, or several.
+    """
+    return [named] if isinstance(named, Path | str) else list(named)
+
+
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """A file of an index.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from keqa.errors import InputError
+from keqa.errors import ConfigurationError, InputError
+from keqa.retrievers.adapters import as_passage
 from keqa.retrievers.analysis import LANGUAGES, is_chinese, language_of, warning_of_chinese
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.files import FileTable, Origin
@@ -52,7 +54,7 @@ class Intake:
         """Look at the first passages.
 
         Args:
-            passages: Read once, and never held.
+            passages: Read once, and never held; what `as_passage` takes.
             language: Of the analyzer, or ``"auto"``; None where the engine has none.
             head: How many passages decide on the language.
             languages: Those of the engine.
@@ -120,8 +122,14 @@ class Intake:
             notice(warning)
 
 
-def _with_origins(passages: Iterable[Passage]) -> Iterator[tuple[Passage, Origin | None]]:
-    for passage in passages:
+def _with_origins(passages: Iterable[Any]) -> Iterator[tuple[Passage, Origin | None]]:
+    if isinstance(passages, str | Path | Mapping):
+        raise InputError(f"passages are expected, not {passages!r:.80}: keqa.read_corpus reads those of files")
+    for number, given in enumerate(passages, start=1):
+        try:
+            passage = as_passage(given)
+        except ConfigurationError:
+            raise InputError(f"passage {number} has no text: {given!r:.80}") from None
         origin = getattr(passages, "origin", None)
         yield passage, origin if isinstance(origin, Origin) else None
 

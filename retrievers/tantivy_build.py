@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
@@ -38,7 +38,7 @@ _UPDATE_HEAP = 64_000_000
 
 
 def build_index(
-    passages: Iterable[Passage],
+    passages: Iterable[Any],
     out: Path | str,
     *,
     language: str = "auto",
@@ -54,7 +54,8 @@ def build_index(
     is made unique by a suffix (``7``, ``7~2``, ``7~3``) and counted in the manifest.
 
     Args:
-        passages: The passages, read once and never held in memory.
+        passages: Read once and never held in memory: `Passage`, or texts and mappings with ``text`` and, where wanted,
+            ``title`` and ``id``.
         out: Folder of the index; new, empty, or an index to be replaced.
         language: ``"en"``, ``"zh"``, the code of another language that has a Snowball stemmer, such as ``"de"``, or
             ``"auto"`` to decide by the first passages.

@@ -140,7 +140,9 @@ def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: T
         parts = value if isinstance(value, list) else [value]
         if not all(isinstance(part, str | int | float) for part in parts):
             raise InputError(f"{path}: {key} must be a text, a number, true or false, or a list of these")
-        yield Setting(" ".join(command), name, value, path)
+        # No shell has read the file, which would have put one's own folder in its place.
+        own = [os.path.expanduser(part) if str(part).startswith("~/") else part for part in parts]
+        yield Setting(" ".join(command), name, own if isinstance(value, list) else own[0], path)
 
 
 def _refuse_elsewhere(one: Setting) -> None:

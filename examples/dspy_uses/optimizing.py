@@ -125,6 +125,9 @@ def compile_with_an_optimizer_and_a_metric() -> None:
         program(), train(), optimizer=dspy.BootstrapFewShot(), metric=right, reference=False, tuning=False
     )
     expect(compiled(question=QUESTION).answer, "Norway")
+    expect(
+        [name for name, _ in Module(compiled).named_predictors()], [f"ask.{n}" for n, _ in compiled.named_predictors()]
+    )
 
 
 def compile_in_a_parent() -> None:

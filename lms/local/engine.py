@@ -7,6 +7,7 @@ that fit, reads their prompts, and draws their texts together, token by token, e
 
 import asyncio
 import atexit
+import os
 import queue
 import secrets
 import threading
@@ -85,6 +86,7 @@ class TransformersEngine:
         )
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._work, name=f"lm {Path(path).name}", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -102,7 +104,7 @@ class TransformersEngine:
         real = str(Path(path).resolve()) if Path(path).exists() else path
         with _shared_lock:
             engine = _shared.get((cls.__qualname__, real))
-            if engine is None or engine._closed.is_set():
+            if engine is None or engine._closed.is_set() or engine._process != os.getpid():
                 engine = _shared[cls.__qualname__, real] = cls(path)
             return engine
 
@@ -155,6 +157,12 @@ class TransformersEngine:
 
         if self._closed.is_set():
             raise lm15.ConfigurationError("this local LM was closed")
+        if self._process != os.getpid():
+            # Its worker stayed behind, and nobody would ever answer.
+            raise lm15.ConfigurationError(
+                "this local LM was loaded before the process forked: build it in the new process, started by the "
+                "method 'spawn' or 'forkserver' (multiprocessing.get_context)"
+            )
         check_request(request)
         config = request.config
         tokens, shared = self.texts.encode(request)

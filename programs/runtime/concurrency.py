@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -40,11 +41,16 @@ class NoCopy(Generic[T]):
 class CallLimiter:
     """How many leaf calls may be in flight: shared by all questions of a program, by its copies and by its stages.
 
-    It is never copied with a program; unpickled, it starts afresh.
+    It is never copied with a program; unpickled, and in a forked process, it starts afresh.
     """
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
+        self.start_afresh()
+        _limiters.add(self)
+
+    def start_afresh(self) -> None:
+        """Start without threads, and with nothing in flight."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._semaphores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
@@ -79,6 +85,19 @@ class CallLimiter:
             return await to_thread.run_sync(function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self.pool, context.run, function)
+
+
+_limiters: weakref.WeakSet[CallLimiter] = weakref.WeakSet()
+
+
+def _forget_threads() -> None:
+    """A forked process has its parent's pools without their threads, and would wait for them forever."""
+    for limiter in list(_limiters):
+        limiter.start_afresh()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 class Branch(Generic[T]):

@@ -46,6 +46,7 @@ from keqa.programs.saving.files import (
     written,
 )
 from keqa.programs.saving.methods import arguments_from, expected, made, name_of, set_up
+from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.storage.folders import check_writable, publish
 from keqa.storage.redaction import without_secrets
 
@@ -74,11 +75,12 @@ SOURCES = "sources"
 _MOST_LISTED = 5
 
 
-def save(program: Program, folder: str | Path, **about: Any) -> None:
+def save(program: Program | ModuleWrapper[Any], folder: str | Path, **about: Any) -> None:
     """Save a program as a folder that `load` reads.
 
     Args:
-        program: A `KEQA` or a method of `keqa.programs.baselines`, compiled or not.
+        program: A `KEQA` or a method of `keqa.programs.baselines`, compiled or not, or what ``keqa.compile`` returned,
+            which saves its report with it.
         folder: Where to; a program that is there already is replaced in one step.
         **about: How it came to be, such as the command, the metric's history or the tuning curve, as JSON values.
             Addresses and the keys of the program's language models are taken out.
@@ -87,6 +89,11 @@ def save(program: Program, folder: str | Path, **about: Any) -> None:
         InputError: The folder holds something else.
         ConfigurationError: The program has parts that a saved one cannot have.
     """
+    if isinstance(program, ModuleWrapper):
+        # With what it has beside the program, such as the report of a compilation.
+        program.save(folder, **about)
+        return
+    program = program_within(program, "keqa.save")
     place = folder_of(folder)
     name, reference, prompts = _savable(program)
     files = written(reference)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.base import Notice, default_notice
 from keqa.retrievers.dense.encoding import Encoder, same_weights
 from keqa.retrievers.dense.hosted import is_hosted
 from keqa.retrievers.dense.index import DenseManifest
@@ -45,7 +45,7 @@ Progress = Callable[[int, int], None]
 
 
 def build_dense(
-    passages: Iterable[Passage],
+    passages: Iterable[Any],
     out: Path | str,
     *,
     model: str = LOCAL,

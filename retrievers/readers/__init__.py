@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.files import Origin
+from keqa.retrievers.files import Origin, each_path
 from keqa.retrievers.left_out import LeftOut, LeftOutCounter
 from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
 from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document, read_folder
@@ -82,7 +82,7 @@ class Corpus(Iterator[Passage]):
 
 
 def read_corpus(
-    sources: Sequence[Path | str],
+    sources: Path | str | Sequence[Path | str],
     *,
     words: int = PASSAGE_WORDS,
     notice: Notice | None = None,
@@ -98,7 +98,7 @@ def read_corpus(
     Ids are the record's own, or ``file#n`` (``folder/file#n`` below the named folder), counted from 1.
 
     Args:
-        sources: Files and folders.
+        sources: Files and folders, or one of them.
         words: Target length of the passages of a split document.
         notice: Called with what the user should know, such as a guessed encoding; logged by default.
         summary: Whether ``notice`` is called at the end with what was left out; it is in `Corpus.left_out` in any case.
@@ -112,7 +112,7 @@ def read_corpus(
             message names file and line.
         MissingExtraError: A document needs the ``documents`` extra.
     """
-    paths = [Path(source) for source in sources]
+    paths = [Path(source) for source in each_path(sources)]
     if not paths:
         raise InputError("name at least one file or folder to read")
     for path in paths:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, BinaryIO, Final, TypeVar, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.readers.encodings import guess_encoding, mostly_utf8
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 from keqa.storage.untrusted import MissingFileError, open_regular
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
 
 MAX_LINE: Final = 64 << 20
 """The most bytes of one line of records: a few kB of a packed file can become gigabytes."""
@@ -26,6 +32,9 @@ MAX_DOCUMENT: Final = 256 << 20
 
 LONGEST_TITLE: Final = 500
 """The most characters of a title: it is repeated in every passage of a document."""
+
+DELIMITERS: Final = ",;\t|"
+"""What parts the cells of CSV files."""
 
 READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 """What reading a file raises that is damaged, cut off or on a failing disk, packed ones included."""
@@ -37,6 +46,8 @@ _opened: ContextVar[Callable[[BinaryIO], None] | None] = ContextVar("keqa_file_o
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has
 # 1,535 words); beyond it, ten retrieved ones would overflow most models.
 RECORD_WORDS = 2000
+
+_SEPARATOR = re.compile(rf'"?sep=([{DELIMITERS}])"?')
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -67,7 +78,6 @@ _MAGIC = (
 # All but tab, line ends, backspace, form feed and escape, which old texts and logs have.
 _CONTROL = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 27})
 _CONTROL_SHARE = 0.05
-_GB_SAMPLE = 200_000
 
 
 class UnreadError(InputError):
@@ -213,39 +223,53 @@ def bom_encoding(head: bytes) -> str | None:
 
 
 def decode(data: bytes, name: str, notice: Notice) -> str:
-    """Decode a text file: UTF-8, what its byte order mark says, or else GB 18030 or Windows-1252 with a notice.
+    """Decode a text file: UTF-8, what its byte order mark says, or else what it looks like, with a notice.
 
     Raises:
-        UnreadError: It is in none of these.
+        UnreadError: It is in no encoding that is known.
     """
     marked = bom_encoding(data)
     try:
         return data.decode(marked or "utf-8")
     except UnicodeDecodeError:
-        encoding = "gb18030" if _looks_like_gb(data) else "cp1252"
+        if marked not in (None, "utf-8-sig"):
+            raise _undecodable(name, f"it begins as {marked} but is not") from None
+    if repaired := mostly_utf8(data):
+        text, wrong = repaired
+        notice(f"{name} is UTF-8 except at {wrong:,} places, which were replaced")
+        return text
+    encoding = guess_encoding(data)
     try:
-        text = data.decode(encoding) if marked in (None, "utf-8-sig") else None
+        text = data.decode(encoding or "ascii")
     except UnicodeDecodeError:
-        text = None
-    if text is None:
-        meant = f"it begins as {marked} but is not" if marked else "it is neither UTF-8 nor GB 18030 nor Windows-1252"
-        raise UnreadError("in an unknown encoding", f"{name} cannot be decoded: {meant}; convert it to UTF-8 first")
+        raise _undecodable(name, "it is neither UTF-8 nor in another encoding that is known") from None
     notice(f"{name} is not UTF-8; it was read as {encoding}")
     return text
 
 
-def _looks_like_gb(data: bytes) -> bool:
-    """Distinguish Chinese from accented Latin letters.
+def _undecodable(name: str, why: str) -> UnreadError:
+    return UnreadError("in an unknown encoding", f"{name} cannot be decoded: {why}; convert it to UTF-8 first")
 
-    Both bytes of a common Chinese character are above 0xA0, while accented letters mostly stand between plain ones.
+
+def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> CsvReader:
+    """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
+    if csv.field_size_limit() < MAX_LINE:
+        csv.field_size_limit(MAX_LINE)
+    return csv.reader(lines, delimiter=delimiter, strict=strict)
+
+
+def csv_delimiter(first_line: str) -> tuple[str, bool]:
+    """What parts the cells of a CSV file: commas, semicolons, tabs or bars.
+
+    Args:
+        first_line: Of the file: its header, or ``sep=;``, by which spreadsheets say it.
+
+    Returns:
+        The delimiter, and whether the line does nothing but name it.
     """
-    try:
-        text = data.decode("gb18030")
-    except UnicodeDecodeError:
-        return False
-    wide = [character.encode("gb18030") for character in text[:_GB_SAMPLE] if character > "\x7f"]
-    common = sum(len(code) == 2 and min(code) > 0xA0 for code in wide)
-    return bool(wide) and common >= 0.7 * len(wide)
+    if named := _SEPARATOR.fullmatch(first_line.strip(" \r\n")):
+        return named[1], True
+    return max(DELIMITERS, key=first_line.count), False
 
 
 def refuse_binary(data: bytes, path: Path) -> None:

@@ -7,6 +7,7 @@ takes too long. The two speak frames over standard input and output: a line of J
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import re
@@ -141,7 +142,7 @@ def _sheets(data: bytes) -> dict[str, Any]:
         for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
             if number > _LAST_ROW:
                 raise RefusedError("damaged", f"a sheet claims more than {_LAST_ROW:,} rows")
-            cells = ["" if cell is None else str(cell) for cell in row]
+            cells = [_cell(cell) for cell in row]
             size += sum(map(len, cells))
             if size > MOST_TEXT:
                 raise RefusedError("too large", f"its cells have more than {MOST_TEXT:,} characters: divide it")
@@ -151,6 +152,13 @@ def _sheets(data: bytes) -> dict[str, Any]:
         found, _ = table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))
         sections += [{"text": one.text, "heading": one.heading, "title": one.title} for one in found]
     return {"sections": sections, "records": True}
+
+
+def _cell(value: Any) -> str:
+    """The text of a cell; Excel keeps a day as its midnight."""
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        value = value.date()
+    return "" if value is None else str(value)
 
 
 def _plain(markdown: str) -> str:

@@ -49,16 +49,14 @@ def read_document(
     """
     suffix = plain_suffix(path)
     data = read_whole(path, MAX_DOCUMENT)
-    if suffix not in _NO_TEXT_FILES:
-        refuse_binary(data, path)
-    elif not data.strip():
+    if not data.strip():
         left_out.pass_over("empty")
         return
+    if suffix not in _NO_TEXT_FILES:
+        refuse_binary(data, path)
     document = DOCUMENTS[suffix](data, path, notice)
     pieces = list(document.passages(identifier, words))
-    if not pieces and not data.strip():
-        left_out.pass_over("empty")
-    elif not pieces:
+    if not pieces:
         needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
         left_out.unread(path, "without text", f"{path} has no text{needs}")
     title = one_line(clean_text(document.title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.common import decode, read_lines, read_whole, record_passages
+from keqa.retrievers.readers.common import csv_reader, decode, read_lines, read_whole, record_passages
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
 """What published corpora call the text of a record, in order of preference."""
@@ -125,7 +125,7 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
     Raises:
         InputError: The columns are other ones, or a line is malformed.
     """
-    rows = csv.reader((line for _, line in read_lines(path)), delimiter="\t", strict=True)
+    rows = csv_reader((line for _, line in read_lines(path)), "\t", strict=True)
     order: list[int] | None = None
     empty = 0
     while True:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import UnreadError, decode
+from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
 from keqa.retrievers.readers.document import Document, Section
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
 from keqa.retrievers.text import WORD_LENGTH, one_line, text_length
@@ -33,14 +34,16 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
         UnreadError: It is no CSV.
     """
     text = decode(data, str(path), notice).removeprefix("\ufeff")
-    head = text[:_SNIFFED]
-    try:
-        delimiter = csv.Sniffer().sniff(head, ",;\t|").delimiter
-    except csv.Error:
-        # It sees none where there is one column, or few lines.
-        first = head.split("\n", 1)[0]
-        delimiter = max(",;\t|", key=first.count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    first = text[:_SNIFFED].split("\n", 1)[0]
+    delimiter, named = csv_delimiter(first)
+    if named:
+        # Its line stays, so that the others keep their numbers.
+        text = text[len(first) :]
+    else:
+        # The sniffer, which reads more than a line, sees nothing where there is one column, or few lines.
+        with suppress(csv.Error):
+            delimiter = csv.Sniffer().sniff(text[:_SNIFFED], DELIMITERS).delimiter
+    rows = csv_reader(io.StringIO(text, newline=""), delimiter)
 
     def lines() -> Iterator[list[str]]:
         while True:

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,16 @@ def test_errors_for_the_user_end_in_a_message_and_a_code(keqa_command, monkeypat
     assert ended.out == ""
     assert "Traceback" not in ended.err
     assert str(error) in ended.err
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_below_the_output_is_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "keqa", "config"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr == "keqa: No space left on device; nothing was kept\n"
 
 
 def test_an_unknown_command(keqa_command):

@@ -97,6 +97,15 @@ def test_csv(write):
     assert reading.examples[2].quiz_answers == ("Pete Docter", "1968")
 
 
+def test_csv_as_spreadsheets_of_many_countries_write_it(write):
+    context = "A harbour. " * 20_000
+    for text in ("", "sep=;\n"):
+        path = write("own.csv", f"{text}Question;Answer;Context\nWho, then?;Ann;{context}\nWhen?\n")
+        reading = read_examples(path)
+        assert [(one.question, one.answers) for one in reading.examples] == [("Who, then?", ("Ann",))]
+        assert [one.line for one in reading.problems] == [3 + bool(text)]
+
+
 def test_rows_of_csv_that_are_wrong_are_named_by_the_line_they_begin_on(write):
     path = write(
         "own.csv",

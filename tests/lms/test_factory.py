@@ -36,6 +36,11 @@ def test_what_is_no_model_string_is_reported_with_examples(model: str) -> None:
         build_lm(model)
 
 
+def test_a_language_model_is_named_by_a_text() -> None:
+    with pytest.raises(ConfigurationError, match=r"is named by a text, such as openai/gpt-4o-mini, .*; not None"):
+        build_lm(None)  # type: ignore[arg-type]
+
+
 def test_an_error_for_a_hub_name_at_a_server_says_how_to_write_it() -> None:
     with pytest.raises(ConfigurationError, match="write hosted_vllm/Qwen/Qwen3-8B"):
         build_lm("Qwen/Qwen3-8B", api_base="http://127.0.0.1:1/v1")

@@ -283,7 +283,8 @@ def test_no_key_and_no_folder_is_saved(setting, compiled, tmp_path):
     found.report.problems.append("/home/ann/train.jsonl, line 3: no answer; told sk-of-reflection and sk-of-settings")
     with dspy.context(lm=dspy.LM("openai/x", api_key="sk-of-settings")):
         reflecting = dspy.LM("openai/y", api_key="sk-of-reflection")
-        replace(found, reflection_lm=reflecting).save(tmp_path / "program")
+        found.reflection_lm = reflecting
+        found.save(tmp_path / "program")
     (problem,) = json.loads((tmp_path / "program" / "program.json").read_text())["about"]["problems"]
     assert problem == "train.jsonl, line 3: no answer; told <secret> and <secret>"
 

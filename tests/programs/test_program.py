@@ -252,6 +252,13 @@ def test_bad_types_and_choices(arguments):
         ClosedBook()(question="Who?", **arguments)
 
 
+def test_what_is_none_is_not_given(scripted):
+    lm, engine = scripted(reply)
+    with dspy.context(lm=lm):
+        assert ClosedBook()(question="Who?", answer_type=None, choices=None, history=None).answer == "Bo"
+    assert engine.asked("AnswerQuestion") == [{"question": "Who?", "answer_type": "short", "choices": "[]"}]
+
+
 def test_control_characters_and_lone_surrogates_are_dropped():
     assert clean("Who\x00 is\x1b[31m\ud800 Ann?\r\n\tOr Bö 安?") == "Who is[31m Ann? Or Bö 安?"
     assert Question.check("Who?\x07", "short", (), 10).question == "Who?"

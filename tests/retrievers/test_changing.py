@@ -140,6 +140,17 @@ def test_files_folders_documents_and_passages_are_removed(tmp_path, documents, e
     assert sync_folder(index, documents)[0].passages == (14 if forgotten else 13)
 
 
+def test_a_single_path_is_one_name_and_not_its_characters(tmp_path, documents, embedded, monkeypatch):
+    monkeypatch.chdir(documents)
+    address = tmp_path / "index"
+    build_index(read_corpus("harbour.md"), address, sources=["harbour.md"])
+    assert [one.added for one in add_files(address, "./animal1.txt")] == [(str(documents / "animal1.txt"),)]
+    assert [one.added for one in add_files(address, documents / "animal2.txt")] == [(str(documents / "animal2.txt"),)]
+    # As a sequence of characters this would begin with the folder that holds all of them.
+    assert [one.removed for one in remove_files(address, "./animal1.txt")] == [(str(documents / "animal1.txt"),)]
+    assert len(files_of(address)) == 2
+
+
 def test_records_are_compared_one_by_one(tmp_path, engine):
     records = tmp_path / "records.jsonl"
     lines = [{"id": f"r{number}", "title": "", "text": f"zebra{' striped' * number}"} for number in range(50)]

@@ -41,3 +41,25 @@ def test_renamed_passages_are_reported():
 def test_a_passage_needs_an_id():
     with pytest.raises(InputError, match="has no id"):
         cleaned(Passage(" \x00", "T", "x"))
+
+
+def test_texts_and_mappings_are_passages_too():
+    given = ["A text.", {"text": "The lighthouse.", "title": "Skarn", "id": 7}, Passage("p", "", "Mine.")]
+    found = list(Intake(given))
+    assert [(one.title, one.text) for one in found] == [("", "A text."), ("Skarn", "The lighthouse."), ("", "Mine.")]
+    assert [one.id for one in found][1:] == ["7", "p"]
+    assert found[0].id == next(iter(Intake(["A text."]))).id
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("notes/", r"passages are expected, not 'notes/': keqa\.read_corpus reads those of files"),
+        ({"text": "a"}, "passages are expected, not {'text': 'a'}"),
+        (["a", {"body": "b"}], "passage 2 has no text: {'body': 'b'}"),
+        ([None], "passage 1 has no text: None"),
+    ],
+)
+def test_what_is_no_passage_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        list(Intake(given))

@@ -56,6 +56,13 @@ def test_a_folder_goes_before_the_user_and_variables_before_both(keqa_command, f
     }
 
 
+def test_a_path_below_ones_own_folder(keqa_command, folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    (folder / "keqa.toml").write_text('index = "~/notes-index"\nprogram = "~ann/x"\n')
+    assert shown(keqa_command)["index"] == ("/home/ann/notes-index", "keqa.toml")
+    assert shown(keqa_command)["program"] == ("~ann/x", "keqa.toml")
+
+
 @pytest.mark.server
 def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     asked = ("ask", "To whom is the mayor of Carmouth married?", "--json")

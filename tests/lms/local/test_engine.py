@@ -1,6 +1,7 @@
 import asyncio
 import copy
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -297,3 +298,17 @@ class Anything(dspy.ChatAdapter):
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, str]:
         return {"answer": completion}
+
+
+def test_a_forked_process_is_refused_and_loads_its_own(
+    engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = TransformersEngine.shared(engine.path)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(lm15.ConfigurationError, match="before the process forked: build it in the new process"):
+        shared.submit(Request(model="x", messages=(Message.user("Who?"),)))
+    own = TransformersEngine.shared(engine.path)
+    assert own is not shared
+    monkeypatch.undo()
+    own.close()
+    shared.close()

@@ -1,3 +1,4 @@
+import datetime
 import io
 import struct
 import time
@@ -180,7 +181,7 @@ HOSTILE = {
     "old.docx": (lambda: b"\xd0\xcf\x11\xe0" + b"\0" * 512, "before 2007"),
     "nothing.pptx": (lambda: files.archive({"x": "y"}), "cannot be read as .pptx"),
     "cut.xlsx": (lambda: files.xlsx({"S": [["x"] * 50] * 50})[:-200], "cannot be read as .xlsx"),
-    "cell.csv": (lambda: b"a,b\n" + b"x" * 1_000_000 + b",y\n", "line 2: malformed"),
+    "cell.csv": (lambda: b"a,b\n" + b"x" * (65 << 20) + b",y\n", "line 2: malformed"),
 }
 
 
@@ -217,3 +218,30 @@ def test_one_bad_document_in_a_folder_is_left_out(tmp_path):
     corpus = read_corpus([tmp_path], notice=lambda text: None)
     assert [(one.id, one.text) for one in corpus] == [("a.docx#1", "Some text.")]
     assert corpus.left_out.unread == {"damaged": 1}
+
+
+def test_a_cell_of_csv_may_be_as_long_as_an_article(tmp_path):
+    article = "The harbour is old. " * 10_000
+    found = read(tmp_path / "a.csv", f'title,text\nHarbour,"{article}"\n'.encode())
+    assert {one.title for one in found} == {"Harbour"}
+    assert sum(one.text.count("harbour") for one in found) == 10_000
+
+
+def test_csv_may_name_its_delimiter_in_a_line_of_its_own(tmp_path):
+    found = read(tmp_path / "a.csv", "sep=;\r\nTitle;Text\r\nUlm;Hoch, und alt.\r\n".encode("utf-16"))
+    assert [(one.title, one.text, one.place.heading) for one in found] == [("Ulm", "Hoch, und alt.", "row 3")]
+
+
+def test_a_day_in_a_sheet_has_no_midnight(tmp_path):
+    day, hour = datetime.datetime(1902, 3, 4), datetime.datetime(1902, 3, 4, 12)
+    data = files.xlsx({"Ships": [["Name", "Built", "Sailed"], ["Hilda", day, hour]]})
+    assert read(tmp_path / "a.xlsx", data)[0].text == "Name: Hilda; Built: 1902-03-04; Sailed: 1902-03-04 12:00:00"
+
+
+def test_an_empty_page_is_passed_over_without_a_word(tmp_path, caplog):
+    (tmp_path / "empty.html").write_bytes(b" \n")
+    assert read(tmp_path / "a.txt", b"Text.")[0].text == "Text."
+    corpus = read_corpus(tmp_path)
+    assert [one.text for one in corpus] == ["Text."]
+    assert corpus.left_out.passed_over == {"empty": 1}
+    assert not caplog.records or "could not be decoded" not in caplog.text

@@ -1,0 +1,109 @@
+"""What `keqa.compile` returns is used as the program that is inside it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import pytest
+from fixtures import one_quiz
+
+import keqa
+from keqa.errors import ConfigurationError, InputError
+from keqa.optimize.compile import Compiled
+from keqa.programs.wrapper import program_within
+
+
+class Parent(dspy.Module):
+    def __init__(self, ask: Any) -> None:
+        super().__init__()
+        self.ask = ask
+
+    def forward(self, question: str) -> dspy.Prediction:
+        return self.ask(question=question)
+
+
+@pytest.fixture
+def program(scripted, retriever):
+    replies = {**one_quiz.REPLIES, "AnswerQuiz": {"answer": "Ann"}}
+    lm, _ = scripted(lambda name, inputs, config: replies[name])
+    return keqa.KEQA(retriever("text"), lms=SimpleNamespace(task=lm, consistency=lm, utility=lm))
+
+
+@pytest.fixture
+def compiled(program):
+    return Compiled(program, None, reflection_lm="sk-secret")
+
+
+def test_it_answers_in_every_way_that_the_program_does(compiled):
+    assert compiled("Who is it?").answer == "Ann"
+    assert compiled.forward(question="Who is it?").answer == "Ann"
+    assert asyncio.run(compiled.acall(question="Who is it?")).answer == "Ann"
+    assert [one.answer for one in compiled.answer_many(["Who is it?"])] == ["Ann"]
+    assert str(list(compiled.stream("Who is it?"))[-1]) == "Answered: Ann"
+    assert compiled.as_tool().func("Who is it?").startswith("Ann")
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = compiled.no_such_thing
+
+
+def test_settings_are_those_of_the_program(compiled, program):
+    compiled.max_question_chars = 5
+    assert program.max_question_chars == compiled.max_question_chars == 5
+    compiled.note = "mine"
+    assert not hasattr(program, "note")
+    lm = dspy.LM("openai/other", api_key="x")
+    compiled.set_lm(lm)
+    assert compiled.get_lm() is program.get_lm() is lm
+
+
+def test_a_parent_sees_its_predictors_and_saves_them_by_the_names_of_the_program(compiled, program, tmp_path):
+    parent, plain = Parent(compiled), Parent(program.deepcopy())
+    assert [name for name, _ in parent.named_predictors()] == [name for name, _ in plain.named_predictors()]
+    summarize = program.summarizing.summarize
+    summarize.signature = summarize.signature.with_instructions("Be brief.")
+    parent.save(tmp_path / "parent.json")
+    plain.load(tmp_path / "parent.json")
+    assert plain.ask.summarizing.summarize.signature.instructions == "Be brief."
+    other = Parent(Compiled(keqa.KEQA(None), None))
+    other.load(tmp_path / "parent.json")
+    assert other.ask.program.summarizing.summarize.signature.instructions == "Be brief."
+
+
+@pytest.mark.filterwarnings("ignore:the KEQA was saved without")
+def test_copies_are_apart_and_pickles_are_of_the_program_alone(compiled, program):
+    for copied in (copy.deepcopy(compiled), compiled.deepcopy(), Parent(compiled).deepcopy().ask):
+        assert isinstance(copied, Compiled)
+        assert copied.program is not program
+        assert copied("Who is it?").answer == "Ann"
+    assert copy.copy(compiled).program is program
+    pickled = pickle.dumps(compiled)
+    assert b"sk-secret" not in pickled
+    assert type(pickle.loads(pickled)) is keqa.KEQA
+    assert type(compiled.reset_copy()) is keqa.KEQA
+
+
+def test_the_front_doors_take_it(compiled, tmp_path):
+    tally = keqa.evaluate(compiled, [{"question": "Who is it?", "answer": "Ann"}], out=tmp_path / "run.jsonl")
+    assert tally.scores["em"] == 1
+    (tmp_path / "own.csv").write_text("question,answer\nWho is it?,Ann\n")
+    assert keqa.evaluate(compiled, tmp_path / "own.csv", out=tmp_path / "own.jsonl").scores["em"] == 1
+    (tmp_path / "bad.csv").write_text("question,answer\nWho is it?,Ann\nWho?\n")
+    with pytest.raises(InputError, match=r"1 questions of .*bad.csv cannot be used\n  .*line 3: there are 1 cells"):
+        keqa.evaluate(compiled, str(tmp_path / "bad.csv"), out=tmp_path / "bad.jsonl")
+    with pytest.raises(ConfigurationError, match=r"^keqa.evaluate takes a KEQA .*, not a Parent; of a module"):
+        keqa.evaluate(Parent(compiled), [], out=tmp_path / "run.jsonl")
+    with pytest.raises(ConfigurationError, match=r"^keqa.save takes a KEQA .*, not a str"):
+        keqa.save("my-program", tmp_path / "saved")
+    assert program_within(compiled, "x") is compiled.program
+
+
+def test_saved_as_dspy_saves_where_its_arguments_say_so(compiled, tmp_path):
+    compiled.save(tmp_path / "state.json")
+    assert "decomposition.decompose" in json.loads((tmp_path / "state.json").read_text())
+    compiled.save(tmp_path / "whole", save_program=True)
+    assert (tmp_path / "whole" / "program.pkl").is_file()
