@@ -1,7 +1,6 @@
 """Fixed demonstrations: for every prompt, to every language model but the one that ships, unless switched off."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -62,7 +61,9 @@ def test_any_language_model_is_shown_them_but_the_one_that_ships(scripted: Any) 
 
 
 def test_a_language_model_fine_tuned_here_is_shown_none(scripted: Any, tmp_path: Any) -> None:
-    tuned = InProcessLM("transformers/small@0123", engine=SimpleNamespace(path=str(tmp_path)))
+    _, engine = scripted(reply)
+    engine.path = str(tmp_path)
+    tuned = InProcessLM("transformers/small@0123", engine=engine)
     assert len(fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned)) == 4
     (tmp_path / "training.json").write_text("{}")
     assert fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned) == []
