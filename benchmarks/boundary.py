@@ -8,10 +8,10 @@ whose gate has none, one is trained on draws to --train training questions.
 Then three programs are asked the same test
 questions, beyond 200 of them those that the same generator draws: the program as it is (compiled); itself with KEQA's
 vote at 4/5, each passage judged by itself and one quiz not summarized (before); and itself without examination, which
-searches for every quiz (w/o QKE). --fresh SEED asks the three as many further questions about the same world, of
-another seed; it may be given more than once. --threshold adds the boundary model at other thresholds, --gates the
-gates that it is compared with, for the tables of `keqa compare FOLDER`. With --folder the same command resumes. The
-last line is JSON.
+searches for every quiz (w/o QKE). --fresh SEED asks them all as many further questions about the same world, of
+another seed; it may be given more than once. --threshold adds the boundary model at other thresholds, --model another
+boundary model's file, --gates the gates that they are compared with, for the tables of `keqa compare FOLDER`. With
+--folder the same command resumes. The last line is JSON.
 """
 
 import json
@@ -60,6 +60,7 @@ def main(
     train: Annotated[int, typer.Option(help="Training questions, for a program without a boundary model.")] = 200,
     tries: Annotated[int, typer.Option(min=5, help="Draws of a quiz.")] = 10,
     threshold: Annotated[list[str] | None, typer.Option(help="Another threshold of the gate; once for each.")] = None,
+    other: Annotated[list[Path] | None, typer.Option("--model", help="Another boundary model; once for each.")] = None,
     gates: Annotated[bool, typer.Option("--gates", help="Ask with the gates that it is compared with, too.")] = False,
     lm: Annotated[str, typer.Option(help="The LM.")] = "keqa/tiny",
     fresh: Annotated[list[int] | None, typer.Option(help="Seed of further questions; once for each.")] = None,
@@ -86,6 +87,7 @@ def main(
             Spec(METHODS["keqa-no-qke"], {}, "no-qke"),
         ]
         specs = [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
+        specs += [parse_spec(f"gate-boundary:model={one}") for one in other or ()]
         specs += [parse_spec(f"gate-{name}") for name in GATES if gates]
         parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
@@ -97,10 +99,10 @@ def main(
             return Answers({row.spec.label: MethodResult.of(row, 0.0) for row in rows}, stale)
 
         given = answers([*programs, *specs], "test", testbed.test[:questions], place / "runs")
-        others = {
-            seed: answers(programs, f"more-{seed}", testbed.more_questions(questions, seed), place / f"fresh-{seed}")
-            for seed in fresh or ()
-        }
+        others = {}
+        for seed in fresh or ():
+            more = testbed.more_questions(questions, seed)
+            others[seed] = answers([*programs, *specs], f"more-{seed}", more, place / f"fresh-{seed}")
     console = Console(width=160)
     console.print(_ranking(found))
     console.print(_programs(given, "test questions"))

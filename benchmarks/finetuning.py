@@ -102,7 +102,11 @@ def _made(
         return bootstrapped
     if name == "finetune":
         how = {**plain, "optimizer": "finetune", "training": training}
-        return keqa.compile(bootstrapped, learnt, chosen, folder=out / f"finetune-{key}", **how).program
+        folder = out / f"finetune-{key}-{training['epochs']}-{training['rate']:g}"
+        compiled = keqa.compile(bootstrapped, learnt, chosen, folder=folder, **how)
+        for trial in compiled.report.trials:
+            Console().print(f"validation: {trial.name} {trial.score:.3f}", highlight=False)
+        return compiled.program
     return _together(program, lm, learnt, chosen, out / f"bettertogether-{key}", training, in_flight)
 
 

@@ -1,11 +1,12 @@
-"""KS-LLM: its rows on the testbed with the LM that ships, and its selection alone on real contexts, without an LM.
+"""KS-LLM: its rows on the testbed with the LM that ships, and its selection alone on real contexts.
 
-    python benchmarks/ks_llm.py selection [--data DATA] [--work FOLDER] [--limit 30]
+    python benchmarks/ks_llm.py selection [--data DATA] [--work FOLDER] [--limit 30] [--lm local/smollm2]
     python benchmarks/ks_llm.py testbed [--lm MODEL] [--limit 100] [--work FOLDER]
 
 ``selection`` takes the distractor contexts of HotpotQA and 2WikiMultihopQA (10 passages, about 42 sentences) and
 selects k of their sentences by the question (KS-Q) and, where the benchmark has them, by its own evidence triples,
-compared apart and joined as one text. It reports the recall of the supporting sentences and of the answer.
+compared apart and joined as one text; with ``--lm``, also by the triples that a language model writes from memory, or
+by the question where it writes none. It reports the recall of the supporting sentences and of the answer.
 
 ``testbed`` asks the seven rows of the paper, then k in 1, 2, 3, 5 and 10 and documents of 100 to 1,000 tokens, all over
 one file of documents. Both resume in their work folder.
@@ -13,6 +14,7 @@ one file of documents. Both resume in their work folder.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,11 +30,16 @@ from common import DATA, Lines
 from rich.console import Console
 from rich.table import Table
 
+from keqa.data.question import Question
 from keqa.metrics.selection import holds_answer, share_selected
-from keqa.programs.baselines.evidence import DistanceMeter, nearest
+from keqa.programs.baselines.evidence import DistanceMeter, as_text, nearest, subject_of
+from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.program import RecordBuilder
+from keqa.programs.runtime.session import Session
 
 SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}
 KEPT = (1, 2, 3, 5, 10)
+_AT_ONCE = 48
 PASSAGES = 50
 """A document of the testbed has so many: about 1,200 tokens, so that no length of the sweep is longer than most."""
 ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
@@ -89,8 +96,16 @@ def contexts(path: Path) -> Iterator[Context]:
         )
 
 
-def selections(context: Context, measure: Callable[..., np.ndarray]) -> Iterator[tuple[str, Sequence[Sequence[int]]]]:
-    """By what selects, the places of the sentences selected for each k."""
+def selections(
+    context: Context, measure: Callable[..., np.ndarray], written: Sequence[str] | None = None
+) -> Iterator[tuple[str, Sequence[Sequence[int]]]]:
+    """By what selects, the places of the sentences selected for each k.
+
+    Args:
+        context: The question with its sentences.
+        measure: Distances of texts from sentences.
+        written: The triples that a language model wrote; None where none was asked.
+    """
     texts = list(context.sentences)
     yield "question", _for_each_k(measure([context.question], texts))
     if context.triples:
@@ -99,6 +114,9 @@ def selections(context: Context, measure: Callable[..., np.ndarray]) -> Iterator
         subjects = [triple[0].casefold() for triple in context.triples]
         yield "gold triples", _for_each_k(measured[:-1], subjects)
         yield "gold triples, joined", _for_each_k(measured[-1:])
+    if written is not None:
+        wanted = [as_text(triple) for triple in written] or [context.question]
+        yield "written triples", _for_each_k(measure(wanted, texts), [subject_of(one) for one in written or wanted])
 
 
 def _for_each_k(measured: np.ndarray, subjects: Sequence[str] | None = None) -> list[list[int]]:
@@ -110,8 +128,13 @@ def selection(
     data: Annotated[Path, typer.Option(help="Folder of the benchmarks' files.")] = DATA,
     work: _Work = Path("build/ks_llm"),
     limit: Annotated[int | None, typer.Option(help="Questions of each set.")] = None,
+    lm: Annotated[str | None, typer.Option(help="Writes triples from memory.")] = None,
+    max_tokens: Annotated[int, typer.Option(help="Of its longest reply.")] = 128,
 ) -> None:
     """Select from the benchmarks' own contexts, and report recall."""
+    if lm is not None:
+        _select_by(lm, data, work / lm.replace("/", "-"), limit, max_tokens)
+        return
     done = Lines(work / "selection.jsonl")
     there = {(line["set"], line["meter"], line["id"]) for line in done.done}
     meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
@@ -125,9 +148,49 @@ def selection(
         Console(width=150).print(_selection_table(name, [line for line in done.done if line["set"] == name]))
 
 
-def _measured(context: Context, measure: Callable[..., np.ndarray]) -> dict[str, Any]:
+class _TripleWriter(KSLLM):
+    """Writes the triples of a question as KS-LLM does, and answers nothing."""
+
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+        triples = await self._expanded(session, asked.question, True)
+        story.answer = "\n".join(triples) or "none"
+
+
+def _select_by(lm: str, data: Path, work: Path, limit: int | None, max_tokens: int) -> None:
+    """Have a language model write the triples, select by them, and report."""
+    from keqa.lms import build_roles
+
+    written = Lines(work / "triples.jsonl")
+    program = _TripleWriter(None, lms=build_roles(lm, max_tokens=max_tokens))
+    every = {name: list(contexts(data / file))[:limit] for name, file in SETS.items()}
+    for name, own in every.items():
+        asked = {line["id"] for line in written.done if line["set"] == name}
+        left = [context for context in own if context.id not in asked]
+        for begin in range(0, len(left), _AT_ONCE):
+            some = left[begin : begin + _AT_ONCE]
+            for context, outcome in zip(some, program.answer_many([one.question for one in some]), strict=True):
+                said = outcome.answer or "none"
+                written.add({"set": name, "id": context.id, "triples": [] if said == "none" else said.split("\n")})
+    triples = {(line["set"], line["id"]): line["triples"] for line in written.done}
+    meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
+    for name, own in every.items():
+        lines = []
+        for context, (meter, embedder, distance) in itertools.product(own, METERS):
+            measure = partial(meters[embedder].measure, distance=distance)
+            found = _measured(context, measure, triples[name, context.id])
+            lines.append({"set": name, "meter": meter, "id": context.id, **found})
+        empty = sum(not triples[name, context.id] for context in own)
+        Console(width=150).print(_selection_table(name, lines))
+        Console(width=150).print(
+            f"{lm} wrote no triple for {empty} of {len(own)} questions; the question selects there"
+        )
+
+
+def _measured(
+    context: Context, measure: Callable[..., np.ndarray], written: Sequence[str] | None = None
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for by, selected in selections(context, measure):
+    for by, selected in selections(context, measure, written):
         shares = [share_selected(places, context.needed) for places in selected]
         held = [holds_answer([context.sentences[one] for one in places], [context.answer]) for places in selected]
         found[by] = {
@@ -150,7 +213,7 @@ def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
         *(f"A@{k}" for k in KEPT),
         title=f"{name}: {len(questions)} questions, {fmean(sizes):.1f} sentences each",
     )
-    for by in ("question", "gold triples", "gold triples, joined"):
+    for by in ("question", "gold triples", "gold triples, joined", "written triples"):
         for meter, _, _ in METERS:
             rows = [line[by] for line in lines if line["meter"] == meter and by in line]
             if rows:

@@ -224,6 +224,7 @@ class Steps:
                 self.train,
                 self.val,
                 tries=self.options.boundary_tries,
+                as_needed=self.options.boundary_reads == "as-needed",
                 store=self.calls,
                 in_flight=self.options.in_flight,
                 progress=lambda done, total: self.asking.progress("collecting", done, total),

@@ -2,7 +2,8 @@
 
 The KEQA paper prompts with a few examples written by hand (section 3.3). These are in our own words and of its shapes:
 questions of one hop and of several, comparisons, yes/no questions and choices. A predictor shows them while it has no
-demonstrations of its own, to any language model but the one that ships, which was trained to do without.
+demonstrations of its own, to any language model but the one that ships and those fine-tuned here, which were trained to
+do without.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def fixed_for(prompt: str, signature: type[dspy.Signature], lm: Any) -> list[dsp
         lm: The language model that reads it; None where that is not known yet.
 
     Returns:
-        New examples with a value for every field; none for the language model that ships.
+        New examples with a value for every field; none for the language model that ships, and for one fine-tuned here.
     """
-    if lm is None or str(getattr(lm, "model", "")).startswith(_SHIPPED):
+    if lm is None or str(getattr(lm, "model", "")).startswith(_SHIPPED) or getattr(lm, "finetuned", False) is True:
         return []
     demos = _written().get(prompt, ())
     if any(demo.keys() != signature.fields.keys() for demo in demos):

@@ -124,8 +124,11 @@ def train(
     collected: CollectedFolders,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.", show_default=False)],
     reads: Annotated[
-        Literal["quiz", "draft", "draws"],
-        typer.Option(help="What it reads, which is what it costs: the quiz alone, one draw beside it, or all draws."),
+        Literal["quiz", "draft", "draws", "as-needed"],
+        typer.Option(
+            help="What it reads, which is what it costs: the quiz alone, one draw beside it, all draws; or one, and "
+            "all where these are expected to gain more than they cost."
+        ),
     ] = "draft",
     embedder: Annotated[
         str, typer.Option(help="Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.")
@@ -182,9 +185,7 @@ def train(
     found = [_read(folder) for folder in collected]
     values: dict[str, Any] = {}
     if kind == "light":
-        from keqa.optimize.boundary.train import train_light
-
-        trained: Any = train_light(found, reads=reads, embedder=embedder)
+        trained: Any = _light(found, reads, embedder)
         said = "Trained on all of them"
     elif kind == "finetuned":
         trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)
@@ -252,6 +253,14 @@ def _asked(options: QuestionOptions) -> Questions:
     return questions_of(options if own or options.split else replace(options, split="train"), MethodOptions())
 
 
+def _light(found: list[Any], reads: Any, embedder: str) -> Any:
+    from keqa.optimize.boundary import train_light, train_stepwise
+
+    if reads == "as-needed":
+        return train_stepwise(found, embedder=embedder)
+    return train_light(found, reads=reads, embedder=embedder)
+
+
 def _finetuned(
     found: list[Any], out: Path, lm: str, training: str | None, language: Any, soft_labels: bool
 ) -> tuple[Any, Path]:
@@ -304,10 +313,11 @@ def _table(figures: Figures, what: str) -> Table:
     from rich.table import Table
 
     table = Table("score", title=f"Whether the answer from memory is right, {figures.quizzes} {what}")
-    for name in ("right", "AUROC", "PRR", "ECE", "Brier"):
+    for name in ("draws", "right", "AUROC", "PRR", "ECE", "Brier"):
         table.add_column(name, justify="right")
-    for name, ranked in (("boundary model", figures.mastery), ("vote of five draws", figures.vote)):
-        table.add_row(name, *_cells(ranked))
+    rows = (("boundary model", figures.draws, figures.mastery), ("vote of five draws", 5.0, figures.vote))
+    for name, draws, ranked in rows:
+        table.add_row(name, f"{draws:.2f}", *_cells(ranked))
     if figures.failed:
         table.caption = f"{figures.failed} could not be judged, and count as unknown"
     return table

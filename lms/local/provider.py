@@ -15,6 +15,7 @@ from dspy.clients.provider import Provider, TrainingJob
 from dspy.clients.utils_finetune import TrainDataFormat, get_finetune_directory
 
 from keqa.errors import ConfigurationError
+from keqa.lms.local.adapters import TRAINING
 from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
 
 
@@ -109,6 +110,11 @@ class LocalProvider(Provider):
 
 class InProcessLM(dspy.LM):
     """A language model of this process. A copy that names another model is that model, with the same settings."""
+
+    @property
+    def finetuned(self) -> bool:
+        """Whether it was fine-tuned here, on prompts without demonstrations."""
+        return (Path(self.engine.path) / TRAINING).is_file()
 
     def copy(self, **kwargs: Any) -> dspy.LM:
         """A copy with other settings; see ``dspy.LM.copy``.

@@ -308,8 +308,10 @@ class _Training:
 
         self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
         self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        half = self.device != "cpu" and options.method == "lora"
-        self.tokenizer, self.model = load_for_training(source, torch.bfloat16 if half else torch.float32)
+        # What LoRA leaves as it is may be held in half the precision; what is trained may not.
+        frozen = torch.bfloat16 if self.device != "cpu" else None
+        dtype = frozen if options.method == "lora" else torch.float32
+        self.tokenizer, self.model = load_for_training(source, dtype)
         texts, stops = Texts(self.tokenizer), stop_tokens(self.model, self.tokenizer)
         encoded = [encode(texts, stops, one) for one in conversations]
         limit = getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None)

@@ -13,9 +13,11 @@ from keqa.metrics.calibration import brier, expected_calibration_error
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import prediction_rejection_ratio
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
-from keqa.optimize.boundary.labels import readings
+from keqa.optimize.boundary.labels import Reading, readings
 from keqa.programs.boundary.features import consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement
+from keqa.programs.boundary.stepwise import StepwiseModel
+from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
 from keqa.programs.runtime.batch import in_parallel
 
 _AT_ONCE = 8
@@ -49,6 +51,7 @@ class Figures:
         mastery: Its mastery, against whether the answer that would be given from memory is right.
         certainty_error: The mean distance of its certainty from that of all draws.
         vote: T_c of the first five draws, against whether their most frequent answer is right.
+        draws: How many draws of a quiz it read on average.
         failed: How many it could not judge, which count as unknown.
     """
 
@@ -56,6 +59,7 @@ class Figures:
     mastery: Ranked
     certainty_error: float
     vote: Ranked
+    draws: float
     failed: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -78,52 +82,68 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Seq
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
-    judged = judgements(model, quizzes)
+    seen = [reading_of(model, quiz) for quiz in quizzes]
+    judged = judgements(model, quizzes, seen)
     said = [one or Judgement(0.0, 0.0) for one in judged]
     mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
-    return replace(figures_of(quizzes, mastery, certain, model.reads), failed=judged.count(None))
+    return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
 
 
-def judgements(model: BoundaryModel, quizzes: Sequence[CollectedQuiz]) -> list[Judgement | None]:
+def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | None = None) -> Reading:
+    """A quiz as a gate with default settings comes to see it.
+
+    Args:
+        model: Of the gate.
+        quiz: As collected.
+        draft: What a model that reads as needed says of the draft, where that is another's word than its own.
+    """
+    if not isinstance(model, StepwiseModel):
+        return readings(quiz, model.reads)[0]
+    one, every = readings(quiz, "draft")[0], readings(quiz, "draws")[0]
+    cost = float((len(every.signals.answers) - 1) * COST_PER_DRAW)
+    draft = draft or model.judge(quiz.quiz, one.signals)
+    return every if model.wants_draws(draft, "mastery", float(THRESHOLD), cost) else one
+
+
+def judgements(
+    model: BoundaryModel, quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading]
+) -> list[Judgement | None]:
     """What a model says of collected quizzes, in their order; None where it cannot judge.
 
     Args:
         model: Which; one that asks a language model asks several quizzes at once.
         quizzes: What was collected.
+        seen: As the model comes to see it.
     """
 
     def judged(place: int) -> tuple[int, Judgement | None]:
         quiz = quizzes[place]
         try:
-            return place, model.judge(quiz.quiz, _signals(model, quiz))
+            return place, model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
         except BoundaryError:
             return place, None
 
     return [one for _, one in sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))]
 
 
-def _signals(model: BoundaryModel, quiz: CollectedQuiz) -> Signals:
-    return replace(readings(quiz, model.reads)[0].signals, choices=tuple(quiz.choices))
-
-
 def figures_of(
-    quizzes: Sequence[CollectedQuiz], mastery: Sequence[float], certainty: Sequence[float], reads: Reads
+    quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading], mastery: Sequence[float], certainty: Sequence[float]
 ) -> Figures:
     """The figures of judgements.
 
     Args:
         quizzes: What was judged.
+        seen: What the model read of each, which says what the answer from memory is.
         mastery: How probably the answer from memory is right, one a quiz.
         certainty: How much the draws agree, one a quiz.
-        reads: What the model read, which says what the answer from memory is.
     """
-    first = [readings(quiz, reads)[0] for quiz in quizzes]
     votes = [readings(quiz, "draws")[0] for quiz in quizzes]
     return Figures(
         len(quizzes),
-        _ranked(mastery, [one.mastery for one in first]),
-        fmean(abs(said - one.certainty) for said, one in zip(certainty, first, strict=True)),
+        _ranked(mastery, [one.mastery for one in seen]),
+        fmean(abs(said - one.certainty) for said, one in zip(certainty, seen, strict=True)),
         _ranked([consistency(one.signals) for one in votes], [one.mastery for one in votes]),
+        fmean(len(one.signals.answers) for one in seen),
     )
 
 

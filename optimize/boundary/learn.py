@@ -11,8 +11,9 @@ from keqa.data.quiz_references import plain
 from keqa.errors import InputError
 from keqa.optimize.boundary.check import Figures
 from keqa.optimize.boundary.collect import Asked, Progress, collect, quizzes_of
+from keqa.optimize.boundary.stepwise import train_stepwise
 from keqa.optimize.boundary.train import FEWEST_QUESTIONS, FEWEST_QUIZZES, train_light
-from keqa.programs.boundary.light import LightModel
+from keqa.programs.boundary import LightModel, StepwiseModel
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.runtime.shared_samples import DrawStore
@@ -28,7 +29,7 @@ class Learned:
         held_out: How models like it fare on training questions that they were not trained on.
     """
 
-    model: LightModel
+    model: LightModel | StepwiseModel
     tries: int
     held_out: Figures
 
@@ -48,13 +49,14 @@ def learn(
     val: Sequence[Example],
     *,
     tries: int,
+    as_needed: bool = False,
     store: DrawStore,
     in_flight: int,
     progress: Progress,
 ) -> Learned:
     """Collect draws to the quizzes of training questions, and train a light model on them.
 
-    It reads one draft where the language model gives the probabilities of its tokens, and else the draws.
+    By default it reads one draft where the language model gives the probabilities of its tokens, and else the draws.
 
     Args:
         program: Whose quiz prompt is asked.
@@ -62,6 +64,7 @@ def learn(
             left out.
         val: The questions to choose by.
         tries: Draws of a quiz.
+        as_needed: Whether it shall read one draft, and the draws where they are worth their cost.
         store: Where draws are kept.
         in_flight: Quizzes in work at once.
         progress: See `collect`.
@@ -85,6 +88,9 @@ def learn(
     collected = collect(
         program, train, tries=tries, store=store, in_flight=in_flight, split="train", wanted=wanted, progress=progress
     )
+    if as_needed:
+        stepwise = train_stepwise([collected])
+        return Learned(stepwise.model, tries, stepwise.held_out)
     likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
     trained = train_light([collected], reads="draft" if likely else "draws")
     return Learned(trained.model, tries, trained.held_out)

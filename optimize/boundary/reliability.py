@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keqa.errors import InputError, MissingExtraError
-from keqa.optimize.boundary.check import judgements
+from keqa.optimize.boundary.check import judgements, reading_of
 from keqa.optimize.boundary.collect import Collected
-from keqa.optimize.boundary.labels import readings
 from keqa.programs.boundary.model import BoundaryModel
 
 BINS = 10
@@ -52,9 +51,10 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("plots", "A drawing") from error
-    judged = judgements(model, quizzes)
+    seen = [reading_of(model, quiz) for quiz in quizzes]
+    judged = judgements(model, quizzes, seen)
     scores = [0.0 if one is None else one.mastery for one in judged]
-    points = reliability(scores, [readings(quiz, model.reads)[0].mastery for quiz in quizzes])
+    points = reliability(scores, [one.mastery for one in seen])
     figure = Figure(figsize=(4.5, 4.5), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)

@@ -6,10 +6,10 @@ what the regressions of the other folds say, and so are the figures on held-out 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from keqa.errors import InputError
 from keqa.optimize.boundary.check import Figures, figures_of
@@ -47,13 +47,19 @@ class Trained:
     Attributes:
         model: Trained on all questions.
         held_out: Of models like it that were trained without the questions that they are measured on.
+        quizzes: What it was trained on.
+        said: What those others say of the first reading of each quiz, by aspect.
     """
 
     model: LightModel
     held_out: Figures
+    quizzes: Sequence[CollectedQuiz]
+    said: Mapping[Aspect, Sequence[float]]
 
 
-def train_light(collected: Sequence[Collected], *, reads: Reads = "draft", embedder: str = EMBEDDER) -> Trained:
+def train_light(
+    collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
+) -> Trained:
     """Train a light boundary model.
 
     Args:
@@ -82,7 +88,8 @@ def train_light(collected: Sequence[Collected], *, reads: Reads = "draft", embed
         "datasets": sorted({f"{one.dataset} {one.split}".strip()[:_LONGEST] for one in collected}),
         "quizzes": len(quizzes),
     }
-    held_out = figures_of(quizzes, _first(seen, scores["mastery"]), _first(seen, scores["certainty"]), reads)
+    said = {aspect: _first(seen, scores[aspect]) for aspect in heads}
+    held_out = figures_of(quizzes, [readings(quiz, reads)[0] for quiz in quizzes], said["mastery"], said["certainty"])
     model = LightModel(
         reads=reads,
         embedder=embedder,
@@ -90,7 +97,7 @@ def train_light(collected: Sequence[Collected], *, reads: Reads = "draft", embed
         roots=sorted({quiz.root for quiz in quizzes}),
         about={**about, "held_out": held_out.as_json()},
     )
-    return Trained(model, held_out)
+    return Trained(model, held_out, quizzes, said)
 
 
 def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:

@@ -14,12 +14,14 @@ from keqa.programs.boundary.light import FORMAT, VERSION
 from keqa.programs.boundary.light import model_from as light_from
 from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.boundary.prompted import PromptedModel
+from keqa.programs.boundary.stepwise import StepwiseModel
 from keqa.storage.untrusted import open_regular, parse_json, reasons
 
 _LARGEST_FILE = 8 << 20
-_ASKED: Mapping[str, type[FinetunedModel] | type[PromptedModel]] = {
+_KINDS: Mapping[str, type[FinetunedModel] | type[PromptedModel] | type[StepwiseModel]] = {
     "finetuned": FinetunedModel,
     "prompted": PromptedModel,
+    "stepwise": StepwiseModel,
 }
 
 
@@ -35,7 +37,7 @@ def model_from(value: Any, where: str | Path = "the boundary model") -> Boundary
         MissingExtraError: A package is missing that its embedder needs.
     """
     kind = value.get("kind") if isinstance(value, Mapping) and value.get("format") == FORMAT else None
-    if not isinstance(kind, str) or kind not in _ASKED or value.get("version") != VERSION:
+    if not isinstance(kind, str) or kind not in _KINDS or value.get("version") != VERSION:
         return light_from(value, where)
     if "lm" in value:
         raise ConfigurationError(f"{where} names a language model, which what is saved with a program may not")
@@ -62,6 +64,6 @@ def read_model(path: str | Path) -> BoundaryModel:
 
 def _validated(kind: str, value: Mapping[str, Any], where: str | Path) -> BoundaryModel:
     try:
-        return _ASKED[kind].model_validate(dict(value))
+        return _KINDS[kind].model_validate(dict(value))
     except ValidationError as error:
         raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None

@@ -31,11 +31,13 @@ Aspect = Literal["mastery", "certainty"]
 Variant = Literal["probabilities", "texts"]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Values of a file that may come from a stranger: nothing converted, nothing unknown, no changes."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Signal(_Strict):
+class Signal(Strict):
     """The weight of one signal.
 
     Attributes:
@@ -49,7 +51,7 @@ class Signal(_Strict):
     weight: Number
 
 
-class Regression(_Strict):
+class Regression(Strict):
     """A logistic regression with Platt's calibration of its score.
 
     Attributes:
@@ -86,7 +88,7 @@ class Regression(_Strict):
         return np.asarray(self.words)
 
 
-class LightModel(_Strict):
+class LightModel(Strict):
     """A light boundary model; see `keqa.optimize.boundary.train_light`, which makes one.
 
     Attributes:

@@ -11,8 +11,9 @@ from keqa.errors import KeqaError
 if TYPE_CHECKING:
     from keqa.programs.gates.votes import Votes
 
-Reads = Literal["quiz", "draft", "draws"]
-"""What a boundary model reads, which is what it costs: the quiz alone, one draw beside it, or all draws."""
+Reads = Literal["quiz", "draft", "draws", "as-needed"]
+"""What a boundary model reads, which is what it costs: the quiz alone, one draw beside it, all draws, or one draw and
+all of them where these are worth it."""
 
 
 class BoundaryError(KeqaError):

@@ -27,6 +27,12 @@ def _model(value: Any) -> BoundaryModel:
     return value  # type: ignore[no-any-return]
 
 
+THRESHOLD = Fraction(4, 5)
+"""Of a gate that is given none."""
+
+COST_PER_DRAW = Fraction(1, 250)
+"""Two calls at what compiling charges for one: a draw, and a judge that compares it."""
+
 MODEL = Kind("a boundary model, or its file", _model)
 """Stands in an annotation for a boundary model."""
 
@@ -37,7 +43,8 @@ class BoundaryGate(NamedGate):
     """Known where a boundary model says so (KBM, section 2.4).
 
     What the model reads decides what a verdict costs: of ``quiz`` nothing is drawn, of ``draft`` one answer, which is
-    then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a
+    then the answer of a known quiz, of ``draws`` all; of ``as-needed`` one answer, and all where the expected gain of
+    deciding by all is more than they cost. Its draws are its own, and not those that other gates of a
     comparison share. They are made with the probabilities of their tokens; where the LM gives none the model judges by
     the texts, and a note says so. Where the model cannot judge, the quiz is unknown.
 
@@ -45,6 +52,7 @@ class BoundaryGate(NamedGate):
         model: A boundary model, or its file.
         of: Which of its two judgements counts.
         threshold: What that is compared with.
+        cost_per_draw: Of a model that reads as needed: the share of right answers that a further draw has to gain.
     """
 
     method = "gate-boundary"
@@ -55,8 +63,9 @@ class BoundaryGate(NamedGate):
 
     model: Annotated[Any, MODEL] = field(hash=False)
     of: Literal["mastery", "certainty"] = "mastery"
-    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
+    threshold: Annotated[Fraction, Share] = THRESHOLD
     name: Word = "boundary model"
+    cost_per_draw: Annotated[Fraction, Share] = COST_PER_DRAW
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
@@ -84,7 +93,10 @@ class BoundaryGate(NamedGate):
 
     def wave(self, votes: Votes) -> int:
         """What is left of the draws that the model reads."""
-        return max(0, {"quiz": 0, "draft": 1, "draws": votes.tries}[self.model.reads] - votes.drawn)
+        wanted = {"quiz": 0, "draft": 1, "draws": votes.tries, "as-needed": 1}[self.model.reads]
+        if self.model.reads == "as-needed" and votes.drawn and not self._draft_decides(votes):
+            wanted = votes.tries
+        return max(0, wanted - votes.drawn)
 
     def measure(self, votes: Votes) -> float | None:
         """What the model says; None where it cannot judge."""
@@ -110,10 +122,25 @@ class BoundaryGate(NamedGate):
         measure = self.measure(votes)
         if measure is None or (votes.drawn and not votes.sizes):
             return None
-        reads = {"quiz": "the quiz alone", "draft": "one draft", "draws": "all draws"}[self.model.reads]
+        as_needed = "draft" if self.model.reads == "as-needed" and self._draft_decides(votes) else "draws"
+        texts = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
+        said = texts.get(self.model.reads, texts[as_needed])
         than = "reaches" if reaches(measure, self.threshold) else "is below"
-        return f"{reads} decides: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
+        return f"{said}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
 
     def _judged(self, votes: Votes) -> Judgement:
-        judged: Judgement = self.model.judge(votes.quiz, Signals.of(votes))
+        signals = Signals.of(votes)
+        # What else is drawn once the draft has decided, to choose an answer, changes no verdict.
+        if self.model.reads == "as-needed" and (votes.drawn < votes.tries or self._draft_decides(votes)):
+            signals = signals.draft
+        judged: Judgement = self.model.judge(votes.quiz, signals)
         return judged
+
+    def _draft_decides(self, votes: Votes) -> bool:
+        """Whether all draws would cost more than they are expected to gain; also where the draft cannot be judged."""
+        try:
+            draft = self.model.judge(votes.quiz, Signals.of(votes).draft)
+        except BoundaryError:
+            return True
+        cost = float((votes.tries - 1) * self.cost_per_draw)
+        return not self.model.wants_draws(draft, self.of, float(self.threshold), cost)

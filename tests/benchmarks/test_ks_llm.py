@@ -41,3 +41,14 @@ def test_what_is_measured_of_a_question(context):
     assert (found["gold triples"]["supporting"][two], found["gold triples"]["answer"][two]) == (1, True)
     assert found["gold triples, joined"]["selected"][two] == [0, 1]
     assert (found["sentences"], found["answerable"]) == (3, True)
+
+
+@pytest.mark.parametrize(("written", "selected"), [(["Carmouth | mayor | ?"], [1]), ([], [0])])
+def test_written_triples_select_and_the_question_does_where_there_is_none(context, written, selected):
+    def measure(wanted, sentences):
+        near = {"Who governs Carmouth?": 0, "Carmouth mayor ?": 1}
+        return np.array([[float(near.get(one, 2) != place) for place in range(len(sentences))] for one in wanted])
+
+    found = dict(ks_llm.selections(context, measure, written))
+    assert found["written triples"][ks_llm.KEPT.index(1)] == selected
+    assert "written triples" not in dict(ks_llm.selections(context, measure))

@@ -157,6 +157,7 @@ def test_options_that_cannot_work_are_refused_before_any_call(setting):
         {"in_flight": 0},
         {"cost_per_call": -1.0},
         {"boundary_tries": 4},
+        {"boundary_reads": "draws"},
         {"cost_per_retrieval": -1.0},
     ]
     # What would be passed over in silence.
@@ -436,6 +437,17 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     assert program_fingerprint(loaded) == program_fingerprint(found.program)
     question = world.val[0].question
     assert loaded(question).answer == found.program(question).answer == "Ann Spouse16"
+
+
+@pytest.mark.slow
+def test_a_boundary_model_that_reads_as_needed_is_learned_saved_and_loaded(setting, compiled, tmp_path):
+    world = bounded(setting)
+    found = compiled(world, reference=False, boundary_tries=5, boundary_reads="as-needed")
+    assert found.report.about()["boundary"]["reads"] == "as-needed"
+    assert found.program.examination.gate.model.kind == "stepwise"
+    found.save(tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", world.program.given_retriever)
+    assert loaded.examination.gate == found.program.examination.gate
 
 
 @pytest.mark.slow

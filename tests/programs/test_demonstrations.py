@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from keqa import signatures
 from keqa.evaluation.configuration import demonstrations_of, describe
+from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.demonstrations import fixed_for
 from keqa.programs.fingerprint import program_fingerprint
@@ -57,6 +58,16 @@ def test_any_language_model_is_shown_them_but_the_one_that_ships(scripted: Any) 
     assert demonstrations_of(program) == {"answer": 4}
     program.set_lm(shipped())
     assert demonstrations_of(program) == {"answer": 0}
+
+
+def test_a_language_model_fine_tuned_here_is_shown_none(scripted: Any, tmp_path: Any) -> None:
+    _, engine = scripted(reply)
+    engine.path = str(tmp_path)
+    tuned = InProcessLM("transformers/small@0123", engine=engine)
+    assert len(fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned)) == 4
+    (tmp_path / "training.json").write_text("{}")
+    assert fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned) == []
+    assert fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned.copy(temperature=0.7)) == []
 
 
 def test_they_are_shown_by_the_language_model_of_the_settings_too(scripted: Any) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light, train_stepwise
 from keqa.optimize.boundary.labels import readings
+from keqa.optimize.boundary.stepwise import change
+from keqa.programs.boundary.files import model_from as any_model_from
 from keqa.programs.boundary.light import model_from, root_digest
 
 
@@ -78,6 +81,36 @@ def test_models_that_read_something_else(reads, least):
     found = train_light([towns(80)], reads=reads)
     assert found.model.reads == reads
     assert found.held_out.mastery.auroc > least
+
+
+@pytest.fixture(scope="module")
+def stepwise():
+    return train_stepwise([towns(120)])
+
+
+def test_draws_as_needed(stepwise, trained):
+    found = stepwise.held_out
+    assert 1 <= found.draws < 3
+    assert found.mastery.auroc > 0.97
+    assert stepwise.model.draft == trained.model
+    assert stepwise.model.changes["mastery"].slope > 0.5
+
+
+def test_draws_as_needed_hold_on_other_questions_and_in_their_file(stepwise):
+    model = any_model_from(json.loads(json.dumps(stepwise.model.written())))
+    found = check_model(model, [towns(60, seed=1)], model.roots)
+    assert found.mastery.auroc > 0.97
+    assert 1 <= found.draws < 3
+    assert check_model(model.draws, [towns(60, seed=1)], model.roots).draws == 5
+
+
+def test_the_change_from_one_judgement_to_another():
+    odds = [-2.0, -1.0, 0.0, 1.0, 2.0]
+    first = [1 / (1 + math.exp(-one)) for one in odds]
+    later = [1 / (1 + math.exp(-(2 * one + 0.5 + (0.1 if place % 2 else -0.1)))) for place, one in enumerate(odds)]
+    found = change(first, later)
+    assert (found.slope, found.offset, found.deviation) == pytest.approx((2.0, 0.48, 0.098), abs=0.001)
+    assert change([0.5, 0.5], [0.2, 0.9]).slope == 0
 
 
 def test_draws_without_probabilities():

@@ -1,0 +1,154 @@
+"""A boundary model that reads one draft, and all draws where these are worth what they cost.
+
+More draws can only help where they change the decision. What they are worth on average, the expected value of
+information (Howard, 1966), follows from how far the judgement of all draws lies from that of the draft on quizzes
+held out in training, and from how near the draft's lies to the gate's threshold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from functools import cache
+from statistics import NormalDist, fmean
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue
+
+from keqa.programs.boundary.light import FORMAT, VERSION, Aspect, LightModel, Number, Strict
+from keqa.programs.boundary.model import Judgement, Reads, Signals
+
+_QUANTILES = 64
+_LEAST = 1e-6
+
+
+class Change(Strict):
+    """How the judgement of all draws follows from that of the draft, both as log odds: a line, and the spread about it.
+
+    Attributes:
+        slope: Of the line.
+        offset: Of the line.
+        deviation: The standard deviation about it.
+    """
+
+    slope: Number
+    offset: Number
+    deviation: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)]
+
+    def expected_gain(self, judged: float, threshold: float) -> float:
+        """What deciding by all draws gains over deciding by the draft, before what they cost.
+
+        A quiz decided by a judgement p is right with probability p from memory; searched for, it is worth the
+        threshold, for that is what the threshold means. So a judgement is worth max(p, threshold).
+
+        Args:
+            judged: What the draft's judgement is, from 0 to 1.
+            threshold: From which a quiz is known.
+
+        Returns:
+            The expected share of right answers that is gained, from 0 to 1.
+        """
+        middle = self.slope * log_odds(judged) + self.offset
+        later = [1 / (1 + math.exp(-max(-30.0, middle + self.deviation * place))) for place in _quantiles()]
+        return max(0.0, fmean(max(value - threshold, 0.0) for value in later) - max(judged - threshold, 0.0))
+
+
+class StepwiseModel(Strict):
+    """Two light models and how their judgements lie to each other; `keqa.optimize.boundary.train_stepwise` makes one.
+
+    Attributes:
+        format: What kind of file it is written to.
+        version: Of that format.
+        kind: Which kind of boundary model it is.
+        draft: Reads one draft.
+        draws: Reads all draws.
+        changes: From the judgement of the one to that of the other, by aspect.
+        about: How it came to be; nothing depends on it.
+    """
+
+    format: Literal["keqa-boundary"] = FORMAT
+    version: Literal[1] = VERSION
+    kind: Literal["stepwise"] = "stepwise"
+    draft: LightModel
+    draws: LightModel
+    changes: dict[Aspect, Change]
+    about: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what is well-formed and cannot judge.
+
+        Raises:
+            ValueError: Its models read something else, or it lacks a change.
+        """
+        if (self.draft.reads, self.draws.reads) != ("draft", "draws"):
+            raise ValueError("draft has to read a draft, and draws the draws")
+        if self.changes.keys() != {"mastery", "certainty"}:
+            raise ValueError("changes has mastery and certainty")
+
+    @property
+    def reads(self) -> Reads:
+        """One draft, and all draws as needed."""
+        return "as-needed"
+
+    @property
+    def roots(self) -> list[str]:
+        """Digests of the ids of the questions that it learned from."""
+        return self.draft.roots
+
+    @property
+    def uses_probabilities(self) -> bool:
+        """Whether it was trained on draws with the probabilities of their tokens."""
+        return self.draft.uses_probabilities
+
+    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+        """Judge a quiz by the draws that were made; see `keqa.programs.boundary.BoundaryModel`.
+
+        Args:
+            quiz: Its resolved text.
+            signals: One draft, or all draws.
+            reference: Not read.
+
+        Raises:
+            BoundaryError: It cannot judge.
+        """
+        return (self.draft if len(signals.answers) < 2 else self.draws).judge(quiz, signals, reference)
+
+    def wants_draws(self, draft: Judgement, of: Aspect, threshold: float, cost: float) -> bool:
+        """Whether all draws are expected to gain more than they cost.
+
+        Args:
+            draft: What the draft's judgement is.
+            of: Which of its parts is compared with the threshold.
+            threshold: From which a quiz is known.
+            cost: Of the draws that were not made yet, as a share of right answers.
+        """
+        return self.changes[of].expected_gain(getattr(draft, of), threshold) > cost
+
+    def written(self) -> dict[str, Any]:
+        """All that it is, as JSON values."""
+        return self.model_dump(mode="json")
+
+    def spec(self) -> dict[str, Any]:
+        """Kind, what it reads, and a digest of its weights."""
+        parts = [self.draft.spec(), self.draws.spec(), self.model_dump(mode="json", include={"changes"})]
+        digest = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=10).hexdigest()
+        return {"kind": self.kind, "reads": self.reads, "weights": digest}
+
+    def __repr__(self) -> str:
+        return f"StepwiseModel({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"
+
+    __str__ = __repr__
+
+
+def log_odds(probability: float) -> float:
+    """The logarithm of the odds, finite at 0 and 1 too."""
+    bounded = min(max(probability, _LEAST), 1 - _LEAST)
+    return math.log(bounded / (1 - bounded))
+
+
+@cache
+def _quantiles() -> tuple[float, ...]:
+    """Places that divide the normal distribution into parts of equal probability, each in the middle of one."""
+    normal = NormalDist()
+    return tuple(normal.inv_cdf((place + 0.5) / _QUANTILES) for place in range(_QUANTILES))
