@@ -50,7 +50,8 @@ def train_stepwise(collected: Sequence[Collected], *, embedder: str = EMBEDDER) 
         changes={aspect: change(draft.said[aspect], draws.said[aspect]) for aspect in draft.said},
         about=dict(draft.model.about),
     )
-    seen, said = [], dict[str, list[float]](mastery=[], certainty=[])
+    seen = []
+    said: dict[Aspect, list[float]] = {"mastery": [], "certainty": []}
     for place, quiz in enumerate(draft.quizzes):
         first = _judgement(draft.said, place)
         more = reading_of(model, quiz, first)
