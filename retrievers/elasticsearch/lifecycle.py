@@ -280,7 +280,7 @@ class Indexes:
 
         with self._errors(f"the index {data} could not be read"):
             # Most files have few passages, and a scan takes three requests.
-            answer = self._client.search(index=data, query=query, size=_PAGE, source=["doc_id"], sort=["_doc"])
+            answer = self._client.search(index=data, query=query, size=_PAGE, source_includes=["doc_id"], sort=["_doc"])
             self._check_whole(answer["_shards"], data)
             hits = answer["hits"]["hits"]
             if len(hits) < _PAGE:
