@@ -1,10 +1,13 @@
 """An index that follows its files: how long a change takes, whether it is as one built again, and what kills leave.
 
     python benchmarks/living.py [--passages 1000000] [--engines embedded dense elasticsearch] [--kills 10] [--seed 0]
-                                [--folder FOLDER] [--url http://localhost:9200]
+                                [--repeat 5] [--folder FOLDER] [--url http://localhost:9200]
 
 So many made-up passages (Zipfian words, one file of records and 1,000 documents) are indexed. Then one document is
-changed, one added, one removed, and the folder brought in step after three further changes; each is timed. The index is
+changed, one added, one removed, and the folder brought in step after three further changes, each by a process of its
+own as a command is, and each several times. Of the medians, what the process takes to start and to load its libraries
+stands apart from what the change takes; seconds that pass stand beside those of a processor, which other work on the
+machine does not lengthen by waiting, and on a cluster beside those of its nodes. The index is
 compared with one that is built from the same files: of 200 questions the ten best passages, in their order, and the
 largest difference of a score. At last a process that brings the index in step is killed (``kill -9``) at as many points
 in time as are asked for, spread over what the change takes, and the index is looked at after each: it must open, hold
@@ -22,11 +25,15 @@ import multiprocessing
 import os
 import random
 import signal
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +49,19 @@ VOCABULARY = 50_000
 WORDS = 60
 QUESTIONS = 200
 MODEL = "made/up"
+# What a command loads when it gets to its index.
+LOADED = {
+    "embedded": ("tantivy", "keqa.retrievers.tantivy_build"),
+    "dense": ("faiss", "keqa.retrievers.dense.changing"),
+    "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.changing"),
+}
+CHANGES: dict[str, Callable[[str, str], Any]] = {
+    "add": lambda address, path: add_files(address, [path]),
+    "remove": lambda address, path: remove_files(address, [path]),
+    "sync": sync_folder,
+}
+# A node counts its processor time no more often than each second.
+_COUNTED = 1.2
 
 
 class _Hashed:
@@ -158,19 +178,62 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def changes(address: str, world: World) -> Iterator[tuple[str, float]]:
-    """Each kind of change with its seconds."""
-    changed = world.write(7)
-    yield "change one", timed(lambda: add_files(address, [changed]))
-    added = world.write(DOCUMENTS)
-    yield "add one", timed(lambda: add_files(address, [added]))
-    yield "remove one", timed(lambda: remove_files(address, [world.documents / "d8.txt"]))
-    (world.documents / "d8.txt").unlink()
-    world.write(9)
-    world.write(DOCUMENTS + 1)
-    (world.documents / "d10.txt").unlink()
-    yield "bring 1,000 documents in step", timed(lambda: sync_folder(address, world.documents))
-    yield "find them in step", timed(lambda: sync_folder(address, world.documents))
+def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> Iterator[tuple[str, Any]]:
+    """Make each kind of change so many times, and give what came of each."""
+    for number in range(repeat):
+        yield "change one", change("add", world.write(7))
+        yield "add one", change("add", world.write(DOCUMENTS + 2 * number))
+        gone = world.documents / f"d{20 + 2 * number}.txt"
+        yield "remove one", change("remove", gone)
+        gone.unlink()
+        world.write(9)
+        world.write(DOCUMENTS + 2 * number + 1)
+        (world.documents / f"d{21 + 2 * number}.txt").unlink()
+        yield "bring 1,000 documents in step", change("sync", world.documents)
+        yield "find them in step", change("sync", world.documents)
+
+
+def in_a_process(engine: str, address: str, url: str | None) -> Callable[[str, Path], dict[str, float]]:
+    """What makes a change by a process of its own, and gives the seconds that each part of it took."""
+
+    def change(kind: str, path: Path) -> dict[str, float]:
+        before = _cluster_seconds(url)
+        command = [sys.executable, __file__, "--one", kind, engine, address, str(path), str(time.time())]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            raise SystemExit(ended.stderr)
+        found = json.loads(ended.stdout)
+        if url:
+            found["cluster's CPU"] = _cluster_seconds(url) - before
+        return found
+
+    return change
+
+
+def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
+    """Make a change as a command does, and print the seconds."""
+    if engine == "dense":
+        _without_weights()
+    for module in ("keqa.cli.index_change", "keqa.cli.reading", *LOADED[engine]):
+        import_module(module)
+    ready = {"start": time.time() - float(started), "start's CPU": time.process_time()}
+    seconds = timed(lambda: CHANGES[kind](address, path))
+    cpu = time.process_time() - ready["start's CPU"]
+    print(json.dumps({**ready, "change": seconds, "change's CPU": cpu}))
+
+
+def _cluster_seconds(url: str | None) -> float:
+    """The processor time that the nodes of a cluster have taken."""
+    if url is None:
+        return 0.0
+    from keqa.retrievers.elasticsearch import index_address
+    from keqa.retrievers.elasticsearch.address import parse_address
+    from keqa.retrievers.elasticsearch.client import connect
+
+    time.sleep(_COUNTED)
+    with connect(parse_address(index_address(url, "any"))) as client:
+        nodes = client.nodes.stats(metric="process")["nodes"].values()
+    return sum(node["process"]["cpu"]["total_in_millis"] for node in nodes) / 1000
 
 
 def _sync(address: str, documents: str, ready: Any) -> None:
@@ -225,13 +288,18 @@ def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[st
     opened = open_index(address)
     before = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
     undisturbed = "a reader opened before finds the same"
-    for name, seconds in changes(address, world):
-        result[name] = seconds
-        print(f"{engine}: {name}: {seconds:.2f} s", flush=True)
+    times: dict[str, list[dict[str, float]]] = defaultdict(list)
+    change = in_a_process(engine, address, arguments.url if engine == "elasticsearch" else None)
+    for name, seconds in changes(world, arguments.repeat, change):
+        times[name].append(seconds)
         # A cluster keeps the state before the last change, and no earlier one.
         if undisturbed not in result or engine != "elasticsearch":
             after = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
             result[undisturbed] = before == after
+    for name, some in times.items():
+        result[name] = {part: round(statistics.median(one[part] for one in some), 3) for part in some[0]}
+        shown = ", ".join(f"{part} {seconds:.2f}" for part, seconds in result[name].items())
+        print(f"{engine}: {name}: {shown} s", flush=True)
     again = build(engine, folder, f"again-{engine}", world, arguments.url)
     result["same top ten as a build"], result["largest difference of a score"] = same(
         found(address, questions), found(again, questions)
@@ -253,10 +321,16 @@ def main() -> None:
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--engines", nargs="+", default=["embedded", "dense"])
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--url", help="of a cluster, for elasticsearch")
+    # How this starts itself, for one change: its kind, the engine, the address, the path, and when it was started.
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.one:
+        one(*arguments.one)
+        return
     if "elasticsearch" in arguments.engines and not arguments.url:
         parser.error("--engines elasticsearch needs --url")
     _without_weights()

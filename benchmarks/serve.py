@@ -1,13 +1,18 @@
 """What ``keqa serve`` adds to calling the program in Python, and whether it holds under many users.
 
-    python benchmarks/serve.py [--questions 200] [--users 50] [--seconds 120]
+    python benchmarks/serve.py [--questions 100] [--repeat 5] [--at-once 4] [--users 50] [--seconds 120]
 
-A scripted language model in a process of its own answers at once. First one client asks one question after the other.
-Of each the time until the client has the answer is taken, and the time that the program itself took for it; what lies
-between is what the server adds, client and network included (target: 5 ms at the 95th percentile). On a busy machine
-that is mostly waiting for a core, so CPU time is measured as well, with a program that gives the answer at once. Then
-so many users ask without a pause for so many seconds; every answer must be right, and the memory of the server's
-process, which runs as the command does, is read before and after. Exit code 1: an answer was wrong or an error.
+A scripted language model in a process of its own answers at once. First the same questions are asked in Python and
+through a server, which has a process of its own, by turns, by one user and then by several at once; what a question
+takes longer through the server, client and network included, is what that adds (target for one user: 5 ms at the 95th
+percentile). A second call in Python shows how far two calls are apart where nothing is added: the noise of the machine,
+of which the difference has as much. So a second server is asked whose program gives its answer without asking anybody;
+all of that time is the server's and the client's. The last column is processor time of client and server together,
+which no other work lengthens by waiting.
+
+Then so many users ask without a pause for so many seconds (with 0 users nobody does); every answer must be right, and
+the memory of the server's process, which runs as the command does, is read before and after. Exit code 1: an answer was
+wrong or an error.
 """
 
 from __future__ import annotations
@@ -22,9 +27,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import typer
@@ -38,14 +47,17 @@ from keqa.server.application import application
 from keqa.server.limits import Limits
 from keqa.server.serving import listen, server
 
-QUIZZES, PASSAGES, TARGET_MS = 2, 5, 5.0
+QUIZZES, PASSAGES, MOST_USERS = 2, 5, 16
+WARM_UP = 5
 QUESTION = "How deep is lake 1?"
 UNBOUNDED = Limits(in_flight=64, waiting=1000, rate=0)
 
 
 def main(
-    questions: Annotated[int, typer.Option(help="Pairs of questions that are timed.")] = 200,
-    users: Annotated[int, typer.Option(help="Users at once.")] = 50,
+    questions: Annotated[int, typer.Option(help="Questions that are timed in each way.")] = 100,
+    repeat: Annotated[int, typer.Option(help="How often that is done.")] = 5,
+    at_once: Annotated[int, typer.Option(min=1, max=MOST_USERS, help="Users of the second half of these.")] = 4,
+    users: Annotated[int, typer.Option(help="Users at once, without a pause.")] = 50,
     seconds: Annotated[float, typer.Option(help="How long they ask.")] = 120.0,
 ) -> None:
     here, there = multiprocessing.get_context("spawn").Pipe()
@@ -53,10 +65,11 @@ def main(
     lm.start()
     os.environ["OPENAI_API_KEY"] = "none"
     try:
-        console, address = Console(), here.recv()
-        console.print(_overhead(address, questions))
-        table, sound = _load(address, users, seconds)
-        console.print(table)
+        console, address, sound = Console(), here.recv(), True
+        console.print(_overhead(address, questions, repeat, at_once))
+        if users:
+            table, sound = _load(address, users, seconds)
+            console.print(table)
     finally:
         here.send("stop")
         lm.join(10)
@@ -72,49 +85,137 @@ def _language_model(pipe: Connection) -> None:
         pipe.recv()
 
 
-def _overhead(address: str, questions: int) -> Table:
-    """Milliseconds until a client has an answer, and how many of them are the server's."""
-    roles = keqa.build_roles("openai/scripted", api_base=address, cache=False)
-    retriever = Passages(PASSAGES)
-    program = _Timed(keqa.KEQA(retriever, lms=roles))
-    answers = Answers(program, retriever, [roles.task], UNBOUNDED)
-    web = server(application(answers), UNBOUNDED, 5)
-    with listen("127.0.0.1", 0) as port:
-        thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
-        thread.start()
-        url = f"http://127.0.0.1:{port.getsockname()[1]}"
-        with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
-            for _ in range(10):
-                _ask(client)
-            program.times.clear()
-            served = [_milliseconds(lambda: _ask(client)) for _ in range(questions)]
-            taken = list(program.times)
-            program.at_once = True
-            busy = [_milliseconds(lambda: _ask(client), time.process_time) for _ in range(questions)]
-        web.should_exit = True
-        thread.join(20)
-    added = [whole - own for whole, own in zip(served, taken, strict=True)]
-    table = Table("ms", "p50", "p95", title=f"{questions} questions of {QUIZZES} quizzes, one at a time")
-    rows = {"over HTTP": served, "of which in the program": taken, f"added (target {TARGET_MS:g})": added}
-    rows["added, CPU time"] = busy
-    for name, found in rows.items():
-        table.add_row(name, *(f"{_percentile(found, at):.1f}" for at in (50, 95)))
+def _overhead(address: str, questions: int, repeat: int, at_once: int) -> Table:
+    """Milliseconds of the same questions directly and through the server, and of their differences, pair by pair."""
+    program = keqa.KEQA(Passages(PASSAGES), lms=_roles(address))
+    title = f"{repeat} times {questions} questions of {QUIZZES} quizzes; medians of the {repeat}, in ms"
+    table = Table("users", "", "p50", "p95", "CPU", title=title)
+    with _serving(address, answers_at_once=False) as whole, _serving(address, answers_at_once=True) as bare:
+        for users in dict.fromkeys((1, at_once)):
+            with ThreadPoolExecutor(users) as pool:
+                runs = [_interleaved(program, whole, bare, users, questions, pool) for _ in range(repeat)]
+            for name in runs[0]:
+                rows = [run[name].shown() for run in runs]
+                table.add_row(
+                    f"{users}", name, *(f"{statistics.median(column):.2f}" for column in zip(*rows, strict=True))
+                )
+            table.add_section()
     return table
 
 
-class _Timed:
-    """A program that notes how many milliseconds each of its answers took, or gives the last one again at once."""
+@dataclass
+class _Times:
+    """The milliseconds of some questions, and those of a processor that each took, in the client and the servers."""
+
+    passed: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
+
+    def less(self, other: _Times) -> _Times:
+        """What each took longer than another."""
+        pairs = ((self.passed, other.passed), (self.worked, other.worked))
+        return _Times(*([one - base for one, base in zip(ours, theirs, strict=True)] for ours, theirs in pairs))
+
+    def shown(self) -> list[float]:
+        """Median, 95th percentile, and the median of what a processor took."""
+        return [*(_percentile(self.passed, at) for at in (50, 95)), statistics.median(self.worked)]
+
+
+def _interleaved(
+    program: keqa.KEQA, whole: _Server, bare: _Server, users: int, questions: int, pool: ThreadPoolExecutor
+) -> dict[str, _Times]:
+    """What each question takes, asked in all ways one after the other, so that noise hits all of them."""
+
+    def directly(place: int) -> float:
+        return _milliseconds(lambda: program(question=QUESTION))
+
+    ways: dict[str, Callable[[int], float]] = {
+        "in Python": directly,
+        "in Python again": directly,
+        "through the server": lambda place: _milliseconds(lambda: _ask(whole.clients[place])),
+        "through the server, at once": lambda place: _milliseconds(lambda: _ask(bare.clients[place])),
+    }
+
+    def worked() -> float:
+        return 1000 * time.process_time() + whole.cpu() + bare.cpu()
+
+    found = {name: _Times() for name in ways}
+    for number in range(-WARM_UP, questions // users):
+        names = list(ways)
+        # None is always the one that comes after another.
+        for name in names[number % 4 :] + names[: number % 4]:
+            before = worked()
+            times = list(pool.map(ways[name], range(users)))
+            if number >= 0:
+                found[name].passed += times
+                found[name].worked += [(worked() - before) / users] * users
+    plain = found["in Python"]
+    return {
+        "in Python": plain,
+        "through the server": found["through the server"],
+        "added by the server": found["through the server"].less(plain),
+        "added by nothing": found["in Python again"].less(plain),
+        "through the server, at once": found["through the server, at once"],
+    }
+
+
+@dataclass
+class _Server:
+    """A server in a process of its own, and a client for each user."""
+
+    pid: int
+    clients: list[httpx.Client]
+
+    def cpu(self) -> float:
+        """The milliseconds of processor time that all its threads have taken (Linux)."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
+
+
+@contextmanager
+def _serving(address: str, *, answers_at_once: bool) -> Iterator[_Server]:
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    serving = multiprocessing.get_context("spawn").Process(target=_serve, args=(there, address, answers_at_once))
+    serving.start()
+    url = here.recv()
+    clients = [httpx.Client(base_url=url, timeout=60, trust_env=False) for _ in range(MOST_USERS)]
+    try:
+        yield _Server(serving.pid or 0, clients)
+    finally:
+        for client in clients:
+            client.close()
+        here.send("stop")
+        serving.join(20)
+
+
+def _serve(pipe: Connection, address: str, answers_at_once: bool) -> None:
+    """Serve, as the command does, until a word comes."""
+    retriever, roles = Passages(PASSAGES), _roles(address)
+    program: Any = keqa.KEQA(retriever, lms=roles)
+    if answers_at_once:
+        program = _AtOnce(program)
+    web = server(application(Answers(program, retriever, [roles.task], UNBOUNDED)), UNBOUNDED, 5)
+    with listen("127.0.0.1", 0) as port:
+        thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
+        thread.start()
+        pipe.send(f"http://127.0.0.1:{port.getsockname()[1]}")
+        pipe.recv()
+        web.should_exit = True
+        thread.join(20)
+
+
+def _roles(address: str) -> Any:
+    return keqa.build_roles("openai/scripted", api_base=address, cache=False)
+
+
+class _AtOnce:
+    """A program that gives its first answer again without asking anybody, so that all time is the server's."""
 
     def __init__(self, program: keqa.KEQA) -> None:
-        self.program, self.times, self.last, self.at_once = program, [], None, False
         self.max_question_chars = program.max_question_chars
+        self._answer = program(question=QUESTION)
 
     async def acall(self, question: str, **further: object) -> object:
-        if not self.at_once:
-            started = time.perf_counter()
-            self.last = await self.program.acall(question, **further)
-            self.times.append(1000 * (time.perf_counter() - started))
-        return self.last
+        return self._answer
 
 
 def _ask(client: httpx.Client) -> None:
@@ -122,14 +223,14 @@ def _ask(client: httpx.Client) -> None:
     client.post("/v1/chat/completions", json=body).raise_for_status()
 
 
-def _milliseconds(work, clock=time.perf_counter) -> float:
-    started = clock()
+def _milliseconds(work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
     work()
-    return 1000 * (clock() - started)
+    return 1000 * (time.perf_counter() - started)
 
 
 def _percentile(found: list[float], at: int) -> float:
-    return statistics.quantiles(found, n=100)[at - 1]
+    return statistics.quantiles(found, n=100, method="inclusive")[at - 1]
 
 
 def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.programs.records import QuestionRecord
@@ -36,6 +36,11 @@ def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionR
         lms: As for `without_secrets`.
     """
     cleaned_text = key_remover(lms)
+    before = record.model_dump()
+    # In nearly every record there is nothing to take out, which one look at all of its texts shows.
+    whole = "\n".join(_texts(before))
+    if cleaned_text(whole) == whole:
+        return record
 
     def cleaned(part: Any) -> Any:
         if isinstance(part, str):
@@ -44,9 +49,21 @@ def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionR
             return {name: inner if name in _OWN_WORDS else cleaned(inner) for name, inner in part.items()}
         return [cleaned(inner) for inner in part] if isinstance(part, list) else part
 
-    before = record.model_dump()
     after = cleaned(before)
     return record if after == before else type(record).model_validate(after)
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Every text but what no server wrote."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for name, inner in part.items():
+            if name not in _OWN_WORDS:
+                yield from _texts(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _texts(inner)
 
 
 def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:

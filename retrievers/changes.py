@@ -43,8 +43,12 @@ class Changer(Protocol):
         """What the index says about itself."""
         ...
 
-    def files(self) -> Mapping[str, FileEntry] | None:
-        """The files that its passages come from, by their paths; None where it does not know them."""
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry] | None:
+        """The files that its passages come from, by their paths; None where it does not know them.
+
+        Args:
+            tops: Files and folders: no others, and what is in no such folder, need be among them; by default all are.
+        """
         ...
 
     def ids_of(self, path: str) -> list[str]:
@@ -102,8 +106,8 @@ class FolderChanger(ABC):
         if self._table is not None:
             self._table.announce(source_hash, change.files)
 
-    def files(self) -> dict[str, FileEntry] | None:
-        """The files that its passages come from; None where it does not know them."""
+    def files(self, tops: Sequence[str] | None = None) -> dict[str, FileEntry] | None:
+        """All files that its passages come from, whichever are asked for; None where it does not know them."""
         return None if self._table is None else self._table.entries(self.manifest.source_hash)
 
     def ids_of(self, path: str) -> list[str]:

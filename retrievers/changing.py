@@ -94,6 +94,7 @@ def add_files(
 
     def plan(changer: Changer) -> _Plan:
         made = _Plan(changer, words, notice or default_notice)
+        made.look_up([path_of(path) for path in named])
         new = [path for path in named if made.root_of(path) is None]
         # What was left out of a source of the index is in its manifest already.
         listed = [made.listed(path, made.counter if path in new else made.again) for path in named]
@@ -141,9 +142,10 @@ def sync_folder(
     named = Path(folder)
 
     def plan(changer: Changer) -> _Plan:
-        made = _Plan(changer, words, notice or default_notice)
+        made, top = _Plan(changer, words, notice or default_notice), path_of(named)
+        made.look_up([top])
         listed = made.listed(named, made.counter)
-        there, top = {path_of(path) for path, _ in listed}, path_of(named)
+        there = {path_of(path) for path, _ in listed}
         # First, as the ids of records in a file that was renamed are free again.
         made.drop(path for path in made.files if _is_below(path, top) and path not in there)
         made.reading = ReadingProgress(progress, [path for path, _ in listed])
@@ -180,10 +182,12 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
         raise InputError("name at least one file, folder or passage to remove")
 
     def plan(changer: Changer) -> _Plan:
-        made = _Plan(changer, PASSAGE_WORDS, default_notice, needs_files=False)
+        made = _Plan(changer, PASSAGE_WORDS, default_notice)
+        paths = [path_of(name) for name in wanted_names]
+        # All files of a source, to see whether one is left.
+        made.look_up([made.root_of(path) or path for path in paths], needed=False)
         gone: dict[str, None] = {}
-        for name in wanted_names:
-            path = path_of(name)
+        for name, path in zip(wanted_names, paths, strict=True):
             if files := [one for one in made.files if _is_below(one, path)]:
                 made.drop(files)
                 continue
@@ -218,14 +222,8 @@ def _changed(index: Path | str, model: str | None, plan: Callable[[Changer], _Pl
 class _Plan:
     """What is to be done to one index."""
 
-    def __init__(self, changer: Changer, words: int, notice: Notice, *, needs_files: bool = True) -> None:
-        known = changer.files()
-        if known is None and needs_files and changer.manifest.sources:
-            raise RetrievalError(
-                "the index does not know which files its passages come from, as it was built by an earlier version: "
-                "build it again with `keqa index`, and it can be changed from then on"
-            )
-        self.files = known or {}
+    def __init__(self, changer: Changer, words: int, notice: Notice) -> None:
+        self.files: Mapping[str, FileEntry] = {}
         self.counter, self.again = LeftOutCounter(), LeftOutCounter()
         self.reading = ReadingProgress(None, ())
         self.seen: set[str] = set()
@@ -241,6 +239,20 @@ class _Plan:
         self._new: dict[str, Passage] = {}
         self._kept: dict[str, Passage] = {}
         self._gone: dict[str, None] = {}
+
+    def look_up(self, tops: Sequence[str], *, needed: bool = True) -> None:
+        """Take note of which files of the index are those of some paths, or below them.
+
+        Raises:
+            RetrievalError: The index does not know its files, and they are needed.
+        """
+        known = self._changer.files(tops)
+        if known is None and needed and self._changer.manifest.sources:
+            raise RetrievalError(
+                "the index does not know which files its passages come from, as it was built by an earlier version: "
+                "build it again with `keqa index`, and it can be changed from then on"
+            )
+        self.files = known or {}
 
     def root_of(self, path: Path | str) -> str | None:
         """The source of the index that a path is, or is in."""

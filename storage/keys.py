@@ -50,8 +50,13 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
     default = getattr(getattr(dspy, "settings", None), "lm", None)
     found = {secret for lm in (*lms, default) for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
     for name, value in os.environ.items():
-        found |= {value} if _VARIABLE.search(name) else set(_passwords(value))
+        found |= {value} if _holds_key(name) else set(_passwords(value))
     return tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=lambda one: (-len(one), one)))
+
+
+@lru_cache(maxsize=1024)
+def _holds_key(variable: str) -> bool:
+    return _VARIABLE.search(variable) is not None
 
 
 def hide_keys(text: str, keys: Sequence[str]) -> str:

@@ -86,10 +86,13 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=512)
+        made = socket.create_server(address[:2], family=family, backlog=512)
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "no such host"
         raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; give another --host or --port") from None
+    # Of a socket whose protocol is not named asyncio does not switch Nagle's algorithm off, and the body of an answer
+    # then waits 40 ms for the client to acknowledge its head.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
 
 
 def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:

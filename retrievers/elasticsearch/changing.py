@@ -41,15 +41,17 @@ class ElasticsearchChanger:
         self._client, self._address = client, address
         self._indexes = Indexes(client, address)
         self._manifest = manifest
+        # Which ids are there: nothing is written to a finished index, so that none needs to be asked for twice.
+        self._known: dict[str, bool] = {}
 
     @property
     def manifest(self) -> Manifest:
         """What the index says about itself."""
         return self._manifest
 
-    def files(self) -> dict[str, FileEntry] | None:
-        """The files that its passages come from; None where it does not know them."""
-        return self._indexes.files(self._manifest.data)
+    def files(self, tops: Sequence[str] | None = None) -> dict[str, FileEntry] | None:
+        """The files that its passages come from, at or below some paths; None where it does not know them."""
+        return self._indexes.files(self._manifest.data, tops)
 
     def ids_of(self, path: str) -> list[str]:
         """The ids of the passages of a file."""
@@ -65,11 +67,15 @@ class ElasticsearchChanger:
 
     def held(self, ids: Sequence[str]) -> set[str]:
         """Which ids are those of passages in the index."""
-        return set(self._indexes.stored(self._manifest.data, ids, ["doc_id"]))
+        unknown = [one for one in dict.fromkeys(ids) if one not in self._known]
+        found = self._indexes.stored(self._manifest.data, unknown, ["doc_id"])
+        self._known |= {one: one in found for one in unknown}
+        return {one for one in ids if self._known[one]}
 
     def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
         """The passages of some ids; what is not there is left out."""
         found = self._indexes.stored(self._manifest.data, ids, FIELDS)
+        self._known |= {one: one in found for one in ids}
         return {one: passage_of(source) for one, source in found.items()}
 
     def pieces(self, document: str) -> list[str]:
@@ -92,8 +98,8 @@ class ElasticsearchChanger:
             left_out=change.left_out,
             deleted=before.deleted + len(replaced) + len(change.gone),
         )
-        indexes.remove_earlier(before.data)
-        indexes.clone(before.data, load)
+        earlier = indexes.earlier(before.data)
+        indexes.clone(before.data, load, after)
         for result in written(self._client, self._address, _actions(load, change, encoder), _BATCH):
             if result["status"] != 404:
                 raise refused(load.name, result, self._address)
@@ -101,8 +107,9 @@ class ElasticsearchChanger:
         if after.is_worn:
             indexes.merge(load.data)
             after = dataclasses.replace(after, deleted=0)
-        indexes.publish(load, after, replicas, instead_of=before.data)
-        self._manifest = after
+            indexes.note(load, owner=load.owner, manifest=after)
+        indexes.publish(load, after, replicas, instead_of=before.data, removing=earlier)
+        self._manifest, self._known = after, {}
         return after
 
     def _verify(self, after: Manifest, change: Change) -> None:

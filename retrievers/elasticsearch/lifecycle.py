@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import os
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -51,6 +52,8 @@ _LOAD: Final = "keqa-load"
 # In the plan of a load that changes an index, and of no other.
 _CHANGED: Final = "changed"
 _PAGE: Final = 1000
+# Each page of files goes through all passages again; a cluster gives 65,536 at most by default.
+_FILES_PAGE: Final = 10_000
 _MERGE_TIMEOUT: Final = 3600
 # Copies are made in the background all the same; this is how long publishing waits for them.
 _WAIT_FOR_COPIES: Final = "60s"
@@ -205,24 +208,30 @@ class Indexes:
         with self._errors(f"the index {load.data} could not be made ready to be loaded"):
             self._client.indices.put_settings(index=load.data, settings={**LOADING, "blocks.write": None})
 
-    def clone(self, data: str, load: Load) -> None:
+    def clone(self, data: str, load: Load, manifest: Manifest) -> None:
         """Make a copy of a finished index, to be changed; its files are shared and not copied.
+
+        Each further request that alters what the cluster knows of an index takes as long as one that alters thousands
+        of its passages, so there are as few as can be: what the index will say about itself is written beside the
+        record of the change, which counts until the name stands for the index.
 
         Args:
             data: The index, which takes no writes.
             load: The record of the change.
+            manifest: Of the index once it is changed.
         """
         with self._errors(f"the index {data} could not be cloned"):
             patient = self._client.options(request_timeout=max(_TIMEOUT, timeout()))
             settings = {f"index.{name}": value for name, value in LOADING.items()}
-            patient.indices.clone(
+            answer = patient.indices.clone(
                 index=data,
                 target=load.data,
                 settings={**settings, "index.blocks.write": None},
                 aliases={load.alias: {"is_write_index": True}},
             )
-            self._client.indices.put_mapping(index=load.data, meta=_described(load), properties=FILE_FIELDS)
-            self._client.cluster.health(index=load.data, wait_for_status="yellow", timeout=_WAIT_FOR_COPIES)
+            self._client.indices.put_mapping(index=load.data, meta=_described(load, manifest), properties=FILE_FIELDS)
+            if not answer["shards_acknowledged"]:
+                self._client.cluster.health(index=load.data, wait_for_status="yellow", timeout=_WAIT_FOR_COPIES)
 
     def merge(self, data: str) -> None:
         """Rewrite an index without what was deleted, which may take minutes."""
@@ -237,23 +246,31 @@ class Indexes:
         expanded = settings.get("auto_expand_replicas", "false") != "false"
         return None if expanded else int(settings["number_of_replicas"])
 
-    def files(self, data: str) -> dict[str, FileEntry] | None:
-        """The files that the passages of an index come from, by their paths; None where it does not know them."""
+    def files(self, data: str, tops: Sequence[str] | None = None) -> dict[str, FileEntry] | None:
+        """The files that the passages of an index come from, by their paths; None where it does not know them.
+
+        Args:
+            data: The index.
+            tops: Only these files and folders are asked for; all by default.
+        """
+        query = None if tops is None or len(tops) > _PAGE else _at_or_below(tops)
         with self._errors(f"the files of the index {data} could not be listed"):
             if FILE not in self.found(data).get(data, {}).get("mappings", {}).get("properties", {}):
                 return None
             found: dict[str, FileEntry] = {}
             names = [{name: {"terms": {"field": name}}} for name in (FILE, DIGEST)]
-            composite: dict[str, Any] = {"size": _PAGE, "sources": names}
+            composite: dict[str, Any] = {"size": _FILES_PAGE, "sources": names}
             while True:
-                answer = self._client.search(index=data, size=0, aggs={"files": {"composite": composite}})
+                aggregations = {"files": {"composite": composite}}
+                answer = self._client.search(index=data, size=0, query=query, aggs=aggregations)
                 self._check_whole(answer["_shards"], data)
-                for bucket in answer["aggregations"]["files"]["buckets"]:
+                buckets = answer["aggregations"]["files"]["buckets"]
+                for bucket in buckets:
                     path, count = bucket["key"][FILE], bucket["doc_count"]
                     # A path twice is that of a file that was given twice.
                     before = found.get(path)
                     found[path] = FileEntry(bucket["key"][DIGEST], count + (before.passages if before else 0))
-                if "after_key" not in answer["aggregations"]["files"]:
+                if len(buckets) < _FILES_PAGE:
                     return found
                 composite["after"] = answer["aggregations"]["files"]["after_key"]
 
@@ -262,6 +279,12 @@ class Indexes:
         from elasticsearch.helpers import scan
 
         with self._errors(f"the index {data} could not be read"):
+            # Most files have few passages, and a scan takes three requests.
+            answer = self._client.search(index=data, query=query, size=_PAGE, source_includes=["doc_id"], sort=["_doc"])
+            self._check_whole(answer["_shards"], data)
+            hits = answer["hits"]["hits"]
+            if len(hits) < _PAGE:
+                return [str(hit["_source"]["doc_id"]) for hit in hits]
             hits = scan(self._client, index=data, query={"query": query, "_source": ["doc_id"]}, size=_PAGE)
             return [str(hit["_source"]["doc_id"]) for hit in hits]
 
@@ -279,7 +302,13 @@ class Indexes:
         return found
 
     def publish(
-        self, load: Load, manifest: Manifest, replicas: int | None, *, instead_of: str | None = None
+        self,
+        load: Load,
+        manifest: Manifest,
+        replicas: int | None,
+        *,
+        instead_of: str | None = None,
+        removing: Sequence[str] = (),
     ) -> bool | None:
         """Make a loaded and verified index the one that its name stands for.
 
@@ -287,7 +316,9 @@ class Indexes:
             load: The load, with everything that went into the index.
             manifest: Of the index.
             replicas: How many copies it is to have; one where there are two nodes or more by default.
-            instead_of: The index whose place it must take, where it was made from that one.
+            instead_of: The index whose place it must take, where it was cloned from that one; its manifest stands in
+                it already.
+            removing: Indexes that go in the same step.
 
         Returns:
             Whether all its copies are there already; None where the credentials do not allow to ask.
@@ -295,7 +326,8 @@ class Indexes:
         Raises:
             RetrievalError: Another process has taken over, or the cluster failed. The load can be resumed.
         """
-        self.note(load, owner=load.owner)
+        if instead_of is None:
+            self.note(load, owner=load.owner)
         copies: dict[str, Any] = {"auto_expand_replicas": "0-1"}
         if replicas is not None:
             copies = {"auto_expand_replicas": "false", "number_of_replicas": replicas}
@@ -306,12 +338,13 @@ class Indexes:
             # on the cluster, which someone who may load an index need not have.
             patient = self._client.options(request_timeout=max(_TIMEOUT, timeout()), ignore_status=(403, 408))
             health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
-        # Another process may have taken over in the meantime.
-        self.note(load, owner=load.owner, manifest=manifest)
-        self._switch(load, instead_of)
+        # Another process may have taken over in the meantime; of one that changes the same index, the switch tells.
+        if instead_of is None:
+            self.note(load, owner=load.owner, manifest=manifest)
+        self._switch(load, instead_of, removing)
         return not health["timed_out"] if "timed_out" in health else None
 
-    def _switch(self, load: Load, instead_of: str | None) -> None:
+    def _switch(self, load: Load, instead_of: str | None, removing: Sequence[str]) -> None:
         found = [instead_of] if instead_of else list(self.found(load.name))
         actions: list[dict[str, Any]] = [
             {"remove": {"index": data, "alias": load.name, "must_exist": True}} for data in found
@@ -319,6 +352,7 @@ class Indexes:
         actions += [
             {"add": {"index": load.data, "alias": load.name}},
             {"remove": {"index": load.data, "alias": load.alias}},
+            *({"remove_index": {"index": data}} for data in removing),
         ]
         try:
             with self._errors(f"the index {load.data} could not be published"):
@@ -328,17 +362,22 @@ class Indexes:
             if set(self.found(load.name)) != {load.data}:
                 raise
 
-    def remove_earlier(self, *keep: str) -> None:
-        """Remove what changes of the index left: the states before, and what was not finished.
+    def earlier(self, keep: str) -> list[str]:
+        """Find the states of the index before its last change, and remove what other changes did not finish.
 
         Args:
-            *keep: Indexes that stay. So do loads of other passages that are under way.
+            keep: An index that stays. So do loads of other passages that are under way.
         """
+        found = []
         for data, state in self._own().items():
             load = _load_of(state)
             ours = load is None or _CHANGED in load.plan
-            if data not in keep and ours and not set(state.get("aliases", {})) - {f"{data}-load"}:
-                self.remove(data)
+            if data != keep and ours and not set(state.get("aliases", {})) - {f"{data}-load"}:
+                if state.get("aliases"):
+                    self.remove(data)
+                else:
+                    found.append(data)
+        return found
 
     def remove_others(self, keep: str | None) -> list[str]:
         """Remove what earlier loads of this name left, finished or not.
@@ -469,6 +508,12 @@ class Indexes:
 def taken_over(name: str) -> RetrievalError:
     """The error of a load that another process has taken over or removed."""
     return RetrievalError(f"another process has begun to load {name}: this load ends here, and only one can continue")
+
+
+def _at_or_below(tops: Sequence[str]) -> dict[str, Any]:
+    """The query for passages of files that are some paths, or in folders that they name."""
+    below = [{"prefix": {FILE: top.rstrip(os.sep) + os.sep}} for top in tops]
+    return {"bool": {"filter": [{"bool": {"should": [{"terms": {FILE: list(tops)}}, *below]}}]}}
 
 
 def _manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:

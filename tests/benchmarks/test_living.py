@@ -12,7 +12,18 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("engine", ["embedded", "dense"])
 def test_a_small_index_is_changed_and_killed(tmp_path, engine):
     # In a process of its own, as it puts a stand-in in the place of a library.
-    command = [sys.executable, living.__file__, "--passages", "300", "--kills", "1", "--engines", engine]
+    command = [
+        sys.executable,
+        living.__file__,
+        "--passages",
+        "300",
+        "--kills",
+        "1",
+        "--repeat",
+        "2",
+        "--engines",
+        engine,
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run(
         [*command, "--folder", str(tmp_path)], env=environment, capture_output=True, text=True, check=False

@@ -105,6 +105,9 @@ function placeKey(id, title, text) {
 
 function open(place) {
   for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+  // Passages of one title look alike, and a click leaves no visible focus.
+  for (const before of document.querySelectorAll(".opened")) before.classList.remove("opened");
+  place.classList.add("opened");
   place.scrollIntoView({ block: "center" });
   place.querySelector("summary").focus({ preventScroll: true });
 }

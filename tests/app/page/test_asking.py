@@ -114,6 +114,7 @@ def test_a_source_opens_at_its_passage(serving, open_page):
     page.keyboard.press("Enter")
     assert passage.locator(".text").is_visible()
     assert passage.evaluate("one => one.contains(document.activeElement)")
+    assert page.locator(".opened").count() == 1
 
 
 def test_quizzes_appear_as_they_settle(serve, server, open_page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -136,3 +137,24 @@ def test_a_signal_lets_a_question_in_work_end(server, own_index, tmp_path, numbe
     assert err.rstrip().endswith("questions in work got the time of --grace to end")
     assert "Traceback" not in err
     assert not any(word in first + err for word in ("Carmouth", "Isvik", TOKEN))
+
+
+def test_no_answer_waits_for_its_head_to_be_acknowledged():
+    delayed = []
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport):
+            accepted = transport.get_extra_info("socket")
+            delayed.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0)
+            transport.close()
+
+    async def connected():
+        with listen("127.0.0.1", 0) as port:
+            web = await asyncio.get_running_loop().create_server(Protocol, sock=port)
+            async with web:
+                reader, writer = await asyncio.open_connection(*port.getsockname())
+                await reader.read()
+                writer.close()
+
+    asyncio.run(connected())
+    assert delayed == [False]
