@@ -249,8 +249,11 @@ def _asked(options: QuestionOptions) -> Questions:
     from keqa.cli.options import MethodOptions
     from keqa.cli.running import questions_of
 
-    own = options.questions is not None and Path(options.questions).is_file()
-    return questions_of(options if own or options.split else replace(options, split="train"), MethodOptions())
+    named = options.questions or ""
+    # A file is one split, whether it is the user's own or a benchmark's (NAME:FILE).
+    files = (named, named.partition(":")[2], options.data or "")
+    one_file = any(name and Path(name).is_file() for name in files)
+    return questions_of(options if one_file or options.split else replace(options, split="train"), MethodOptions())
 
 
 def _light(found: list[Any], reads: Any, embedder: str) -> Any:
