@@ -114,11 +114,11 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options.part or [part for part in PARTS if part != "elasticsearch" or options.es_url]
     if "elasticsearch" in chosen and not options.es_url:
         parser.error("part elasticsearch needs --es-url")
+    if options.passages < 1 or options.queries < 10:
+        parser.error("at least one passage and ten queries are needed")
     missing = [name for name in (*vectors.CORPORA, vectors.QUESTIONS) if not (options.data / name).is_file()]
     if "encoding" in chosen and missing:
         parser.error(f"part encoding needs the shared data, and {options.data} has no {', '.join(missing)}")
-    if options.passages < 1 or options.queries < 10:
-        parser.error("at least one passage and ten queries are needed")
     options.work.mkdir(parents=True, exist_ok=True)
     steps, console = Steps(options.work / "results.jsonl"), Console(width=160)
     run = {"embedded": embedded, "elasticsearch": elasticsearch, "faiss": faiss, "encoding": encoding}
