@@ -105,3 +105,14 @@ def test_another_split_does_not_take_the_place_of_what_was_collected(keqa_comman
     assert keqa_command(*asked).code == 0
     ended = keqa_command(*asked, "--split", "dev")
     assert (ended.code, "split was" in ended.err) == (2, True)
+
+
+def test_a_benchmarks_file_is_one_split(keqa_command, tmp_path):
+    questions = tmp_path / "NQ-open.dev.jsonl"
+    questions.write_text('{"question": "Who governs Carmouth?", "answer": ["Ann Berg"]}\n')
+    collect = ["boundary", "collect", "--questions", f"nq:{questions}", "--tries", 5, "--out", tmp_path / "out"]
+    ended = keqa_command(*collect)
+    assert ended.code == 0, ended.err
+    assert "1 quizzes, 5 answers each" in ended.out
+    ended = keqa_command(*collect, "--split", "train")
+    assert (ended.code, "leave the split 'train' out" in ended.err) == (2, True)
