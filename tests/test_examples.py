@@ -50,7 +50,8 @@ PRINTED = {
             "Searches in traces",
         )
     ],
-    "inside_a_module.py": ["In which country is Harton? Zelia", "exact match: "],
+    # Questions asked at once share batches as time has it, which may move a draw: who is asked counts here.
+    "inside_a_module.py": ["In which country is Harton? ", "exact match: "],
     "own_documents.py": [
         "140 passages",
         "Answer: May 23, 1971",
