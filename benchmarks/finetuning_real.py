@@ -72,7 +72,7 @@ def learned_from(text: str) -> bool:
 
 
 def readings(data: Path, train: bool) -> list[tuple[str, str, list[str], str]]:
-    """Questions with the text and title of the passage that tells the answer, and the gold answers."""
+    """Questions with the text and title of the passage that states the answer, and the gold answers."""
     found = []
     for example in load(f"squad:{data / 'squad/xquad.en.json'}").examples:
         [passage] = example.context
@@ -127,7 +127,7 @@ def _memories(musique: list[Example], read: list[Any], rng: random.Random) -> It
 
 
 def _readings(musique: list[Example], read: list[Any], rng: random.Random) -> Iterator[Call]:
-    """From the passage that tells it, every second time beside one that does not."""
+    """From the passage that states it, every second time beside one that does not."""
     for place, (question, passage, answers, text) in enumerate(read):
         stated = [answer for answer in answers if answer in text]
         passages = [passage] if place % 2 else [passage, read[place - 1][1]]
@@ -138,7 +138,7 @@ def _readings(musique: list[Example], read: list[Any], rng: random.Random) -> It
 
 
 def _utilities(musique: list[Example], read: list[Any], rng: random.Random) -> Iterator[Call]:
-    """A hop with the paragraph that supports it, and with the likest that came with the question and tells nothing."""
+    """A hop with the paragraph that supports it, and with the most similar one that does not name the answer."""
     for example in musique:
         quizzes = gold_quizzes(example)
         if not quizzes or ">>" in quizzes[0][0]:

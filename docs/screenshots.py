@@ -1,4 +1,4 @@
-"""Make the pictures of the page and of run files anew, with the testbed and the model that ships.
+"""Make the pictures of the page and of run files again, with the testbed and the model that ships.
 
     python docs/screenshots.py [RUNS]
 

@@ -97,7 +97,7 @@ def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) 
 def _dtype_on_cpu(config: Any, quantized: bool) -> Any:
     """Half the precision where the weights were stored in no more, and the processor multiplies such faster.
 
-    Several times faster, by AVX-512's or AMX's instructions for it; without these it would be slower instead.
+    Faster by AVX-512's or AMX's instructions for it; without these it would be slower instead.
     """
     import torch
 

@@ -93,10 +93,7 @@ class BoundaryGate(NamedGate):
 
     def wave(self, votes: Votes) -> int:
         """What is left of the draws that the model reads."""
-        wanted = {"quiz": 0, "draft": 1, "draws": votes.tries, "as-needed": 1}[self.model.reads]
-        if self.model.reads == "as-needed" and votes.drawn and not self._draft_decides(votes):
-            wanted = votes.tries
-        return max(0, wanted - votes.drawn)
+        return max(0, {"quiz": 0, "draft": 1, "draws": votes.tries}[self._deciding(votes)] - votes.drawn)
 
     def measure(self, votes: Votes) -> float | None:
         """What the model says; None where it cannot judge."""
@@ -122,25 +119,29 @@ class BoundaryGate(NamedGate):
         measure = self.measure(votes)
         if measure is None or (votes.drawn and not votes.sizes):
             return None
-        as_needed = "draft" if self.model.reads == "as-needed" and self._draft_decides(votes) else "draws"
         texts = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
-        said = texts.get(self.model.reads, texts[as_needed])
+        said = texts[self._deciding(votes)]
         than = "reaches" if reaches(measure, self.threshold) else "is below"
         return f"{said}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
 
     def _judged(self, votes: Votes) -> Judgement:
         signals = Signals.of(votes)
         # What else is drawn once the draft has decided, to choose an answer, changes no verdict.
-        if self.model.reads == "as-needed" and (votes.drawn < votes.tries or self._draft_decides(votes)):
+        if self._deciding(votes) == "draft":
             signals = signals.draft
         judged: Judgement = self.model.judge(votes.quiz, signals)
         return judged
 
-    def _draft_decides(self, votes: Votes) -> bool:
-        """Whether all draws would cost more than they are expected to gain; also where the draft cannot be judged."""
+    def _deciding(self, votes: Votes) -> Literal["quiz", "draft", "draws"]:
+        """What the model decides by: as needed the draft, unless all draws are expected to gain more than they cost."""
+        if self.model.reads != "as-needed":
+            reads: Literal["quiz", "draft", "draws"] = self.model.reads
+            return reads
+        if not votes.drawn or votes.tries < 2:
+            return "draft"
         try:
             draft = self.model.judge(votes.quiz, Signals.of(votes).draft)
         except BoundaryError:
-            return True
+            return "draft"
         cost = float((votes.tries - 1) * self.cost_per_draw)
-        return not self.model.wants_draws(draft, self.of, float(self.threshold), cost)
+        return "draws" if self.model.wants_draws(draft, self.of, float(self.threshold), cost) else "draft"

@@ -338,7 +338,7 @@ class Indexes:
             # on the cluster, which someone who may load an index need not have.
             patient = self._client.options(request_timeout=max(_TIMEOUT, timeout()), ignore_status=(403, 408))
             health = patient.cluster.health(index=load.data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
-        # Another process may have taken over in the meantime; of one that changes the same index, the switch tells.
+        # Another process may have taken over in the meantime; one that changes the same index makes the switch fail.
         if instead_of is None:
             self.note(load, owner=load.owner, manifest=manifest)
         self._switch(load, instead_of, removing)

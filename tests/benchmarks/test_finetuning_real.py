@@ -76,7 +76,7 @@ def test_calls_of_every_prompt_with_their_right_replies(data):
     several, single = by_name["DecomposeQuestion"]
     assert several.outputs["quizzes"] == ["Where was Elin born?", "Who governs #1?"]
     assert single.outputs["quizzes"] == [single.inputs["question"]]
-    # The distractor that is most like the quiz, and tells nothing.
+    # The most similar distractor, which does not name the answer.
     assert [(call.inputs["passage"], call.outputs["helpful"]) for call in by_name["JudgeUtility"]] == [
         ("Elin: Elin was born in Carmouth.", True),
         ("Elin Sea: Elin is a sea, born of ice.", False),
