@@ -41,7 +41,8 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 quick: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not (model or server or process or slow)' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not (model or server or process or slow)' --hypothesis-profile=quick \
+		$(PYTEST_ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/python -m ruff check .

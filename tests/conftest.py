@@ -30,6 +30,8 @@ __all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"
 
 # How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("keqa", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Fewer drawn examples for `make quick`; `make test` draws all.
+settings.register_profile("quick", settings.get_profile("keqa"), max_examples=10)
 settings.load_profile("keqa")
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]

@@ -438,6 +438,7 @@ def test_a_label_that_can_name_no_file(tmp_path, label):
         run_path(tmp_path, label)
 
 
+@pytest.mark.slow
 def test_a_configuration_holds_no_key_and_no_address(retriever):
     from keqa.lms import build_roles
 

@@ -24,6 +24,7 @@ def outcomes(count, seed=0, good=0.97, bad=0.3):
     ]
 
 
+@pytest.mark.slow
 def test_what_is_firm_is_answered_and_the_rest_withheld():
     held = calibrate(outcomes(300), 0.1)
     gate, found = held.abstention, held.controlled

@@ -496,6 +496,7 @@ def test_where_no_boundary_model_is_wanted_none_is_trained(setting, compiled, op
     assert not any(point.settings.boundary for point in report.curve)
 
 
+@pytest.mark.slow
 def test_too_few_questions_are_said_before_any_draw(setting, compiled):
     world = setting()
     report = compiled(world, optimizer="none", reference=False).report

@@ -73,6 +73,7 @@ def shown(tmp_path, open_page):
     return show
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_everything_is_there_and_all_of_it_is_text(shown):
     page = shown(story_page(RECORD))
@@ -87,6 +88,7 @@ def test_everything_is_there_and_all_of_it_is_text(shown):
     assert "Cost: 3 LM calls, 1 retrieval, 1,200 tokens, 1.3 s" in page.locator(".cost summary").inner_text()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_sources_of_one_title_are_told_apart_and_open(shown):
     page = shown(story_page(RECORD))
@@ -96,6 +98,7 @@ def test_sources_of_one_title_are_told_apart_and_open(shown):
     assert page.evaluate("document.activeElement.closest('.passage').querySelector('.text').textContent") == EVIL
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_source_says_where_it_stands(shown):
     place = {"file": "deck.pptx", "page": 3, "heading": "Results", "date": "2024-05-31"}
@@ -107,6 +110,7 @@ def test_a_source_says_where_it_stands(shown):
         assert page.locator("mark").all_inner_texts() == ["Two is it.", "Three."]
 
 
+@pytest.mark.process
 def test_where_sources_disagree_and_what_is_withheld_is_said(shown):
     sentences = ["The mayor of Carmouth is Ann Lee.", "The mayor of Carmouth is Bo Kim."]
     first, second = (passage(name, text=text) for name, text in zip("ab", sentences, strict=True))
@@ -123,6 +127,7 @@ def test_where_sources_disagree_and_what_is_withheld_is_said(shown):
         assert part in answer.inner_text()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_question_without_an_answer(shown):
     failure = Failure(stage="summarize", cause="LMTimeoutError", message=EVIL)
@@ -130,6 +135,7 @@ def test_a_question_without_an_answer(shown):
     assert "No answer: summarize failed (LMTimeoutError)" in page.locator(".answer").inner_text()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_passages_of_a_method_without_quizzes(shown):
     record = QuestionRecord(

@@ -33,6 +33,7 @@ def test_half_the_precision_where_nothing_is_lost_and_it_is_faster(monkeypatch, 
     assert _dtype_on_cpu(config(stored and getattr(torch, stored)), quantized) is getattr(torch, dtype)
 
 
+@pytest.mark.model
 @pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator has a precision of its own")
 def test_weights_stored_in_half_the_precision_are_held_so(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True}, raising=False)

@@ -43,6 +43,7 @@ def trained():
     return train_light([towns(120)])
 
 
+@pytest.mark.slow
 def test_a_draft_and_the_words_tell_what_the_vote_cannot(trained):
     found = trained.held_out
     assert found.quizzes == 120
@@ -54,6 +55,7 @@ def test_a_draft_and_the_words_tell_what_the_vote_cannot(trained):
     assert found.mastery.prr > 0.9
 
 
+@pytest.mark.slow
 def test_it_holds_on_other_questions_and_in_its_file(trained):
     model = model_from(json.loads(json.dumps(trained.model.written())))
     assert model == trained.model
@@ -63,6 +65,7 @@ def test_it_holds_on_other_questions_and_in_its_file(trained):
     assert (model.reads, model.uses_probabilities, len(model.roots)) == ("draft", True, 60)
 
 
+@pytest.mark.slow
 def test_it_is_not_checked_on_what_it_learned_from(trained):
     with pytest.raises(InputError, match="has learned from all"):
         check_model(trained.model, [towns(40)], trained.model.roots)
@@ -88,6 +91,7 @@ def stepwise():
     return train_stepwise([towns(120)])
 
 
+@pytest.mark.slow
 def test_draws_as_needed(stepwise, trained):
     found = stepwise.held_out
     assert 1 <= found.draws < 3
@@ -96,6 +100,7 @@ def test_draws_as_needed(stepwise, trained):
     assert stepwise.model.changes["mastery"].slope > 0.5
 
 
+@pytest.mark.slow
 def test_draws_as_needed_hold_on_other_questions_and_in_their_file(stepwise):
     model = any_model_from(json.loads(json.dumps(stepwise.model.written())))
     found = check_model(model, [towns(60, seed=1)], model.roots)

@@ -133,6 +133,7 @@ def test_one_request_that_fails_ends_nothing(failing):
     assert reflection.lm.callbacks == []
 
 
+@pytest.mark.slow
 def test_a_model_string_is_built_and_anything_else_refused(monkeypatch, failing):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     assert Options(optimizer="gepa", reflection_lm="openai/strong").reflection_lm.model == "openai/strong"

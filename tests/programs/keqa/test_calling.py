@@ -99,6 +99,7 @@ def test_independent_quizzes_run_side_by_side(scripted, retriever):
     assert program(question=QUESTION).record.degradations == []
 
 
+@pytest.mark.slow
 def test_one_program_answers_in_many_threads(scripted, retriever):
     lm, _ = scripted(World(), latency=0.001)
     program = KEQA(retriever("born in 1968"), workers=4)

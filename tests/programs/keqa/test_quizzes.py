@@ -78,6 +78,7 @@ def test_an_empty_list_leaves_the_question_as_quiz(ask, quizzes):
     ),
     silent=st.booleans(),
 )
+@pytest.mark.slow
 def test_a_placeholder_never_reaches_a_language_model(ask, quizzes, silent):
     world = World(
         DecomposeQuestion={"quizzes": json.dumps(quizzes)},

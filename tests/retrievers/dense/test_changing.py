@@ -51,6 +51,7 @@ def alike(one, other):
         assert {hit for hit in ours if hit[0] > last} == {hit for hit in theirs if hit[0] > last}
 
 
+@pytest.mark.slow
 def test_weeks_of_changes_end_in_what_a_build_gives(library, tmp_path, documents):
     index = built(tmp_path / "index", documents)
     opened, before = open_index(index), answers(index)
@@ -67,6 +68,7 @@ def test_weeks_of_changes_end_in_what_a_build_gives(library, tmp_path, documents
     assert sync_folder(index, documents)[0].unchanged == done.passages
 
 
+@pytest.mark.slow
 def test_lists_of_vectors_follow_too(library, tmp_path, documents):
     index = built(tmp_path / "index", documents, flat_limit=10)
     change(documents, 0)
