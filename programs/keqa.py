@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import dspy
 
 from keqa.data.question import Question
-from keqa.data.quiz_references import Quiz, check, resolvable, resolve
+from keqa.data.quiz_references import Quiz, resolvable, resolve
+from keqa.data.quiz_references import check as check_references
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import (
     GATE,
@@ -28,10 +29,13 @@ from keqa.programs.arguments import (
     Tries,
     Word,
     Workers,
+    check,
     checked,
 )
 from keqa.programs.gates import Gate, VoteGate, as_fraction
 from keqa.programs.gates.registry import questions
+from keqa.programs.kept import Kept
+from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.runtime.concurrency import Branch, NoCopy
@@ -59,10 +63,27 @@ class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
     Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on; only what
-    a gate brings along (`optional`) comes and goes.
+    a gate brings along (`optional`) comes and goes. Each argument of the constructor can be read and assigned as an
+    attribute, but for `workers`, which the questions being asked share.
     """
 
     method: ClassVar[str] = "keqa"
+
+    top_k, decompose, examine, pick = Kept(), Kept(), Kept(), Kept()
+    extract_sentences, on_nothing_helpful = Kept(), Kept()
+    summarize_single, summarize_known = Kept(), Kept()
+    max_question_chars = Kept()
+    tries = Kept("examination")
+    temperature = Kept("examination")
+    top_p = Kept("examination")
+    seed = Kept("examination")
+    gate = Kept("examination")
+    listwise = Kept("picking")
+    prefer_reliable = Kept("picking")
+    reference = Kept("picking")
+    evidence_sentences = Kept("selection", "keep")
+    similarity = Kept("selection")
+    max_quizzes = Kept("decomposition")
 
     def __init__(
         self,
@@ -156,8 +177,64 @@ class KEQA(Program):
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.demonstrations = demonstrations
         self.summarize_single, self.summarize_known = summarize_single, summarize_known
-        self.select: Select | None = "beside" if select is True else select or None
+        self.select = select
         self.bind_lms(lms)
+
+    @property
+    def threshold(self) -> Fraction | None:
+        """α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate."""
+        return getattr(self.gate, "threshold", None)
+
+    @threshold.setter
+    def threshold(self, threshold: Fraction | float | str) -> None:
+        read = check(KEQA, {"threshold": threshold}, "KEQA")["threshold"]
+        self.gate = VoteGate(as_fraction(read))
+
+    @property
+    def select(self) -> Select | None:
+        """How KS-LLM's evidence is used; None where it is not selected."""
+        found: Select | None = vars(self)["select"]
+        return found
+
+    @select.setter
+    def select(self, select: bool | Select) -> None:
+        read = check(KEQA, {"select": select or False}, "KEQA")["select"]
+        self.__dict__["select"] = "beside" if read is True else read or None
+
+    @property
+    def demonstrations(self) -> bool:
+        """Whether predictors that learned none show the fixed demonstrations."""
+        return bool(vars(self)["demonstrations"])
+
+    @demonstrations.setter
+    def demonstrations(self, shown: bool) -> None:
+        self.__dict__["demonstrations"] = check(KEQA, {"demonstrations": shown}, "KEQA")["demonstrations"]
+        for predictor in self.predictors():
+            if isinstance(predictor, Predictor):
+                predictor.fixed = shown
+
+    @property
+    def workers(self) -> int:
+        """How many calls may be in flight; given to the constructor."""
+        return self.bound.workers
+
+    @property
+    def retriever(self) -> Any:
+        """As `given_retriever`; assigned as by `bind_retriever`."""
+        return self.given_retriever
+
+    @retriever.setter
+    def retriever(self, retriever: Any) -> None:
+        self.bind_retriever(retriever)
+
+    @property
+    def lms(self) -> RoleLMs | None:
+        """The language model of each role, None where ``dspy.settings.lm`` answers; assigned as by `bind_lms`."""
+        return self._lms.value
+
+    @lms.setter
+    def lms(self, lms: RoleLMs | None) -> None:
+        self.bind_lms(check(KEQA, {"lms": lms}, "KEQA")["lms"])
 
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
@@ -255,7 +332,7 @@ class KEQA(Program):
 
     async def _answer_quizzes(self, session: Session, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""
-        problems = check(quizzes)
+        problems = check_references(quizzes)
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
             session.note("references", problem.cause, problem.message, action, problem.quiz)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from operator import attrgetter
 from typing import Any
 
 from keqa.errors import ConfigurationError
@@ -20,28 +19,8 @@ from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity, lexi
 OWN = "own"
 """Stands for a gate or a similarity that is code of the user's: it cannot be written down and has to be given again."""
 
-_WHERE = {
-    "tries": "examination.tries",
-    "top_k": "top_k",
-    "temperature": "examination.temperature",
-    "top_p": "examination.top_p",
-    "decompose": "decompose",
-    "examine": "examine",
-    "pick": "pick",
-    "listwise": "picking.listwise",
-    "prefer_reliable": "picking.prefer_reliable",
-    "select": "select",
-    "evidence_sentences": "selection.keep",
-    "extract_sentences": "extract_sentences",
-    "on_nothing_helpful": "on_nothing_helpful",
-    "summarize_single": "summarize_single",
-    "summarize_known": "summarize_known",
-    "max_quizzes": "decomposition.max_quizzes",
-    "max_question_chars": "max_question_chars",
-    "workers": "bound.workers",
-    "seed": "examination.seed",
-    "demonstrations": "demonstrations",
-}
+_PARTS = ("retriever", "lms", "reference", "threshold", "gate", "similarity")
+"""Arguments that are no plain values."""
 
 
 def settings_of(program: Program) -> dict[str, Any]:
@@ -58,13 +37,13 @@ def settings_of(program: Program) -> dict[str, Any]:
         names = [name for name in arguments_of(type(program)) if name not in ("retriever", "lms")]
         values = {name: program.bound.workers if name == "workers" else getattr(program, name) for name in names}
         return {name: _written(value) for name, value in values.items()}
-    settings = {name: attrgetter(where)(program) for name, where in _WHERE.items()}
+    settings = {name: getattr(program, name) for name in arguments_of(KEQA) if name not in _PARTS}
     settings["select"] = settings["select"] or False
-    gate = program.examination.gate
+    gate = program.gate
     plain = isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold)
     settings["threshold"] = _written(gate.threshold) if plain else None
     settings["gate"] = None if plain else _gate(gate)
-    settings["similarity"] = _similarity(program.selection.similarity)
+    settings["similarity"] = _similarity(program.similarity)
     return settings
 
 

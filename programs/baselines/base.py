@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers
+from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, check
 from keqa.programs.baselines.reading import (
     Reply,
     asked_inputs,
@@ -59,6 +59,17 @@ class Baseline(Program):
             self._retriever = NoCopy(*retriever)
         self.set_up()
         self.bind_lms(lms)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """As ever; what is an argument only is bound, so that it does not become an attribute that nothing reads."""
+        if name == "retriever":
+            self.bind_retriever(value)
+        elif name == "lms":
+            self.bind_lms(check(Baseline, {name: value}, type(self).__name__)[name])
+        elif name == "workers":
+            raise AttributeError("the number of workers is given to the constructor")
+        else:
+            super().__setattr__(name, value)
 
     def set_up(self) -> None:
         """Make the predictors and stages that the settings ask for.

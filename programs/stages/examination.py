@@ -86,6 +86,8 @@ class Examination(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
 
+    _gate: NoCopy[Gate]
+
     def __init__(
         self,
         tries: int = 5,
@@ -109,20 +111,35 @@ class Examination(Stage):
         self.quiz = Predictor(AnswerQuiz)
         self.same = Predictor(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
-        self._gate = NoCopy[Gate](gate or VoteGate())
-        self.probabilities = asks(self.gate) in ("probabilities", IF_ANY)
-        # The LM that was found to give none, where the gate decides without them as well.
+        # The LM that was found to give no probabilities, where the gate decides without them as well.
         self._gives_none: str | None = None
-        kind = question_of(self.gate)
-        if kind is not None:
-            if hasattr(self, kind.attribute):
-                raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
-            setattr(self, kind.attribute, kind(bound))
+        self._decide_by(gate or VoteGate())
 
     @property
     def gate(self) -> Gate:
-        """The gate that decides."""
+        """The gate that decides; another brings what it asks, on the language model that draws the samples."""
         return self._gate.value
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        chosen, asked = gate or VoteGate(), self.question
+        if asked is not None and type(asked) is question_of(chosen):
+            self._gate = NoCopy(chosen)
+            return
+        if asked is not None:
+            delattr(self, asked.attribute)
+        self._decide_by(chosen)
+        for predictor in () if self.question is None else self.question.predictors():
+            predictor.lm, predictor.fixed = self.quiz.lm, self.quiz.fixed
+
+    def _decide_by(self, gate: Gate) -> None:
+        kind = question_of(gate)
+        if kind is not None:
+            if hasattr(self, kind.attribute):
+                raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
+            setattr(self, kind.attribute, kind(self.bound))
+        self._gate = NoCopy(gate)
+        self.probabilities = asks(gate) in ("probabilities", IF_ANY)
 
     def deciding_by(self, gate: Gate) -> Examination:
         """The same examination with another gate, its predictors with what they learned.

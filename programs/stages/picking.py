@@ -121,6 +121,10 @@ class Picking(Stage):
         """Whether all passages are judged in one call."""
         return self.together is not None
 
+    @listwise.setter
+    def listwise(self, wanted: bool) -> None:
+        self.together = self.listwise_judge() if wanted else None
+
     def listwise_judge(self) -> Listwise:
         """What judges all in one call: its own, or a new one with the language model of the single judge."""
         if self.together is not None:

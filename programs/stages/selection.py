@@ -124,12 +124,16 @@ class Selection(Stage):
         super().__init__(bound)
         self.construct = Predictor(ConstructTriples)
         self.keep = keep
-        self._similarity = NoCopy(similarity_of(similarity))
+        self.similarity = similarity
 
     @property
     def similarity(self) -> Similarity:
-        """Compares triples with sentences."""
+        """Compares triples with sentences; assigned as `similarity_of` takes it."""
         return self._similarity.value
+
+    @similarity.setter
+    def similarity(self, given: Similarity | str | None) -> None:
+        self._similarity: NoCopy[Similarity] = NoCopy(similarity_of(given))
 
     async def run(
         self, session: Session, question: str, passages: Sequence[str], number: int | None = None
