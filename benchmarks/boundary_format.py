@@ -3,7 +3,7 @@
     python benchmarks/boundary_format.py FILE… --lm local/smollm2 --lm transformers/kbm.json.lm [--every 5]
 
 Each FILE is the ``quizzes.jsonl`` of a folder that ``keqa boundary collect`` wrote; of all together every fifth quiz is
-asked, at temperature 0. A fine-tuned model may have learned from some of them: what is counted is the form of the reply.
+asked, at temperature 0. A fine-tuned model may have learned from some of them: what counts is the form of the reply.
 """
 
 from __future__ import annotations
