@@ -126,6 +126,8 @@ class Examination(Stage):
         if asked is not None and type(asked) is question_of(chosen):
             self._gate = NoCopy(chosen)
             return
+        # A gate that asks what cannot be held is refused before anything is changed.
+        Examination(gate=chosen, bound=self.bound)
         if asked is not None:
             delattr(self, asked.attribute)
         self._decide_by(chosen)

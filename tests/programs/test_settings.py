@@ -55,6 +55,19 @@ def there_and_back(program: KEQA, **given) -> KEQA:
     return KEQA(None, **arguments(json.loads(json.dumps(settings_of(program))), given))
 
 
+PARTS = {"gate": CertaintyGate(), "similarity": lambda triples, sentences: [0.0] * len(sentences)}
+
+
+@pytest.mark.parametrize(("name", "value"), [one for one in {**EVERY, **PARTS}.items() if one[0] != "workers"])
+def test_an_argument_that_is_assigned_is_as_if_it_had_been_given(name, value):
+    program, given = KEQA(None), KEQA(None, **{name: value})
+    before = settings_of(program)
+    setattr(program, name, value)
+    assert settings_of(program) == settings_of(given) != before
+    assert getattr(program, name) == getattr(given, name)
+    assert settings_of(program.deepcopy()) == settings_of(program)
+
+
 def test_every_argument_is_a_setting():
     parts = {"self", "retriever", "lms", "reference"}
     assert set(EVERY) == set(inspect.signature(KEQA.__init__).parameters) - parts

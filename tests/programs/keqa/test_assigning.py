@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import dspy
 import pytest
 from fixtures.director_of_up import QUESTION, World
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
-from keqa.programs import KEQA, CertaintyGate, VoteGate
+from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
 from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.registry import arguments_of
 from keqa.programs.settings import settings_of
-
-OTHERS = {
-    "tries": 3,
-    "threshold": "1/2",
-    "top_k": 4,
-    "temperature": 0.5,
-    "top_p": 0.9,
-    "decompose": False,
-    "examine": False,
-    "pick": False,
-    "listwise": True,
-    "prefer_reliable": True,
-    "gate": CertaintyGate(),
-    "select": True,
-    "evidence_sentences": 5,
-    "similarity": lambda triples, sentences: [0.0] * len(sentences),
-    "extract_sentences": 1,
-    "on_nothing_helpful": "top_passage",
-    "summarize_single": True,
-    "summarize_known": True,
-    "max_quizzes": 2,
-    "max_question_chars": 50,
-    "seed": 7,
-    "demonstrations": False,
-}
-
-
-def test_every_argument_that_is_a_setting_is_tried():
-    assert set(OTHERS) == set(arguments_of(KEQA)) - {"retriever", "lms", "reference", "workers"}
-
-
-@pytest.mark.parametrize("name", sorted(OTHERS))
-def test_it_is_as_if_it_had_been_given(name):
-    program = KEQA(None)
-    before = settings_of(program)
-    setattr(program, name, OTHERS[name])
-    assert settings_of(program) == settings_of(KEQA(None, **{name: OTHERS[name]})) != before
-    assert getattr(program, name) == getattr(KEQA(None, **{name: OTHERS[name]}), name)
-    assert settings_of(program.deepcopy()) == settings_of(program)
+from keqa.programs.stages.gate_question import RetrievalDecision
 
 
 @pytest.mark.parametrize(
@@ -107,6 +70,22 @@ def test_a_gate_brings_what_it_asks_and_takes_it_away(scripted, retriever):
     assert (engine.count["DecideRetrieval"], engine.count["StateConfidence"]) == (2, 2)
     program.gate = VoteGate()
     assert {name for name, _ in program.named_predictors()} == plain
+
+
+def test_a_gate_that_is_refused_changes_nothing():
+    class Clashing(RetrievalDecision):
+        attribute = "same"
+
+    @dataclass(frozen=True)
+    class Asking(PromptGate):
+        asks = Clashing
+
+    program = KEQA(None, gate=PromptGate())
+    before = {name for name, _ in program.named_predictors()}
+    with pytest.raises(ConfigurationError, match="which an examination has"):
+        program.gate = Asking()
+    assert program.gate == PromptGate()
+    assert {name for name, _ in program.named_predictors()} == before
 
 
 def test_a_gate_that_reads_probabilities_has_them_drawn():
