@@ -51,7 +51,8 @@ class SampleRecord(Record):
 
     Attributes:
         text: The answer as drawn; None where the draw failed.
-        abstained: Whether it says that it does not know. It then joins no cluster and still counts among the tries.
+        abstained: Whether it says that it does not know, or nothing. It then joins no cluster and still counts
+            among the tries.
         cluster: Position in `QuizRecord.clusters`; None for an abstention or a failure.
         error: Class name of the error that the draw failed with. A failed draw counts among the tries, so that a
             failure can lead to retrieval but never to a quiz taken for known.

@@ -22,7 +22,8 @@ from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, pro
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.record_redaction import lms_asked
-from keqa.programs.runtime.attempts import ask, has_answer
+from keqa.programs.runtime.answered import has_answer
+from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of

@@ -34,7 +34,8 @@ from keqa.programs.baselines.reading import (
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
-from keqa.programs.runtime.attempts import ANSWER, attempted, has_answer
+from keqa.programs.runtime.answered import has_own_answer
+from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
@@ -172,7 +173,7 @@ class KSLLM(SearchingBaseline):
 
         async def answered(attempt: int) -> dspy.Prediction:
             knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
-            return await session.predict(self.answer, "task", attempt=attempt, usable=has_answer, **knowledge)
+            return await session.predict(self.answer, "task", attempt=attempt, usable=has_own_answer, **knowledge)
 
         with unanswered("answer"):
             reply = Reply.of(await predict_with_retry(session, answered))

@@ -14,7 +14,8 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.runtime.attempts import attempted, has_answer
+from keqa.programs.runtime.answered import has_answer, has_own_answer
+from keqa.programs.runtime.attempts import attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -150,7 +151,7 @@ async def from_passages(session: Session, predictor: dspy.Predict, asked: Questi
     """
     inputs = asked_inputs(asked)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
-    call = FromPassages(session, predictor, _rendered(hits), usable=has_answer, **inputs)
+    call = FromPassages(session, predictor, _rendered(hits), usable=has_own_answer, **inputs)
     return Reply.of(await predict_with_retry(session, call), call.count)
 
 

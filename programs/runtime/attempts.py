@@ -42,7 +42,7 @@ import dspy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.progress import Searching
-from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.runtime.session import Session
 from keqa.retrievers.base import Hit, Retriever
 
 ANSWER = 4
@@ -53,16 +53,6 @@ DRAW = 0
 """A draw is drawn no other way than it was asked for."""
 _SAME_AGAIN = 1
 """Further attempts with the same request after an outage, and after an unusable reply."""
-
-
-def has_answer(prediction: dspy.Prediction) -> None:
-    """Refuse a prediction whose answer is empty.
-
-    Raises:
-        CallError: It is.
-    """
-    if not text_of(prediction.answer):
-        raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
 
 
 async def attempted(

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import dspy
 
+from keqa.programs.runtime.answered import only_points
 from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
@@ -105,7 +106,8 @@ def first_line(reply: str, field: str) -> str | None:
 def _first_complete(value: str) -> str | None:
     *whole, cut = _without_ending(value).split("\n")
     found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
-    return next((line.strip() for line in found if any(char.isalnum() for char in line)), None)
+    telling = (line for line in found if any(char.isalnum() for char in line) and not only_points(line))
+    return next((line.strip() for line in telling), None)
 
 
 def _without_ending(value: str) -> str:

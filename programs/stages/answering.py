@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.runtime.attempts import has_answer
+from keqa.programs.runtime.answered import has_own_answer
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -102,5 +102,5 @@ class Answering(Stage):
         """
         inputs = {"question": question, "answer_type": answer_type, "choices": list(choices)}
         knowledge = {"evidence": list(evidence), "triples": list(triples)}
-        call = FromPassages(session, self.answer, passages, number, usable=has_answer, **knowledge, **inputs)
+        call = FromPassages(session, self.answer, passages, number, usable=has_own_answer, **knowledge, **inputs)
         return text_of((await predict_with_retry(session, call, number)).answer)

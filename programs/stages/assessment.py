@@ -19,7 +19,7 @@ class Draw:
     Attributes:
         text: As drawn.
         error: Class name of the error.
-        abstained: Whether it says that it does not know.
+        abstained: Whether it says that it does not know, or nothing.
         cluster: Position of its cluster.
         first_token: The probability of the answer's first token, where it was asked for.
     """

@@ -22,7 +22,8 @@ from keqa.programs.gates import (
     smallest_wave,
 )
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.attempts import DRAW, ask, attempted, has_answer
+from keqa.programs.runtime.answered import has_answer, says_nothing
+from keqa.programs.runtime.attempts import DRAW, ask, attempted
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
@@ -396,8 +397,10 @@ class Examination(Stage):
         waiting = []
         for position in range(start, len(found.draws)):
             draw = found.draws[position]
-            draw.abstained = draw.text is not None and is_abstention(draw.text, found.choices)
-            if draw.text is not None and not draw.abstained:
+            if draw.text is None:
+                continue
+            draw.abstained = is_abstention(draw.text, found.choices) or says_nothing(draw.text)
+            if not draw.abstained:
                 waiting.append(position)
         cluster = 0
         while waiting:
