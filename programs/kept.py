@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from dspy.predict.parameter import Parameter
 
 from keqa.programs.arguments import check
+from keqa.programs.stages.stage import Stage
+
+if TYPE_CHECKING:
+    from keqa.programs.program import Program
+
+# What belongs to the machine, to other parameters, or to DSPy.
+_OWN_AFFAIR = frozenset({"history", "callbacks", "_compiled", "bound", "_lms", "_retriever", "reference"})
 
 
 class Kept:
@@ -42,3 +51,38 @@ class Kept:
             setattr(getattr(program, self.part), self.name, read)
         else:
             vars(program)[self.name] = read
+
+
+def become(program: Program, fresh: Program) -> None:
+    """Set a program up as another one is; it keeps its language models and retriever, and what their prompts learned.
+
+    Args:
+        program: The predictors whose prompt stays the same stay the same objects.
+        fresh: Of the same class; its parts are taken over.
+    """
+    retriever, before = program.given_retriever, {id(predictor) for predictor in program.predictors()}
+    _take_over(program, fresh)
+    lms = program._lms.value
+    for _, stage in program.named_sub_modules(Stage):
+        stage.bound = program.bound
+        for name, role in stage.roles.items():
+            if id(getattr(stage, name)) not in before:
+                getattr(stage, name).lm = None if lms is None else getattr(lms, role)
+    if retriever is not None:
+        program.bind_retriever(retriever)
+
+
+def _take_over(stage: Stage, fresh: Stage) -> None:
+    for name in sorted(({*vars(stage), *vars(fresh)}) - _OWN_AFFAIR):
+        ours, theirs = vars(stage).get(name), vars(fresh).get(name)
+        if isinstance(ours, Stage) and isinstance(theirs, Stage) and type(ours) is type(theirs):
+            _take_over(ours, theirs)
+        elif name not in vars(fresh):
+            if isinstance(ours, Stage):
+                delattr(stage, name)
+        elif not (isinstance(ours, Parameter) and _prompt(ours) == _prompt(theirs)):
+            stage.__dict__[name] = theirs
+
+
+def _prompt(part: object) -> object:
+    return getattr(part, "prompt", type(part))

@@ -2,7 +2,7 @@
 
 # Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Annotated, Any, ClassVar
 
 import dspy
@@ -20,6 +20,7 @@ from keqa.programs.baselines.reading import (
     reason_from,
     unanswered,
 )
+from keqa.programs.kept import become
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder
 from keqa.programs.records import AnswerSource, PassageVerdict
@@ -59,17 +60,26 @@ class Baseline(Program):
             self._retriever = NoCopy(*retriever)
         self.set_up()
         self.bind_lms(lms)
+        self._is_made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As ever; what is an argument only is bound, so that it does not become an attribute that nothing reads."""
+        """As ever; but what is an argument only is bound, and a setting sets up anew what is made by it."""
         if name == "retriever":
             self.bind_retriever(value)
         elif name == "lms":
             self.bind_lms(check(Baseline, {name: value}, type(self).__name__)[name])
         elif name == "workers":
             raise AttributeError("the number of workers is given to the constructor")
+        elif "_is_made" in vars(self) and name in (settings := self._settings()):
+            arguments: dict[str, Any] = settings | {name: value, "workers": self.bound.workers}
+            if hasattr(self, "_retriever"):
+                arguments["retriever"] = None
+            become(self, type(self)(**arguments))
         else:
             super().__setattr__(name, value)
+
+    def _settings(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
 
     def set_up(self) -> None:
         """Make the predictors and stages that the settings ask for.

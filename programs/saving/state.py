@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
+from keqa.programs.kept import become
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import named_values
 from keqa.programs.reference.embedding import is_built_in
@@ -29,8 +30,6 @@ from keqa.programs.registry import arguments_of
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.saving.methods import arguments_from, made, name_of, set_up
 from keqa.programs.settings import OWN
-from keqa.programs.stages.gate_question import GateQuestion
-from keqa.programs.stages.stage import Stage
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
@@ -41,8 +40,6 @@ SETTINGS = "settings"
 
 _PARTS = ("method", "values", "reference")
 _REFERENCE = "picking.reference"
-# What belongs to the machine, to other parameters, or to DSPy.
-_OWN_AFFAIR = frozenset({"history", "callbacks", "_compiled", "bound", "_lms", "_retriever", "reference"})
 
 
 class SavedSettings(Parameter):
@@ -99,21 +96,12 @@ def take(program: Program, state: Any, *, whole: bool) -> None:
     if fresh is None:
         return
     added = sorted(_brought(fresh) ^ _brought(program))
-    if added and not (whole and isinstance(program, KEQA)):
+    if added and not whole:
         raise ConfigurationError(
-            f"the state was saved with other parts than this program has ({added[0]}): make the program with the same "
-            "settings, such as gate=…, before its state is loaded"
+            f"the state was saved with other parts than this program has ({added[0][0]}): make the program with the "
+            "same settings, such as gate=…, before its state is loaded"
         )
-    retriever, before = program.given_retriever, {id(predictor) for predictor in program.predictors()}
-    _become(program, fresh)
-    lms = program._lms.value
-    for _, stage in program.named_sub_modules(Stage):
-        stage.bound = program.bound
-        for name, role in stage.roles.items():
-            if id(getattr(stage, name)) not in before:
-                getattr(stage, name).lm = None if lms is None else getattr(lms, role)
-    if retriever is not None:
-        program.bind_retriever(retriever)
+    become(program, fresh)
 
 
 def _described(program: Program) -> dict[str, Any]:
@@ -180,23 +168,10 @@ def _take_reference(program: Program, saved: Any, *, whole: bool) -> None:
     program.picking.reference = UtilityReference()
 
 
-def _brought(program: Program) -> set[str]:
-    """The predictors that hang on settings: those of gates, and all of a method that is no KEQA."""
-    names = {name for name, _ in program.named_predictors()}
-    return names & set(program.optional) if isinstance(program, KEQA) else names
-
-
-def _become(stage: Stage, fresh: Stage) -> None:
-    """Take over from another stage what was set, and keep the predictors and stages that both have."""
-    for name in sorted(({*vars(stage), *vars(fresh)}) - _OWN_AFFAIR):
-        ours, theirs = vars(stage).get(name), vars(fresh).get(name)
-        if isinstance(ours, Stage) and isinstance(theirs, Stage) and type(ours) is type(theirs):
-            _become(ours, theirs)
-        elif name not in vars(fresh):
-            if isinstance(ours, GateQuestion):
-                delattr(stage, name)
-        elif not (isinstance(ours, Parameter) and isinstance(theirs, Parameter)):
-            setattr(stage, name, theirs)
+def _brought(program: Program) -> set[tuple[str, str]]:
+    """The predictors that hang on settings, and their prompts: those of gates, and all of a method that is no KEQA."""
+    prompts = {(name, str(getattr(part, "prompt", ""))) for name, part in program.named_predictors()}
+    return {one for one in prompts if one[0] in program.optional} if isinstance(program, KEQA) else prompts
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
 from keqa.programs.baselines.closed_book import ClosedBook
+from keqa.programs.baselines.kbm import KBM
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.saving.methods import name_of
 from keqa.programs.settings import settings_of
 from keqa.programs.stages.gate_question import RetrievalDecision
 
@@ -130,3 +132,44 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
         program.lms = "openai/m"
     with pytest.raises(ConfigurationError, match="takes no retriever"):
         ClosedBook().retriever = other
+
+
+def test_a_setting_of_another_method_sets_up_its_prompts_anew(scripted, retriever):
+    lm, engine = scripted(World(ReasonWithKnowledge={"reasoning": "It says so.", "answer": "1968"}))
+    program = AlwaysRetrieve(retriever("Pete Docter was born in 1968."))
+    program.set_lm(lm)
+    program.reason = True
+    assert program("When?").record.explanation == "It says so."
+    assert engine.count == {"ReasonWithKnowledge": 1}
+    assert name_of(program) == "rag-cot"
+
+
+def test_what_a_prompt_learned_stays_where_the_prompt_stays():
+    program = KBM(None)
+    demo = dspy.Example(question="Where?", answer="Oslo")
+    program.recall.demos = [demo]
+    recall, read = program.recall, program.read
+    program.top_k = 3
+    assert (program.recall, program.read, program.recall.demos) == (recall, read, [demo])
+    program.reason = True
+    assert program.recall.demos == []
+    assert set(program.recall.signature.output_fields) == {"reasoning", "answer"}
+
+
+def test_a_setting_that_cannot_be_used_leaves_another_method_as_it_was():
+    program = KBM(None)
+    with pytest.raises(ConfigurationError, match="KBM: tries must be a whole number from 1 to 1,000, not '3'"):
+        program.tries = "3"
+    assert program.tries == 5
+
+
+def test_a_saved_method_brings_its_settings_and_their_prompts():
+    saved, loaded = KBM(None, reason=True), KBM(None)
+    saved.recall.demos = [dspy.Example(question="Where?", reasoning="It is known.", answer="Oslo")]
+    loaded.load_state(saved.dump_state())
+    assert loaded.reason
+    assert loaded.recall.demos[0]["reasoning"] == "It is known."
+    inside, outside = dspy.Module(), dspy.Module()
+    inside.program, outside.program = KBM(None), saved
+    with pytest.raises(ConfigurationError, match="the state was saved with other parts"):
+        inside.load_state(outside.dump_state())
