@@ -30,6 +30,8 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export HF_HUB_OFFLINE := 1
 export NO_MKDOCS_2_WARNING := 1
 export TOKENIZERS_PARALLELISM := false
+# There is a process for each core.
+test quick mutants: export OMP_NUM_THREADS := 1
 
 .PHONY: demo test quick check mutants docs wheel clean
 .DELETE_ON_ERROR:

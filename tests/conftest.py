@@ -220,6 +220,14 @@ def _no_cache() -> None:
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Nothing that a test writes has to outlive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def elasticsearch_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Elasticsearch: the user's own, of which only indexes with a random name are touched, or a test server."""

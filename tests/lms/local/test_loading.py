@@ -6,10 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from keqa.lms.local.adapters import place_of_model
+from keqa.lms.local.loading import _dtype_on_cpu, load_for_training
 
-from keqa.lms.local.adapters import place_of_model  # noqa: E402
-from keqa.lms.local.loading import _dtype_on_cpu, load_for_training  # noqa: E402
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture
+def torch():
+    """Imported by a test, since importing it takes as long as a hundred tests."""
+    return pytest.importorskip("torch")
 
 
 def config(stored):
@@ -28,14 +34,16 @@ def config(stored):
         ("bfloat16", False, {}, "float32"),
     ],
 )
-def test_half_the_precision_where_nothing_is_lost_and_it_is_faster(monkeypatch, stored, quantized, capabilities, dtype):
+def test_half_the_precision_where_nothing_is_lost_and_it_is_faster(
+    torch, monkeypatch, stored, quantized, capabilities, dtype
+):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert _dtype_on_cpu(config(stored and getattr(torch, stored)), quantized) is getattr(torch, dtype)
 
 
-@pytest.mark.model
-@pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator has a precision of its own")
-def test_weights_stored_in_half_the_precision_are_held_so(tmp_path, monkeypatch):
+def test_weights_stored_in_half_the_precision_are_held_so(torch, tmp_path, monkeypatch):
+    if torch.cuda.is_available():
+        pytest.skip("an accelerator has a precision of its own")
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True}, raising=False)
     tokenizer, model = load_for_training(place_of_model("keqa/tiny"))
     assert model.dtype is torch.float32
