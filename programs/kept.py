@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import dspy
 from dspy.predict.parameter import Parameter
 
 from keqa.programs.arguments import check
+from keqa.programs.predictor_state import Predictor
+from keqa.programs.prompts import prompt_of
 from keqa.programs.stages.stage import Stage
 
 if TYPE_CHECKING:
@@ -53,36 +56,65 @@ class Kept:
             vars(program)[self.name] = read
 
 
-def become(program: Program, fresh: Program) -> None:
-    """Set a program up as another one is; it keeps its language models and retriever, and what their prompts learned.
+def become(program: Program, before: Any, after: Any) -> None:
+    """Change a program in all in which two others differ; language models, retriever and all else stay.
 
     Args:
-        program: The predictors whose prompt stays the same stay the same objects.
-        fresh: Of the same class; its parts are taken over.
+        program: A predictor whose prompt is the same in both stays the same object, with what it learned; another one
+            takes the language model of the one that it replaces.
+        before: Set up as the program is.
+        after: Set up as it is to be.
     """
-    retriever, before = program.given_retriever, {id(predictor) for predictor in program.predictors()}
-    _take_over(program, fresh)
-    lms = program._lms.value
-    for _, stage in program.named_sub_modules(Stage):
+    lms = {name: (id(predictor), predictor.lm) for name, predictor in program.named_predictors()}
+    asked = {id(lm): lm for _, lm in lms.values()}
+    only = next(iter(asked.values())) if len(asked) == 1 else None
+    _change(program, before, after)
+    roles = program._lms.value
+    places = [(prefix, stage) for prefix, stage in program.named_sub_modules(Stage)]
+    role_of = {id(getattr(stage, name, None)): role for _, stage in places for name, role in stage.roles.items()}
+    for _, stage in places:
         stage.bound = program.bound
-        for name, role in stage.roles.items():
-            if id(getattr(stage, name)) not in before:
-                getattr(stage, name).lm = None if lms is None else getattr(lms, role)
-    if retriever is not None:
-        program.bind_retriever(retriever)
+    for name, predictor in program.named_predictors():
+        old, lm = lms.get(name, (None, None))
+        if old is None:
+            lm = only if roles is None else getattr(roles, role_of.get(id(predictor), "task"))
+        if id(predictor) != old:
+            predictor.lm = lm
+        if isinstance(predictor, Predictor):
+            predictor.fixed = program.demonstrations
 
 
-def _take_over(stage: Stage, fresh: Stage) -> None:
-    for name in sorted(({*vars(stage), *vars(fresh)}) - _OWN_AFFAIR):
-        ours, theirs = vars(stage).get(name), vars(fresh).get(name)
-        if isinstance(ours, Stage) and isinstance(theirs, Stage) and type(ours) is type(theirs):
-            _take_over(ours, theirs)
-        elif name not in vars(fresh):
-            if isinstance(ours, Stage):
-                delattr(stage, name)
-        elif not (isinstance(ours, Parameter) and _prompt(ours) == _prompt(theirs)):
-            stage.__dict__[name] = theirs
+def _change(part: Any, before: Any, after: Any) -> None:
+    for name in sorted(({*vars(before), *vars(after)}) - _OWN_AFFAIR):
+        ours, old, new = (vars(one).get(name) for one in (part, before, after))
+        if name not in vars(after):
+            if isinstance(old, dspy.Module):
+                vars(part).pop(name, None)
+        elif _is_whole(ours) and type(ours) is type(old) is type(new):
+            _change(ours, old, new)
+        elif not _same(old, new):
+            part.__dict__[name] = new
 
 
-def _prompt(part: object) -> object:
-    return getattr(part, "prompt", type(part))
+def _is_whole(part: object) -> bool:
+    return isinstance(part, dspy.Module) and not isinstance(part, Parameter)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether two values of an attribute come to the same; of predictors, whether their prompts do."""
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, list | tuple):
+        return len(old) == len(new) and all(map(_same, old, new))
+    if isinstance(old, dspy.Module):
+        return prompts_of(old) == prompts_of(new)
+    try:
+        return bool(old == new)
+    except ValueError:
+        # Arrays are compared element by element, and have no truth.
+        return False
+
+
+def prompts_of(part: dspy.Module) -> dict[str, Any]:
+    """The prompts of predictors by their names; those of programs just made are as their signatures are."""
+    return {name: prompt_of(predictor.signature) for name, predictor in part.named_predictors()}

@@ -22,7 +22,7 @@ from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, pro
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.record_redaction import lms_asked
-from keqa.programs.runtime.answered import has_answer
+from keqa.programs.runtime.answered import refusing_empty
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
@@ -249,7 +249,7 @@ class Labeller:
             predictor,
             "task",
             "answer",
-            usable=has_answer,
+            usable=refusing_empty(asked.choices, last=True),
             question=asked.question,
             answer_type=asked.answer_type,
             choices=list(asked.choices),

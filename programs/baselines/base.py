@@ -3,7 +3,7 @@
 # Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import dspy
 
@@ -70,16 +70,27 @@ class Baseline(Program):
             self.bind_lms(check(Baseline, {name: value}, type(self).__name__)[name])
         elif name == "workers":
             raise AttributeError("the number of workers is given to the constructor")
-        elif "_is_made" in vars(self) and name in (settings := self._settings()):
-            arguments: dict[str, Any] = settings | {name: value, "workers": self.bound.workers}
-            if hasattr(self, "_retriever"):
-                arguments["retriever"] = None
-            become(self, type(self)(**arguments))
+        elif "_is_made" in vars(self) and name in {one.name for one in fields(self)}:
+            self._assign(name, value)
         else:
             super().__setattr__(name, value)
 
-    def _settings(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+    def _assign(self, name: str, value: Any) -> None:
+        """Give a setting another value, and the program the parts that it is then made of."""
+        # A subclass may have a constructor without this argument.
+        owner = next(one for one in type(self).__mro__ if name in vars(one).get("__annotations__", {}))
+        read = check(owner, {name: value}, type(self).__name__)[name]
+        before, after = self._made_anew(), self._made_anew({name: read})
+        become(self, before, after)
+
+    def _made_anew(self, changed: Mapping[str, Any] | None = None) -> Self:
+        """The program with the parts that its settings ask for, and nothing that it learned or was given."""
+        twin = object.__new__(type(self))
+        kept = {name: value for name, value in vars(self).items() if not isinstance(value, dspy.Module)}
+        twin.__dict__.update({**kept, **(changed or {})})
+        del twin.__dict__["_is_made"]
+        twin.set_up()
+        return twin
 
     def set_up(self) -> None:
         """Make the predictors and stages that the settings ask for.

@@ -23,6 +23,7 @@ from keqa.programs.baselines.reading import (
     verdicts,
 )
 from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.runtime.answered import says_nothing
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
@@ -94,7 +95,7 @@ class FLARE(ChainBaseline):
             if answer is not None:
                 break
         story.explanation = " ".join(thoughts)
-        if not answer:
+        if answer is None or says_nothing(answer, numbered=True):
             session.note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
             await answer_from(session, self.answer, asked, found.hits, story)
         else:

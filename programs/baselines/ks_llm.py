@@ -34,7 +34,7 @@ from keqa.programs.baselines.reading import (
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
-from keqa.programs.runtime.answered import has_own_answer
+from keqa.programs.runtime.answered import refusing_empty
 from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
@@ -173,7 +173,8 @@ class KSLLM(SearchingBaseline):
 
         async def answered(attempt: int) -> dspy.Prediction:
             knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
-            return await session.predict(self.answer, "task", attempt=attempt, usable=has_own_answer, **knowledge)
+            usable = refusing_empty(asked.choices, numbered=bool(shown or evidence), last=attempt == ANSWER)
+            return await session.predict(self.answer, "task", attempt=attempt, usable=usable, **knowledge)
 
         with unanswered("answer"):
             reply = Reply.of(await predict_with_retry(session, answered))

@@ -24,8 +24,8 @@ from keqa.programs.baselines.reading import (
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
-from keqa.programs.runtime.answered import has_own_answer
-from keqa.programs.runtime.attempts import attempted, searched
+from keqa.programs.runtime.answered import refusing_empty
+from keqa.programs.runtime.attempts import ANSWER, attempted, searched
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -117,7 +117,8 @@ class ReAct(SearchingBaseline):
             raise UnansweredError.at("retrieve", trail.failed) from trail.failed
 
         async def ask(attempt: int) -> dspy.Prediction:
-            return await self._ask(session, self.answer, asked, trail, attempt, has_own_answer)
+            usable = refusing_empty(asked.choices, last=attempt == ANSWER)
+            return await self._ask(session, self.answer, asked, trail, attempt, usable)
 
         with unanswered("answer"):
             prediction = await predict_with_retry(session, ask)

@@ -14,8 +14,8 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.runtime.answered import has_answer, has_own_answer
-from keqa.programs.runtime.attempts import attempted
+from keqa.programs.runtime.answered import refusing_empty
+from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -132,7 +132,8 @@ async def from_memory(
     inputs = asked_inputs(asked if question is None else replace(asked, question=question))
 
     async def ask(attempt: int) -> dspy.Prediction:
-        return await session.predict(predictor, role, attempt=attempt, usable=has_answer, **inputs)
+        usable = refusing_empty(asked.choices, last=attempt == ANSWER)
+        return await session.predict(predictor, role, attempt=attempt, usable=usable, **inputs)
 
     return Reply.of(await predict_with_retry(session, ask))
 
@@ -151,7 +152,7 @@ async def from_passages(session: Session, predictor: dspy.Predict, asked: Questi
     """
     inputs = asked_inputs(asked)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
-    call = FromPassages(session, predictor, _rendered(hits), usable=has_own_answer, **inputs)
+    call = FromPassages(session, predictor, _rendered(hits), **inputs)
     return Reply.of(await predict_with_retry(session, call), call.count)
 
 

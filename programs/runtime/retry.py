@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import dspy
 
-from keqa.programs.runtime.answered import only_points
+from keqa.programs.runtime.answered import says_nothing
 from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
@@ -40,7 +40,8 @@ async def predict_with_retry(
 
     Args:
         session: The calls of the question.
-        ask: Makes an attempt, which gets its number; see `Session.predict`. It refuses an empty answer.
+        ask: Makes an attempt, which gets its number; see `Session.predict`. It refuses an answer that says nothing
+            (`keqa.programs.runtime.answered`).
         number: The quiz's number, for degradations.
         stage: Which stage it is, for degradations.
 
@@ -106,7 +107,7 @@ def first_line(reply: str, field: str) -> str | None:
 def _first_complete(value: str) -> str | None:
     *whole, cut = _without_ending(value).split("\n")
     found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
-    telling = (line for line in found if any(char.isalnum() for char in line) and not only_points(line))
+    telling = (line for line in found if any(char.isalnum() for char in line) and not says_nothing(line, numbered=True))
     return next((line.strip() for line in telling), None)
 
 

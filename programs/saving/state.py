@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
-from keqa.programs.kept import become
+from keqa.programs.kept import become, prompts_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import named_values
 from keqa.programs.reference.embedding import is_built_in
@@ -91,17 +91,18 @@ def take(program: Program, state: Any, *, whole: bool) -> None:
         raise ConfigurationError(f"the settings of a state have {', '.join(_PARTS)} and nothing else")
     if state["method"] != own["method"]:
         raise ConfigurationError(f"the state is that of a {state['method']!a:.80}, and this is a {own['method']!a:.80}")
-    fresh = _set_up_like(program, own, state["values"])
+    before, after = (_set_up_like(program, own, values) for values in (own["values"], state["values"]))
     _take_reference(program, state["reference"], whole=whole)
-    if fresh is None:
+    if before is None or after is None:
         return
-    added = sorted(_brought(fresh) ^ _brought(program))
+    now, then = prompts_of(before), prompts_of(after)
+    added = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
     if added and not whole:
         raise ConfigurationError(
-            f"the state was saved with other parts than this program has ({added[0][0]}): make the program with the "
-            "same settings, such as gate=…, before its state is loaded"
+            f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
+            "same settings, such as gate=… or reason=…, before its state is loaded"
         )
-    become(program, fresh)
+    become(program, before, after)
 
 
 def _described(program: Program) -> dict[str, Any]:
@@ -166,12 +167,6 @@ def _take_reference(program: Program, saved: Any, *, whole: bool) -> None:
             "keqa.programs.reference.utility_reference, before its state is loaded"
         )
     program.picking.reference = UtilityReference()
-
-
-def _brought(program: Program) -> set[tuple[str, str]]:
-    """The predictors that hang on settings, and their prompts: those of gates, and all of a method that is no KEQA."""
-    prompts = {(name, str(getattr(part, "prompt", ""))) for name, part in program.named_predictors()}
-    return {one for one in prompts if one[0] in program.optional} if isinstance(program, KEQA) else prompts
 
 
 @dataclass(frozen=True)

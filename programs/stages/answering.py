@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.runtime.answered import has_own_answer
+from keqa.programs.runtime.answered import refusing_empty
+from keqa.programs.runtime.attempts import ANSWER
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -38,7 +39,7 @@ class FromPassages:
             predictor: Which to call; it has an input `passages`.
             passages: As the language model reads them, best first.
             number: The quiz's number, for degradations.
-            **arguments: As for `Session.predict`.
+            **arguments: As for `Session.predict`; an answer that says nothing is refused.
         """
         self._session, self._predictor, self._arguments = session, predictor, arguments
         self._passages, self._number = passages, number
@@ -50,11 +51,15 @@ class FromPassages:
         Raises:
             CallError: It failed, by an overflow only where no passage is left to leave out.
         """
+        usable = None
+        if "answer" in self._predictor.signature.output_fields:
+            choices = self._arguments.get("choices", ())
+            usable = refusing_empty(choices, numbered=bool(self._passages), last=attempt == ANSWER)
         while True:
             try:
                 passages = list(self._passages[: self.count])
                 return await self._session.predict(
-                    self._predictor, "task", attempt=attempt, passages=passages, **self._arguments
+                    self._predictor, "task", attempt=attempt, usable=usable, passages=passages, **self._arguments
                 )
             except CallError as error:
                 if not error.overflow or self.count < 2:
@@ -102,5 +107,5 @@ class Answering(Stage):
         """
         inputs = {"question": question, "answer_type": answer_type, "choices": list(choices)}
         knowledge = {"evidence": list(evidence), "triples": list(triples)}
-        call = FromPassages(session, self.answer, passages, number, usable=has_own_answer, **knowledge, **inputs)
+        call = FromPassages(session, self.answer, passages, number, **knowledge, **inputs)
         return text_of((await predict_with_retry(session, call, number)).answer)

@@ -22,8 +22,8 @@ from keqa.programs.gates import (
     smallest_wave,
 )
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.answered import has_answer, says_nothing
-from keqa.programs.runtime.attempts import DRAW, ask, attempted
+from keqa.programs.runtime.answered import refusing_empty, says_nothing
+from keqa.programs.runtime.attempts import ANSWER, DRAW, ask, attempted
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
@@ -269,11 +269,12 @@ class Examination(Stage):
             CallError: There is no answer.
         """
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        prediction = await predict_with_retry(
-            session,
-            lambda attempt: session.predict(self.quiz, "task", attempt=attempt, usable=has_answer, **asked),
-        )
-        return text_of(prediction.answer)
+
+        async def call(attempt: int) -> dspy.Prediction:
+            usable = refusing_empty(choices, last=attempt == ANSWER)
+            return await session.predict(self.quiz, "task", attempt=attempt, usable=usable, **asked)
+
+        return text_of((await predict_with_retry(session, call)).answer)
 
     @staticmethod
     async def _ask(question: GateQuestion, session: Session, found: Assessment) -> None:
@@ -399,7 +400,7 @@ class Examination(Stage):
             draw = found.draws[position]
             if draw.text is None:
                 continue
-            draw.abstained = is_abstention(draw.text, found.choices) or says_nothing(draw.text)
+            draw.abstained = is_abstention(draw.text, found.choices) or says_nothing(draw.text, brackets=False)
             if not draw.abstained:
                 waiting.append(position)
         cluster = 0

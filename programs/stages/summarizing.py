@@ -8,7 +8,8 @@ from typing import ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.runtime.answered import has_own_answer
+from keqa.programs.runtime.answered import refusing_empty
+from keqa.programs.runtime.attempts import ANSWER
 from keqa.programs.runtime.retry import predict_with_retry as with_answer
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
@@ -52,7 +53,7 @@ class Summarizing(Stage):
                 self.summarize,
                 "task",
                 attempt=attempt,
-                usable=has_own_answer,
+                usable=refusing_empty(choices, numbered=True, last=attempt == ANSWER),
                 question=question,
                 answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
                 answer_type=answer_type,

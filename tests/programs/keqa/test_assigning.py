@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import dspy
 import pytest
+from fixtures.boundary import make_model
 from fixtures.director_of_up import QUESTION, World
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
+from keqa.programs.arguments import checked
 from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
 from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.kbm import KBM
+from keqa.programs.baselines.self_rag import SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.methods import name_of
@@ -163,6 +166,104 @@ def test_a_setting_that_cannot_be_used_leaves_another_method_as_it_was():
     assert program.tries == 5
 
 
+@pytest.mark.parametrize("method", [KEQA, SelfRAG])
+def test_demonstrations_are_shown_as_was_loaded_or_assigned(method):
+    def fixed(program):
+        return {predictor.fixed for predictor in program.predictors()}
+
+    program, loaded = method(None), method(None)
+    program.demonstrations = False
+    loaded.load_state(program.dump_state())
+    assert (fixed(program), fixed(loaded)) == ({False}, {False})
+    program.demonstrations = True
+    assert fixed(program) == {True}
+
+
+def test_a_new_prompt_takes_the_language_model_of_the_one_before(scripted):
+    lm, other = scripted(World())[0], scripted(World())[0]
+    parent = dspy.Module()
+    parent.part = SelfRAG(None)
+    parent.set_lm(lm)
+    parent.part.read.lm = other
+    parent.part.reason = False
+    assert (parent.part.recall.lm, parent.part.read.lm) == (lm, other)
+    parent.part.load_state(SelfRAG(None).dump_state())
+    assert (parent.part.recall.lm, parent.part.read.lm) == (lm, other)
+
+
+def test_a_part_that_a_setting_brings_takes_the_one_language_model_and_goes_again(scripted):
+    lm, _ = scripted(World())
+    program = KBM(None)
+    program.set_lm(lm)
+    plain = {name for name, _ in program.named_predictors()}
+    program.lms = None
+    for predictor in program.predictors():
+        predictor.lm = lm
+    program.model = make_model(reads="draft")
+    assert program.examination.quiz.lm is lm
+    assert program.examination.bound is program.bound
+    program.model = None
+    assert {name for name, _ in program.named_predictors()} == plain
+
+
+def test_what_the_user_put_in_place_stays(scripted):
+    program = AlwaysRetrieve(None)
+    mine, extra = dspy.Predict("question, passages -> answer"), SelfRAG(None).reflection
+    program.answer, program.extra = mine, extra
+    program.top_k = 3
+    assert (program.answer, program.extra) == (mine, extra)
+
+
+@checked
+@dataclass(kw_only=True, eq=False, repr=False)
+class Twice(AlwaysRetrieve):
+    """A method of a user's, whose prompts are DSPy's own."""
+
+    words: list[str] = field(default_factory=list)
+    twice: bool = False
+
+    def __post_init__(self, *given):
+        super().__post_init__(*given)
+        self.words = sorted(self.words)
+        self.note = "mine"
+
+    def set_up(self):
+        super().set_up()
+        self.first = dspy.ChainOfThought("question -> reason" if self.twice else "question -> answer")
+        self.hops = [dspy.Predict("question -> query") for _ in range(2)]
+        if self.twice:
+            self.check = dspy.Predict("answer -> right: bool")
+
+
+def test_a_method_of_ones_own_is_set_up_anew():
+    program = Twice(None, words=["b", "a"])
+    hops = program.hops
+    program.hops[0].demos = [dspy.Example(question="Where?", query="where")]
+    program.twice = True
+    assert list(program.first.predict.signature.output_fields) == ["reasoning", "reason"]
+    assert (program.words, program.note, program.hops) == (["a", "b"], "mine", hops)
+    program.twice = False
+    assert not hasattr(program, "check")
+    with pytest.raises(ConfigurationError, match="Twice: twice must be True or False"):
+        program.twice = "no"
+
+
+def test_a_subclass_with_a_constructor_of_its_own():
+    class Short(AlwaysRetrieve):
+        def __init__(self, retriever, note="none"):
+            super().__init__(retriever, top_k=3)
+            self.note = note
+            self.max_question_chars = 100
+
+    program = Short(None, note="mine")
+    program.top_k = 5
+    program.reason = True
+    assert (program.top_k, program.max_question_chars, program.note) == (5, 100, "mine")
+    assert "reasoning" in program.answer.signature.output_fields
+    with pytest.raises(ConfigurationError, match="Short: top_k must be a whole number"):
+        program.top_k = 0
+
+
 def test_a_saved_method_brings_its_settings_and_their_prompts():
     saved, loaded = KBM(None, reason=True), KBM(None)
     saved.recall.demos = [dspy.Example(question="Where?", reasoning="It is known.", answer="Oslo")]
@@ -171,5 +272,6 @@ def test_a_saved_method_brings_its_settings_and_their_prompts():
     assert loaded.recall.demos[0]["reasoning"] == "It is known."
     inside, outside = dspy.Module(), dspy.Module()
     inside.program, outside.program = KBM(None), saved
-    with pytest.raises(ConfigurationError, match="the state was saved with other parts"):
+    with pytest.raises(ConfigurationError, match=r"other prompts than this program has .* such as gate=… or reason=…"):
         inside.load_state(outside.dump_state())
+    assert not inside.program.reason

@@ -4,85 +4,165 @@ from __future__ import annotations
 
 import dspy
 import pytest
-from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs import KEQA
+from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, ReAct
 from keqa.programs.program import UnansweredError
-from keqa.programs.runtime.answered import only_points, says_nothing
+from keqa.programs.runtime.answered import says_nothing
 
-EMPTY = [
-    "",
-    " \n",
-    "[]",
-    "[]\n\n[ ]",
-    "```\n\n```\n[#]\n[[ ##",
-    "[[ ## answer ## ]]",
-    "[## answer## ]\n[# completed ]",
+MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]
+ANNOUNCED = [
     "The answer is:",
-    "The answer is:\n\n[]\n\nThe answer is:\n\n[]",
+    "So the final answer is",
+    "**Answer:**",
     'The answer to the question "What is the angle of the tower of Pisa?" is:',
+    "The answer to the question:",
     "答案是：",
+    "答：",
 ]
+BRACKETS = ["[]", "[]\n\n[ ]", "[].", "【】", "The answer is:\n\n[]\n\nThe answer is:\n\n[]"]
+POINTERS = ["[1]", "[12].", "[1], [2]", "[1, 2]", "【1】", "［1］。", "[1]\n\n[2]", "The answer is: [1]"]
 TELLING = [
-    "+",
-    "C:",
-    "::",
-    "`[]`",
-    "{}",
-    "[ENIAC]",
-    "[## ENIAC]",
-    "[1945]",
-    "0",
-    "no",
-    "The answer is:\nMercury",
-    "[] Oslo",
-    "```\nx = 1\n```",
+    *("+", "-", "C:", "::", "`[]`", "{}", '""', "[ENIAC]", "[## ENIAC]", "[## eniac]", "[#metoo]", "[1945]", "0", "no"),
+    *("oslo", "The Answer", "The answer is C:", "The correct answer is B:", "Enter your answer:", "[] Oslo"),
+    *("The answer is:\nMercury", "The answer is [1] or so.", "答案是东京：", "回答"),
+    *("```\nx = 1\n```", "```Oslo\n```", "```42"),
 ]
 
 
-@pytest.mark.parametrize("text", EMPTY)
+@pytest.mark.parametrize("text", MARKERS + ANNOUNCED)
 def test_the_frame_of_an_answer_says_nothing(text):
+    assert says_nothing(text, brackets=False)
     assert says_nothing(text)
-    assert only_points(text)
+
+
+@pytest.mark.parametrize("text", BRACKETS)
+def test_nor_do_brackets_around_nothing(text):
+    assert says_nothing(text)
+    assert not says_nothing(text, brackets=False)
+
+
+@pytest.mark.parametrize("text", POINTERS)
+def test_nor_does_the_number_of_an_input(text):
+    assert says_nothing(text, numbered=True)
+    assert not says_nothing(text)
 
 
 @pytest.mark.parametrize("text", TELLING)
 def test_symbols_and_short_answers_say_something(text):
-    assert not says_nothing(text)
-    assert not only_points(text)
+    assert not says_nothing(text, numbered=True)
 
 
-@pytest.mark.parametrize("text", ["[1]", "[12]", "[1]\n\n[2]", "The answer is: [1]"])
-def test_the_number_of_an_input_only_points_at_it(text):
-    assert only_points(text)
-    assert not says_nothing(text)
-
-
-@given(st.text(alphabet="[]#`: \n"), st.sampled_from(["Oslo", "7", "Ågot", "東京"]))
+@given(st.text(alphabet="[]#`: \n"), st.sampled_from(["Oslo", "oslo", "7", "Ågot", "東京"]))
 def test_what_stands_on_a_line_of_its_own_is_never_overlooked(frame, word):
-    assert not only_points(f"{frame}\n{word}\n{frame.lstrip()}")
+    assert not says_nothing(f"{frame}\n{word}\n{frame.lstrip()}", numbered=True)
 
 
-@pytest.mark.parametrize("reply", ["[1]", "[]", "The answer is:"])
-def test_an_answer_from_passages_that_says_nothing_is_asked_again(scripted, retriever, reply):
+@given(st.text(alphabet="[]1 \n:answeri"))
+def test_what_says_nothing_to_the_lenient_says_nothing_to_the_strict(text):
+    assert says_nothing(text, numbered=True) or not says_nothing(text)
+    assert says_nothing(text) or not says_nothing(text, brackets=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "reply"),
+    [
+        *((AlwaysRetrieve, reply) for reply in ("[1]", "[]", "The answer is:")),
+        *((KEQA, reply) for reply in ("[1]", "[]", "The answer is:")),
+        *((ReAct, reply) for reply in ("[]", "The answer is:")),
+    ],
+)
+def test_an_answer_that_says_nothing_is_asked_again(scripted, retriever, method, reply):
     replies = iter([reply, reply, "Oslo"])
-    lm, _ = scripted(lambda name, inputs, config: {"answer": next(replies)})
-    with dspy.context(lm=lm):
-        record = AlwaysRetrieve(retriever("Oslo lies in Norway."))("Where?").record
+
+    def model(name, inputs, config):
+        if name == "ChooseAction":
+            return {"next_thought": "It is known.", "next_tool_name": "finish", "next_tool_args": {}}
+        if name in ("AnswerQuiz", "JudgeUtility"):
+            return {"answer": "unknown", "helpful": True}
+        return {"reasoning": "So it is.", "answer": next(replies)}
+
+    lm, _ = scripted(model)
+    program = method(retriever("Oslo lies in Norway."), **({"decompose": False} if method is KEQA else {}))
+    program.set_lm(lm)
+    record = program("Where?").record
     assert record.answer == "Oslo"
-    assert [(one.cause, one.action) for one in record.degradations] == [("EmptyAnswerError", "asked again")] * 2
+    assert [one.cause for one in record.degradations if one.action == "asked again"] == ["EmptyAnswerError"] * 2
 
 
-def test_a_number_in_brackets_is_an_answer_from_memory():
-    with dspy.context(lm=DummyLM([{"answer": "[7]"}])):
+def test_a_summary_may_not_point_at_a_quiz(scripted, retriever):
+    replies = iter(["[1]", "Oslo"])
+
+    def model(name, inputs, config):
+        if name == "Summarize":
+            return {"explanation": "It follows.", "answer": next(replies)}
+        return {"AnswerQuiz": {"answer": "1968"}, "DecomposeQuestion": {"quizzes": ["When?", "Where was #1?"]}}.get(
+            name, {"same": True}
+        )
+
+    lm, engine = scripted(model)
+    program = KEQA(retriever("Oslo lies in Norway."))
+    program.set_lm(lm)
+    assert program("Where?").answer == "Oslo"
+    assert engine.count["Summarize"] == 2
+
+
+def test_a_draw_that_only_announces_an_answer_has_no_vote(scripted, retriever):
+    replies = iter(["The answer is:", "Oslo", "Oslo", "Oslo", "Oslo"])
+
+    def model(name, inputs, config):
+        return {"answer": next(replies, "Oslo")} if name == "AnswerQuiz" else {"same": True}
+
+    lm, _ = scripted(model)
+    program = KEQA(retriever("Oslo lies in Norway."), decompose=False, threshold="4/5")
+    program.set_lm(lm)
+    (quiz,) = program("Where?").record.quizzes
+    assert [sample.abstained for sample in quiz.samples].count(True) == 1
+
+
+def test_a_sentence_that_states_no_answer_is_none(scripted, retriever):
+    def model(name, inputs, config):
+        thought = {"thought": "So the answer is []."}
+        return {"ExtendReasoning": thought, "ReasonWithKnowledge": {"reasoning": "So.", "answer": "Oslo"}}[name]
+
+    lm, engine = scripted(model)
+    engine.probability = 0.99
+    program = FLARE(retriever("Oslo lies in Norway."))
+    program.set_lm(lm)
+    assert program("Where?").answer == "Oslo"
+
+
+@pytest.mark.parametrize(("choices", "answer"), [(["[]", "{}", "()"], "[]"), (["[0]", "[1]"], "[1]")])
+@pytest.mark.parametrize("method", [ClosedBook, AlwaysRetrieve])
+def test_an_option_is_an_answer_whatever_it_looks_like(scripted, retriever, method, choices, answer):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": answer})
+    program = method() if method is ClosedBook else method(retriever("Lists."))
+    program.set_lm(lm)
+    record = program("What does print([]) print?", answer_type="choice", choices=choices).record
+    assert record.answer == answer
+    assert sum(engine.count.values()) == 1
+
+
+@pytest.mark.parametrize("answer", ["[]", "[1]"])
+def test_brackets_that_come_every_time_are_the_answer(scripted, retriever, answer):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": answer})
+    program = AlwaysRetrieve(retriever("Lists."))
+    program.set_lm(lm)
+    assert program("What does print([0, 1][1:]) print?").answer == answer
+    assert sum(engine.count.values()) == 5
+
+
+def test_a_number_in_brackets_is_an_answer_from_memory(scripted):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": "[7]"})
+    with dspy.context(lm=lm):
         assert ClosedBook()("How many?").answer == "[7]"
+    assert sum(engine.count.values()) == 1
 
 
-def test_no_answer_is_better_than_an_empty_one():
-    with (
-        dspy.context(lm=DummyLM([{"answer": "The answer is:"}] * 9)),
-        pytest.raises(UnansweredError, match="answer failed"),
-    ):
+def test_no_answer_is_better_than_the_announcement_of_one(scripted):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": "The answer is:"})
+    with dspy.context(lm=lm), pytest.raises(UnansweredError, match="answer failed"):
         ClosedBook()("Where?")
+    assert sum(engine.count.values()) == 5
