@@ -70,10 +70,10 @@ def become(program: Program, before: Any, after: Any) -> None:
     only = next(iter(asked.values())) if len(asked) == 1 else None
     _change(program, before, after)
     roles = program._lms.value
-    places = [(prefix, stage) for prefix, stage in program.named_sub_modules(Stage)]
-    role_of = {id(getattr(stage, name, None)): role for _, stage in places for name, role in stage.roles.items()}
-    for _, stage in places:
+    role_of: dict[int, str] = {}
+    for _, stage in program.named_sub_modules(Stage):
         stage.bound = program.bound
+        role_of |= {id(getattr(stage, name, None)): role for name, role in stage.roles.items()}
     for name, predictor in program.named_predictors():
         old, lm = lms.get(name, (None, None))
         if old is None:

@@ -28,6 +28,8 @@ plans, reasoning        as a judgement         marked: the method continues with
                                                question fails
 ======================  =====================  ======================================================================
 
+An answer is unusable where it says nothing as well (`keqa.programs.runtime.answered`).
+
 Marked is a question with a degradation that `touches` it (`keqa.programs.records`). An attempt with the same request
 that succeeds leaves no mark, for nothing came out otherwise.
 """
