@@ -12,6 +12,7 @@ from typing import Any, Literal
 from keqa.data.evidence import ContextPassage, SupportingFact, Triple
 from keqa.data.question import AnswerType, check_answer_type, check_text, clean, is_missing
 from keqa.data.quiz_references import check, parse
+from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
@@ -81,6 +82,7 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
         InputError: One of them cannot be used, or two have the same id; the message says which.
             `keqa.data.own.sort_examples` leaves such ones out instead.
     """
+    refuse_table(items, "keqa")
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
         try:

@@ -11,6 +11,7 @@ from keqa.data.cells import LISTS, fractions_of_wholes, values_of
 from keqa.data.example import Example, as_example
 from keqa.data.loading import Loaded, Problem, collect, read_records
 from keqa.data.rows import Row, csv_cells, json_lines
+from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
@@ -70,7 +71,11 @@ def sort_examples(items: Iterable[Any]) -> Loaded:
 
     Returns:
         The examples; one that cannot be used, and a question or id that came before, are named and left out.
+
+    Raises:
+        InputError: They are a table in memory, whose rows are to be given.
     """
+    refuse_table(items, "keqa")
     return collect(_read(Row(None, number, item, "example") for number, item in enumerate(items, start=1)))
 
 
