@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from keqa.retrievers import (
         Hit,
         Passage,
+        Place,
         Retriever,
         add_files,
         as_retriever,
@@ -71,6 +72,7 @@ __all__ = [
     "MissingExtraError",
     "Passage",
     "PassagesKept",
+    "Place",
     "Progress",
     "QuestionRecord",
     "QuizAnswered",
@@ -113,6 +115,7 @@ _HOMES = {
     "KEQA": "keqa.programs.keqa",
     "Passage": "keqa.retrievers",
     "PassagesKept": "keqa.programs.runtime.progress",
+    "Place": "keqa.retrievers",
     "Progress": "keqa.programs.runtime.progress",
     "QuestionRecord": "keqa.programs.records",
     "QuizAnswered": "keqa.programs.runtime.progress",

@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from keqa.data.evidence import ContextPassage, SupportingFact, Triple
-from keqa.data.question import AnswerType, check_answer_type, check_text
+from keqa.data.question import AnswerType, check_answer_type, check_text, clean, is_missing
 from keqa.data.quiz_references import check, parse
+from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
@@ -60,6 +62,10 @@ Answered = Example
 """A question with its gold answers, as compiling takes it."""
 
 _FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
+_MOST_FOUND = 10
+_LONGEST_FOUND = 40
+# Beyond it a float says no whole number exactly.
+_LARGEST_WHOLE = 2**53
 _KEPT = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
 
 
@@ -70,12 +76,13 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
         items: `Example`, `keqa.testbed.testbed.TestbedQuestion`, ``dspy.Example``, mappings or other objects, each
             with `question` and `answer` or `answers`, and where wanted `id`, `answer_type`, `choices`, `quizzes` and
             `quiz_answers`. Without an id, one is made from the question. Evidence and kind are kept where the item
-            is an `Example`.
+            is an `Example`. ``NaN`` is nothing, as None is, and of a number in a list or an answer ``3.0`` is ``3``.
 
     Raises:
         InputError: One of them cannot be used, or two have the same id; the message says which.
             `keqa.data.own.sort_examples` leaves such ones out instead.
     """
+    refuse_table(items, "keqa")
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
         try:
@@ -95,9 +102,14 @@ def as_example(item: Any) -> Example:
         InputError: It cannot be used.
     """
     given = _given(item)
+    for missing, names in (("question", ("question",)), ("answer", ("answer", "answers"))):
+        if not any(name in given for name in names):
+            raise InputError(f"there is no {missing}{_found(item)}")
     question = _text(given.get("question"), "question")
     choices = _texts(given.get("choices"), "choices")
-    answer_type: AnswerType = "short" if given.get("answer_type") is None else check_answer_type(given["answer_type"])
+    answer_type: AnswerType = (
+        "short" if is_missing(given.get("answer_type")) else check_answer_type(given["answer_type"])
+    )
     answers = (*_texts(given.get("answer"), "answer"), *_texts(given.get("answers"), "answers"))
     quizzes = _texts(given.get("quizzes"), "quizzes")
     quiz_answers = _texts(given.get("quiz_answers"), "quiz_answers")
@@ -105,7 +117,7 @@ def as_example(item: Any) -> Example:
     _check_quizzes(quizzes, quiz_answers)
     kept = {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}
     return Example(
-        id=_identity(question, choices) if given.get("id") is None else _text(given["id"], "id"),
+        id=_identity(question, choices) if is_missing(given.get("id")) else _text(given["id"], "id"),
         question=question,
         answers=tuple(dict.fromkeys(answers)),
         answer_type=answer_type,
@@ -125,23 +137,37 @@ def _given(item: Any) -> dict[str, Any]:
     return {name: getattr(item, name) for name in _FIELDS if hasattr(item, name)}
 
 
+def _found(item: Any) -> str:
+    """The names of an item's fields, as a message ends with them; nothing where it does not say them."""
+    keys = getattr(type(item), "keys", None)
+    fields = keys(item) if callable(keys) else getattr(item, "__dict__", ())
+    names = [clean(str(name))[:_LONGEST_FOUND] for name in islice(fields, _MOST_FOUND) if str(name)[:1] != "_"]
+    return f", found {', '.join(names)}" if names else ""
+
+
 def _text(value: Any, what: str) -> str:
     """Text, cleaned; a number as it is written, and true and false as yes and no."""
+    if is_missing(value):
+        raise InputError(f"there is no {what}")
     if isinstance(value, bool):
         value = "yes" if value else "no"
     if isinstance(value, int | float):
         value = str(value)
-    if value is None:
-        raise InputError(f"there is no {what}")
     return check_text(value, what)
 
 
 def _texts(value: Any, what: str) -> tuple[str, ...]:
-    if value is None:
+    if is_missing(value):
         return ()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(_text(one, f"{what}[{position}]") for position, one in enumerate(value))
-    return (_text(value, what),)
+        return tuple(_text(_whole(one), f"{what}[{position}]") for position, one in enumerate(value))
+    return (_text(_whole(value), what),)
+
+
+def _whole(value: Any) -> Any:
+    """A float that is a whole number as that number: pandas makes 1871 to 1871.0 where others of its column miss."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE
+    return int(value) if whole else value
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

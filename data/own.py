@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+from keqa.data.cells import LISTS, fractions_of_wholes, values_of
 from keqa.data.example import Example, as_example
 from keqa.data.loading import Loaded, Problem, collect, read_records
 from keqa.data.rows import Row, csv_cells, json_lines
+from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
@@ -17,8 +20,7 @@ __all__ = ["Problem", "Reading", "iter_examples", "read_examples", "sort_example
 Reading = Loaded
 """What was read from a file of the user's own."""
 
-_LISTS = ("answers", "choices", "quizzes", "quiz_answers")
-_COLUMNS = ("id", "question", "answer", "answer_type", *_LISTS)
+_COLUMNS = ("id", "question", "answer", "answer_type", *LISTS)
 
 
 def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0) -> Loaded:
@@ -26,9 +28,10 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0)
 
     JSONL (``.jsonl``, ``.ndjson``) has one object a line: `question`, `answer` or `answers` (gold first, then aliases;
     either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes` and `quiz_answers`. CSV
-    (``.csv``, ``.tsv``) has the same as columns, where all but `answer` that are lists are split at ``|``; cells are
-    parted as the first line shows, such as by semicolons. Either may be packed with gzip. Further fields are passed
-    over.
+    (``.csv``, ``.tsv``) has the same as columns; cells are parted as the first line shows, such as by semicolons. All
+    but `answer` that are lists are split at ``|``, and a list as JSON or Python writes it is one in `answer`, too.
+    Columns of answers in which pandas made whole numbers to fractions are read as whole numbers; see
+    `keqa.data.cells`. Names may have capitals. Either may be packed with gzip. Further fields are passed over.
 
     Args:
         path: The file.
@@ -68,7 +71,11 @@ def sort_examples(items: Iterable[Any]) -> Loaded:
 
     Returns:
         The examples; one that cannot be used, and a question or id that came before, are named and left out.
+
+    Raises:
+        InputError: They are a table in memory, whose rows are to be given.
     """
+    refuse_table(items, "keqa")
     return collect(_read(Row(None, number, item, "example") for number, item in enumerate(items, start=1)))
 
 
@@ -79,23 +86,43 @@ def _read(rows: Iterable[Row]) -> Iterator[Example | Problem]:
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     for row in json_lines(path):
-        if isinstance(row.value, dict | InputError):
-            yield row
+        value = row.value
+        if isinstance(value, dict):
+            value = _named(value)
+        elif not isinstance(value, InputError):
+            value = InputError(f"an object with question and answer is expected, not {type(value).__name__}")
+        yield Row(path, row.number, value, row.unit)
+
+
+def _named(fields: dict[str, Any]) -> dict[str, Any] | InputError:
+    """The fields of a line under the names that they have here, capitals or not.
+
+    What has a name exactly is meant by it, so that another in capitals beside it is a further field.
+    """
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        plain = name.strip().lower()
+        if plain == name or plain not in _COLUMNS or plain in fields:
+            found[name] = value
+        elif plain in found:
+            return InputError(f"the field {plain} is there twice")
         else:
-            problem = f"an object with question and answer is expected, not {type(row.value).__name__}"
-            yield Row(path, row.number, InputError(problem), row.unit)
+            found[plain] = value
+    return found
 
 
 def _csv_rows(path: Path, delimiter: str | None) -> Iterator[Row]:
-    header: list[str] | None = None
-    for number, cells in csv_cells(path, delimiter):
-        value: Any = cells
-        if header is None:
-            header = _header(f"{path}, line {number}", cells)
-            continue
-        if isinstance(cells, list):
-            value = _record(header, cells)
-        yield Row(path, number, value, "line")
+    rows = csv_cells(path, delimiter)
+    for number, cells in rows:
+        header = _header(f"{path}, line {number}", cells)
+        break
+    else:
+        return
+    # The whole of a column decides, so the file is read twice, as far as that can be open.
+    again = islice(csv_cells(path, delimiter), 1, None)
+    fractions = fractions_of_wholes(header, (row for _, row in again if _fits(row, header)))
+    for number, cells in rows:
+        yield Row(path, number, _record(header, cells, fractions) if isinstance(cells, list) else cells, "line")
 
 
 def _header(where: str, cells: list[str] | InputError) -> list[str]:
@@ -110,9 +137,16 @@ def _header(where: str, cells: list[str] | InputError) -> list[str]:
     return names
 
 
-def _record(header: list[str], cells: list[str]) -> dict[str, Any] | InputError:
-    """The fields of a line; an empty cell is no field."""
-    if len(cells) != len(header):
+def _fits(cells: list[str] | InputError, header: list[str]) -> TypeGuard[list[str]]:
+    return isinstance(cells, list) and len(cells) == len(header)
+
+
+def _record(header: list[str], cells: list[str], fractions: Container[str]) -> dict[str, Any] | InputError:
+    """The fields of a line; None in the place of an empty cell."""
+    if not _fits(cells, header):
         return InputError(f"there are {len(cells)} cells, the header has {len(header)}")
-    filled = {name: cell for name, cell in zip(header, cells, strict=True) if name in _COLUMNS and cell.strip()}
-    return {name: cell.split("|") if name in _LISTS else cell for name, cell in filled.items()}
+    found = {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True) if name in _COLUMNS}
+    if not found.get("choices"):
+        # Of options, an answer is one as they are written.
+        found |= {name: cell.strip()[:-2] for name, cell in found.items() if cell and name in fractions}
+    return {name: cell if cell is None else values_of(name, cell) for name, cell in found.items()}

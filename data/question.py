@@ -7,6 +7,7 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from keqa.errors import InputError
@@ -57,6 +58,15 @@ def check_answer_type(value: object) -> AnswerType:
     raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
 
 
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: None, and what pandas and JSON have in its place, such as ``NaN``."""
+    return value is None or (isinstance(value, Real) and value != value) or type(value).__name__ in _MISSING
+
+
+# Of pandas, which need not be there.
+_MISSING = ("NAType", "NaTType")
+
+
 @dataclass(frozen=True)
 class Question:
     """A question that passed the checks.
@@ -103,10 +113,10 @@ class Question:
         if isinstance(item, str) or item is None:
             return {"question": item}
         if isinstance(item, Mapping):
-            return {"question": None} | {name: item[name] for name in names if item.get(name) is not None}
+            return {"question": None} | {name: item[name] for name in names if not is_missing(item.get(name))}
         found = {name: getattr(item, name, None) for name in names}
         # What has no question is itself refused as one, with its type.
-        return {"question": item} | {name: value for name, value in found.items() if value is not None}
+        return {"question": item} | {name: value for name, value in found.items() if not is_missing(value)}
 
 
 def question_digest(question: str, choices: Iterable[str] = ()) -> str:

@@ -11,6 +11,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
+from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.evaluation.ask import ask
 from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
@@ -122,6 +123,7 @@ def evaluate(
     path = Path(out)
     if isinstance(examples, Path | str):
         examples = _of_file(examples)
+    refuse_table(examples, "keqa.evaluate")
     items = list(examples) if isinstance(examples, Iterator) else examples
     asked = _contents(items)
     configured = {**describe(program), **(configuration or {})}

@@ -10,6 +10,7 @@ from typing import Any
 
 from keqa.data.example import Example
 from keqa.data.own import Problem, read_examples, sort_examples
+from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 
 Questions = Iterable[Any] | str | Path
@@ -73,6 +74,7 @@ def split(trainset: Questions, valset: Questions | None, seed: int) -> Split:
 def _read(source: Questions, what: str) -> tuple[list[Example], list[str]]:
     if not isinstance(source, Iterable | Path):
         raise InputError(f"the {what} questions must be examples, or a file of them, not {source!r}")
+    refuse_table(source, "keqa.compile")
     reading = read_examples(source) if isinstance(source, str | Path) else sort_examples(source)
     if not reading.examples:
         details = "".join(f"\n  {problem}" for problem in reading.problems[:5])

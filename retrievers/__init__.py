@@ -11,6 +11,7 @@ from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.opening import Index, open_index
+from keqa.retrievers.place import Place
 from keqa.retrievers.readers import Corpus, read_corpus
 from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
 from keqa.retrievers.tantivy_index import TantivyRetriever
@@ -29,6 +30,7 @@ __all__ = [
     "LeftOut",
     "Manifest",
     "Passage",
+    "Place",
     "Retriever",
     "TantivyRetriever",
     "add_files",

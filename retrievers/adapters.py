@@ -14,7 +14,8 @@ one of DSPy's                          it is called, with ``k`` where its ``forw
 a function                             ``f(query, k)`` or ``f(query)``
 =====================================  ================================================================================
 
-What comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first. Where a retriever decides
+What comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first. What they say of the file, the
+page, the heading and the date of a passage is its place; see `keqa.retrievers.placing`. Where a retriever decides
 itself how many passages it gives, more than are asked for are left out.
 """
 
@@ -30,9 +31,13 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
+from keqa.retrievers.place import NOWHERE, Place
+from keqa.retrievers.placing import place_beside
+from keqa.retrievers.readers.records import TEXT_NAMES
 
 _HOW_MANY = ("k", "top_k", "limit", "n", "num_results")
-_TEXT = ("long_text", "page_content", "text", "content", "passage")
+# What frameworks call it, then what the records of a corpus may.
+_TEXT = ("long_text", "page_content", *TEXT_NAMES)
 _ID = ("id", "passage_id", "node_id", "id_", "pid", "doc_id")
 _SCORE = ("score", "similarity")
 _LONGEST_SHOWN = 80
@@ -269,20 +274,27 @@ def _hit(item: Any, score: Any, known: Any, name: str) -> tuple[Passage, float |
     content = getattr(item, "get_content", None)
     text = content() if callable(content) else _get(item, _TEXT)
     if not isinstance(text, str):
-        raise ConfigurationError(f"{name} returned {_shown(item)} among its passages, which has no text")
+        shown = _shown(item)
+        raise ConfigurationError(f"{name} returned {shown} among its passages, which has no text{text_expected()}")
     metadata = _get(item, ("metadata",))
     title = _get(item, ("title",)) or _get(metadata, ("title",)) or ""
     if not title and _has(item, "long_text") and " | " in text:
         # The form of the passages of ColBERTv2's servers.
         title, text = text.split(" | ", 1)
-    return _passage(str(title), text, _first(known, _get(item, _ID), _get(metadata, _ID))), _number(score)
+    own, place = _first(known, _get(item, _ID), _get(metadata, _ID)), place_beside(item, metadata)
+    return _passage(str(title), text, own, place), _number(score)
 
 
-def _passage(title: str, text: str, known: Any = None) -> Passage:
+def text_expected() -> str:
+    """What the text of a mapping may be called, as a message ends that it has none."""
+    return f": one of {', '.join(_TEXT)} is expected, and to be text"
+
+
+def _passage(title: str, text: str, known: Any = None, place: Place = NOWHERE) -> Passage:
     """A passage, with an id made from its text where it has none of its own."""
     if known is None or known == "":
         known = hashlib.blake2b(f"{title}\n{text}".encode(), digest_size=8).hexdigest()
-    return Passage(str(known), title, text)
+    return Passage(str(known), title, text, place)
 
 
 def _number(value: Any) -> float | None:

@@ -26,6 +26,12 @@ from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, par
 DOCUMENTS = "documents"
 """The engine, and what stands before the file in an address, with a colon."""
 
+
+def is_documents(address: str) -> bool:
+    """Whether an address is of a file of documents, one a question."""
+    return address.startswith(f"{DOCUMENTS}:")
+
+
 _question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
 _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.retrievers.adapters import as_passage
+from keqa.retrievers.adapters import as_passage, text_expected
 from keqa.retrievers.analysis import LANGUAGES, is_chinese, language_of, warning_of_chinese
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.files import FileTable, Origin
@@ -129,7 +129,7 @@ def _with_origins(passages: Iterable[Any]) -> Iterator[tuple[Passage, Origin | N
         try:
             passage = as_passage(given)
         except ConfigurationError:
-            raise InputError(f"passage {number} has no text: {given!r:.80}") from None
+            raise InputError(f"passage {number}, {given!r:.80}, has no text{text_expected()}") from None
         origin = getattr(passages, "origin", None)
         yield passage, origin if isinstance(origin, Origin) else None
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.documents import is_documents
 from keqa.retrievers.manifest import FORMAT, MANIFEST, IndexManifest, is_data_name, parse, read_text
 from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
@@ -176,9 +177,14 @@ def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = 
         overwrite: Whether an index that was made of other sources may be replaced.
 
     Raises:
-        InputError: The path is a file, a folder that cannot be written to, one with something else in it, or an index
-            of other sources.
+        InputError: The path is a file, a folder that cannot be written to, one with something else in it, an index of
+            other sources, or one whose name would be the address of something else.
     """
+    if is_documents(str(folder)):
+        raise InputError(
+            f"an index in {folder} could not be named afterwards: documents:FILE is a file of documents, one a "
+            f"question. Name another folder, such as {str(folder).replace(':', '-')}"
+        )
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder for the index")
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.documents import DOCUMENTS
+from keqa.retrievers.documents import DOCUMENTS, is_documents
 from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
 from keqa.retrievers.hybrid import HybridRetriever
 from keqa.retrievers.layout import no_index
@@ -94,11 +94,6 @@ def parts_of(address: Path | str) -> list[str]:
     if len(set(parts)) < len(parts):
         raise InputError("an index is named twice: a hybrid is of different ones")
     return parts
-
-
-def is_documents(address: str) -> bool:
-    """Whether an address is of a file of documents, one a question."""
-    return address.startswith(f"{DOCUMENTS}:")
 
 
 def is_remote(address: str) -> bool:

@@ -55,7 +55,7 @@ def build_index(
 
     Args:
         passages: Read once and never held in memory: `Passage`, or texts and mappings with ``text`` and, where wanted,
-            ``title`` and ``id``.
+            ``title``, ``id``, ``file``, ``page``, ``heading`` and ``date``.
         out: Folder of the index; new, empty, or an index to be replaced.
         language: ``"en"``, ``"zh"``, the code of another language that has a Snowball stemmer, such as ``"de"``, or
             ``"auto"`` to decide by the first passages.

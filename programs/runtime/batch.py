@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from keqa.data.question import Question
+from keqa.data.tables import refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check, shown
 from keqa.programs.records import QuestionRecord
@@ -59,6 +60,7 @@ def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight
             f"answer_many takes a list of questions, not {shown(questions)}; one question alone is asked as "
             "program(question)"
         )
+    refuse_table(questions, "answer_many")
     return in_parallel(lambda numbered: ask(program, *numbered), enumerate(questions), in_flight)
 
 

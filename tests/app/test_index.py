@@ -33,6 +33,18 @@ def test_name_and_language_are_kept(tmp_path):
     assert (manifest.name, manifest.language, manifest.sources) == ("trees", "zh", (str(corpus),))
 
 
+def test_a_folder_that_would_be_another_address_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))
+    for engine in ("embedded", "dense"):
+        assert "Name another folder, such as documents-idx" in str(
+            failing("corpus.json", "--out", "documents:idx", "--engine", engine)
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.json"]
+    assert run("corpus.json", "--out", tmp_path / "documents:idx").exit_code == 0
+    assert open_index(tmp_path / "documents:idx").search("oak")[0].passage.title == "Forest"
+
+
 def failing(*args) -> KeqaError:
     result = run(*args)
     assert isinstance(result.exception, KeqaError), result.output

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 import dspy
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,10 +70,29 @@ def test_numbers_and_truth_values_become_text():
     assert polar.answers == ("yes",)
 
 
+@pytest.mark.parametrize("nothing", [float("nan"), np.float64("nan"), type("NAType", (), {})()])
+def test_what_pandas_has_for_nothing_is_nothing(nothing):
+    item = {"question": "Who?", "answer": "Ann", "answers": nothing, "choices": nothing, "id": nothing}
+    assert as_examples([item]) == as_examples([{"question": "Who?", "answer": "Ann"}])
+    for empty in ({"question": "When?", "answer": nothing}, dspy.Example(question="When?", answer=nothing)):
+        with pytest.raises(InputError, match=r"^example 2: there is no answer$"):
+            as_examples([UP, empty])
+
+
+def test_a_whole_number_is_written_as_one():
+    item = {"id": 7.0, "question": "When?", "answer": 1871.0, "answers": [2.5]}
+    assert as_examples([item]) == [Example("7.0", "When?", ("1871", "2.5"))]
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"answer": "x"}, "there is no question"),
+        ({"answer": "x"}, "there is no question, found answer$"),
+        ({"Question": "Who?", 7: "x"}, "there is no question, found Question, 7$"),
+        (dspy.Example(question="Who?", gold="x"), "there is no answer, found question, gold$"),
+        (SimpleNamespace(question="Who?", gold="x"), "there is no answer, found question, gold$"),
+        (dict, "there is no question"),
+        (7, "there is no question$"),
         ({"question": " ", "answer": "x"}, "the question is empty"),
         ({"question": ["Who?"], "answer": "x"}, "the question must be text, not list"),
         ({"question": "Who?"}, "there is no answer"),

@@ -28,7 +28,7 @@ def test_the_users_own_file(write_json, kind):
     path = write_json("own.jsonl", '{"id": "a", "question": "Who?", "answer": "Ann"}\n{"question": "Who?"}\n')
     loaded = load(kind(path))
     assert loaded.examples == [Example("a", "Who?", ("Ann",))]
-    assert [str(problem) for problem in loaded.problems] == [f"{path}, line 2: there is no answer"]
+    assert [str(problem) for problem in loaded.problems] == [f"{path}, line 2: there is no answer, found question"]
 
 
 @pytest.mark.parametrize("name", ["hotpot", "dev.json", "hotpot:dev.json", ""])

@@ -127,7 +127,7 @@ def test_what_cannot_be_used_is_named(setting, compiled):
     ]
     problems = compiled(world).report.problems
     assert "train: example 7: the question is empty" in problems
-    assert "train: example 8: there is no answer" in problems
+    assert "train: example 8: there is no answer, found question" in problems
     assert "train: example 9: the question of example 1 again" in problems
     assert any("is a training question as well" in problem for problem in problems)
 
@@ -139,6 +139,20 @@ def test_what_are_no_questions_is_refused(setting, trainset):
         compile_program(world.program, trainset)
     with pytest.raises(InputError, match="the validation questions must be examples"):
         compile_program(world.program, world.train, 5)
+
+
+def test_a_table_of_questions_is_refused_with_how_to_give_its_rows(setting):
+    class Table(list):
+        columns = ("question", "answer")
+
+        def to_dict(self, orient: str = "dict") -> object:
+            raise AssertionError("not this one")
+
+    world = setting()
+    advice = r'^keqa\.compile takes a list of questions, not a Table: give its rows, df\.to_dict\("records"\)$'
+    for given in ((Table(world.train), None), (world.train, Table(world.val))):
+        with pytest.raises(InputError, match=advice):
+            compile_program(world.program, *given)
 
 
 @pytest.mark.parametrize("trainset", [[], [{"question": "Who?"}], [{"question": "Who?", "answer": " "}]])

@@ -147,6 +147,14 @@ def test_many_questions_are_not_one(questions):
         baselines.ClosedBook().answer_many(questions)
 
 
+def test_a_table_of_questions_is_refused_with_how_to_give_its_rows():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(
+        InputError, match=r"^answer_many takes a list of questions, not a DataFrame: give its rows, df\.to"
+    ):
+        baselines.ClosedBook().answer_many(pandas.DataFrame({"question": ["Where?"]}))
+
+
 @pytest.mark.parametrize("in_flight", ["abc", 0, 1.5, 10**6])
 def test_how_many_questions_may_be_in_work(in_flight):
     with pytest.raises(ConfigurationError, match="in_flight must be a whole number from 1 to 1,000"):

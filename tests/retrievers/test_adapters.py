@@ -15,6 +15,7 @@ import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.fingerprint import retriever_spec
 from keqa.retrievers import AdaptedRetriever, Hit, Passage, as_retriever
+from keqa.retrievers.adapters import as_passage
 
 TEXTS = ["Ann lives in Bergen.", "Bo lives in Oslo.", "Cleo lives in Rome."]
 
@@ -219,6 +220,44 @@ def test_what_is_no_retriever_is_refused_by_every_program(source, advice):
             kind(source)
         assert str(refused.value).startswith(f"{kind.__name__}: retriever must be an index")
         assert "\n" not in str(refused.value)
+
+
+def test_the_place_of_a_document_of_langchains():
+    metadata = {"source": "handbook.pdf", "page": 12, "date": "2020-01-01", "title": "Handbook"}
+    hits = as_retriever(lambda query: [Document(TEXTS[0], metadata), (Document(TEXTS[1], {"source": "b.md"}), 0.5)])
+    first, second = (hit.passage for hit in hits.search("q"))
+    assert (first.title, first.place) == ("Handbook", keqa.Place("handbook.pdf", 12, "", "2020-01-01"))
+    assert second.place == keqa.Place("b.md")
+
+
+def test_the_place_of_a_node_of_llama_indexes():
+    node = TextNode(TEXTS[0], "ann")
+    node.metadata = {
+        "file_name": "handbook.pdf",
+        "file_path": "/home/me/handbook.pdf",
+        "page_label": "12",
+        "last_modified_date": "2020-01-01",
+    }
+    for found in (node, NodeWithScore(node, 0.9)):
+        hits = as_retriever(lambda query, found=found: [found]).search("q")
+        assert hits[0].passage.place == keqa.Place("handbook.pdf", 12, "", "2020-01-01")
+
+
+def test_the_place_of_a_mapping():
+    place = keqa.Place("a.pdf", 3, "Fees", "2020-01-01")
+    plain = {"text": TEXTS[0], "file": "a.pdf", "page": 3, "heading": "Fees", "date": "2020-01-01"}
+    within = {"text": TEXTS[0], "metadata": {"source": "a.pdf", "page": 3, "section": "Fees", "date": "2020-01-01"}}
+    for found in (plain, within, {"text": TEXTS[0], "place": place}, dspy.Prediction(long_text=TEXTS[0], place=place)):
+        assert as_passage(found).place == place
+    assert as_passage({"text": TEXTS[0]}).place == keqa.Place()
+
+
+def test_every_name_that_a_corpus_may_call_its_text_by():
+    for name in ("text", "contents", "content", "passage", "paragraph_text", "body", "page_content", "long_text"):
+        assert as_passage({name: TEXTS[0]}).text == TEXTS[0]
+    names = "long_text, page_content, text, contents, content, passage, paragraph_text, body"
+    with pytest.raises(ConfigurationError, match=f"which has no text: one of {names} is expected, and to be text"):
+        as_retriever(lambda query: [{"title": "Ann", "txt": TEXTS[0]}]).search("q")
 
 
 @pytest.mark.parametrize("found", [None, "Ann lives in Bergen.", 3, [3], [{"title": "Ann"}], {"Ann": 1}])

@@ -56,8 +56,11 @@ def test_texts_and_mappings_are_passages_too():
     [
         ("notes/", r"passages are expected, not 'notes/': keqa\.read_corpus reads those of files"),
         ({"text": "a"}, "passages are expected, not {'text': 'a'}"),
-        (["a", {"body": "b"}], "passage 2 has no text: {'body': 'b'}"),
-        ([None], "passage 1 has no text: None"),
+        (
+            ["a", {"bode": "b"}],
+            "passage 2, {'bode': 'b'}, has no text: one of long_text, page_content, text, c",
+        ),
+        ([None], "passage 1, None, has no text"),
     ],
 )
 def test_what_is_no_passage_is_refused(given, message):

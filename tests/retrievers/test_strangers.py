@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -207,6 +208,16 @@ def test_a_place_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"cannot be created: .*file is a file"):
         check_place(tmp_path / "file" / "index")
+
+
+@pytest.mark.parametrize("name", ["documents:idx", "documents:idx/new", Path("documents:idx")])
+def test_a_name_that_is_the_address_of_something_else_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    passages = iter(["The oak is old."])
+    with pytest.raises(InputError, match=r"could not be named afterwards: .* another folder, such as documents-idx"):
+        build_index(passages, name)
+    assert list(tmp_path.iterdir()) == []
+    assert next(passages) == "The oak is old."
 
 
 def test_what_may_be_an_index_and_cannot_be_read_is_not_called_something_else(index, monkeypatch):
