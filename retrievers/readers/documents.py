@@ -20,7 +20,8 @@ from keqa.retrievers.readers.common import (
     read_whole,
     refuse_binary,
 )
-from keqa.retrievers.readers.document import Document, Section, iso_date, markdown_sections
+from keqa.retrievers.readers.document import Document, Section, markdown_sections
+from keqa.retrievers.readers.front_matter import front_matter
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.readers.office import SUFFIXES, read_office
 from keqa.retrievers.readers.pdf import read_pdf
@@ -70,29 +71,9 @@ def _read_text(data: bytes, path: Path, notice: Notice) -> Document:
 
 def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
-    front, text = _front_matter(text)
+    title, date, text = front_matter(text)
     sections = markdown_sections(text)
-    title = _front_entry(front, "title") or next((one.heading for one in sections if one.heading), "")
-    return Document(title, sections, iso_date(_front_entry(front, "date")))
-
-
-# Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
-def _front_matter(text: str) -> tuple[str, str]:
-    """The lines between two lines of three hyphens that begin a text, and what follows them."""
-    lines = text.split("\n")
-    if lines[0].rstrip() != "---":
-        return "", text
-    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
-    return ("", text) if end is None else ("\n".join(lines[1:end]), "\n".join(lines[end + 1 :]))
-
-
-def _front_entry(front: str, name: str) -> str:
-    named = next((line for line in front.split("\n") if line.startswith(f"{name}:")), "")
-    entry = named.removeprefix(f"{name}:").strip()
-    for quote in ("'", '"'):
-        if len(entry) > 1 and entry.startswith(quote) and entry.endswith(quote):
-            return entry[1:-1]
-    return entry
+    return Document(title or next((one.heading for one in sections if one.heading), ""), sections, date)
 
 
 def _read_office(data: bytes, path: Path, notice: Notice) -> Document:

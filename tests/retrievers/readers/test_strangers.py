@@ -257,6 +257,8 @@ ATTACKS = {
     "title of spaces": "---\ntitle: x" + " " * N + "y\n---\n",
     "title of lines": "---\ntitle:" + "\n" * N + "---\n",
     "title of quotes": "---\ntitle: " + '"' * N + "\n---\n",
+    "nested front matter": "---\na: " + "[" * 8000 + "]" * 8000 + "\n---\n",
+    "keys of TOML": "+++\na = 1\n" + ".".join("a" * 8000) + " = 1\n+++\n",
     "lines of spaces": "\n ".join([""] * (N // 2)),
     "items": "\n- " * (N // 3),
     "brackets": "[(" * (N // 2),
@@ -288,7 +290,7 @@ def test_splitting_takes_no_more_than_its_length(unit, before):
     ("text", "title"),
     [
         ("---\ntitle: Front\n---\n# Head\n", "Front"),
-        ("---\ntitle: 'It''s'\n---\n", "It''s"),
+        ("---\ntitle: 'It''s'\n---\n", "It's"),
         ('---  \nauthor: A\ntitle:   "Quoted"  \n---\n', "Quoted"),
         ("---\ntitle:\nauthor: A\n---\n# Head ##  \n", "Head"),
         ("---\ntitle: Open\n# Head of an open one", "Head of an open one"),
