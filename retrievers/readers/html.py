@@ -153,7 +153,7 @@ def _is_title(element: Tag) -> bool:
 
 
 def _never_closed(page: BeautifulSoup, text: str) -> list[str]:
-    """Which elements of `_CLOSED` a page opens more often than it closes them, so that they hold more than is theirs."""
+    """Which elements of `_CLOSED` a page opens more often than it closes, so that they hold more than is theirs."""
     found = []
     for name in _CLOSED:
         ends = len(re.findall(rf"</{name}(?=[\s/>])|<{name}(?=[\s/])[^<>]*/>", text, re.IGNORECASE))

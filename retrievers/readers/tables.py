@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
+from keqa.retrievers.readers.common import DELIMITERS, csv_delimiter, decode
+from keqa.retrievers.readers.csv_rows import csv_rows
 from keqa.retrievers.readers.document import Document, Section
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
 from keqa.retrievers.text import WORD_LENGTH, one_line, text_length
@@ -28,7 +28,7 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
     Args:
         data: Its content.
         path: For messages.
-        notice: Called for a guessed encoding, and with the column that was taken for the text.
+        notice: Called for a guessed encoding, a quote that is not closed, and the column that was taken for the text.
 
     Raises:
         UnreadError: It is no CSV.
@@ -43,19 +43,7 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
         # The sniffer, which reads more than a line, sees nothing where there is one column, or few lines.
         with suppress(csv.Error):
             delimiter = csv.Sniffer().sniff(text[:_SNIFFED], DELIMITERS).delimiter
-    rows = csv_reader(io.StringIO(text, newline=""), delimiter)
-
-    def lines() -> Iterator[list[str]]:
-        while True:
-            try:
-                row = next(rows, None)
-            except csv.Error as error:
-                raise UnreadError("damaged", f"{path}, line {rows.line_num}: malformed ({error})") from error
-            if row is None:
-                return
-            yield row
-
-    sections, column = table_sections(lines())
+    sections, column = table_sections(csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
     return Document("", sections, records=True)
