@@ -41,7 +41,7 @@ def read_document(
         path: The file.
         identifier: What its passages are called after.
         words: Target length of a passage.
-        notice: Called for a guessed encoding.
+        notice: Called for what the user should know, such as a guessed encoding.
         left_out: Takes note of a document without text.
 
     Raises:
@@ -59,7 +59,9 @@ def read_document(
     pieces = list(document.passages(identifier, words))
     if not pieces:
         needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
-        left_out.unread(path, "without text", f"{path} has no text{needs}")
+        left_out.unread(path, "without text", document.lost or f"{path} has no text{needs}")
+    elif document.lost:
+        notice(document.lost)
     title = one_line(clean_text(document.title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
     for number, (own, piece, place) in enumerate(pieces, start=1):
         yield Passage(f"{identifier}#{number}", own or title, piece, place)
@@ -153,7 +155,8 @@ def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
         inner = []
         for entry in entries:
             path = Path(current, entry.name)
-            if entry.name.startswith("."):
+            # What Word keeps beside an open document is hidden on Windows, and no document.
+            if entry.name.startswith((".", "~$")):
                 left_out.pass_over("hidden")
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue

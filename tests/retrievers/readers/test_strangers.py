@@ -113,14 +113,14 @@ def test_a_folder_without_rights_is_named(folder, monkeypatch):
 
 
 def test_what_is_expected_is_counted_and_no_failure(folder):
-    for name in ("a.png", "b.png", "c.odt", ".hidden", "d"):
+    for name in ("a.png", "b.png", "c.odt", ".hidden", "d", "~$report.docx"):
         (folder / name).write_bytes(b"\x00")
     (folder / ".git").mkdir()
     (folder / "empty.txt").write_text("\n \n")
     (folder / "none.md").write_bytes(b"")
     passages, reported = left_out(folder)
     assert passages == [GOOD]
-    assert reported == LeftOut({"hidden": 2, ".png": 2, "empty": 2, ".odt": 1, "without a suffix": 1}, {}, ())
+    assert reported == LeftOut({"hidden": 3, ".png": 2, "empty": 2, ".odt": 1, "without a suffix": 1}, {}, ())
     assert reported.unexpected == 0
 
 
