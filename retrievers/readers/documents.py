@@ -9,7 +9,7 @@ from typing import Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.left_out import LeftOutCounter
+from keqa.retrievers.left_out import RECORD_SUFFIXES, LeftOutCounter
 from keqa.retrievers.readers.common import (
     LONGEST_TITLE,
     MAX_DOCUMENT,
@@ -51,7 +51,7 @@ def read_document(
     suffix = plain_suffix(path)
     data = read_whole(path, MAX_DOCUMENT)
     if not data.strip():
-        left_out.pass_over("empty")
+        left_out.pass_over("empty", path)
         return
     if suffix not in _NO_TEXT_FILES:
         refuse_binary(data, path)
@@ -100,7 +100,7 @@ def read_folder(
     words: int,
     notice: Notice,
     left_out: LeftOutCounter,
-    entered: Callable[[Path], None] = lambda path: None,
+    entered: Callable[[Path], bool] = lambda path: True,
 ) -> Iterator[Passage]:
     """Yield the passages of all documents below a folder, in the order of their paths.
 
@@ -113,7 +113,7 @@ def read_folder(
         words: Target length of a passage.
         notice: Called for guessed encodings.
         left_out: Takes note of what is not in the passages.
-        entered: Called with each document before it is read.
+        entered: Called with each document before it is read; says whether it is to be.
 
     Raises:
         InputError: There is no document in the folder.
@@ -121,7 +121,8 @@ def read_folder(
     found = False
     for path in documents_below(folder, left_out):
         found = True
-        entered(path)
+        if not entered(path):
+            continue
         try:
             yield from read_document(path, path.relative_to(folder).as_posix(), words, notice, left_out)
         except InputError as error:
@@ -157,13 +158,15 @@ def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             path = Path(current, entry.name)
             # What Word keeps beside an open document is hidden on Windows, and no document.
             if entry.name.startswith((".", "~$")):
-                left_out.pass_over("hidden")
+                left_out.pass_over("hidden", path)
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
             elif plain_suffix(path) not in DOCUMENTS:
-                left_out.pass_over(path.suffix.lower() or "without a suffix")
+                packed = plain_suffix(path)
+                kind = packed if packed in RECORD_SUFFIXES else path.suffix.lower()
+                left_out.pass_over(kind or "without a suffix", path)
             elif not entry.is_file():
                 left_out.unread(path, "pipes or devices", f"{path} is no regular file")
             elif len(path.relative_to(folder).as_posix()) > _LONGEST_PATH:
