@@ -44,6 +44,7 @@ class IndexChange:
         passages_removed: How many were removed; one that another took the place of counts here too.
         passages: How many it holds now.
         left_out: What of the files that were looked at could not be read, or is not read.
+        examples: One file of each kind of them that is not read.
     """
 
     address: str
@@ -55,6 +56,7 @@ class IndexChange:
     passages_removed: int = 0
     passages: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
+    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 def add_files(
@@ -367,6 +369,7 @@ class _Plan:
             passages_removed=len(gone) + len(replaced),
             passages=after.passages,
             left_out=_joined(self.counter.result(), self.again.result()),
+            examples={**self.again.examples, **self.counter.examples},
         )
 
 

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from keqa.storage.terminal import visible_line
 
 NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
+
+RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
+"""Kinds of files that hold records, which are read where they are named and passed over in folders."""
 
 _LONGEST_NAME = 300
 # A folder may hold files of more kinds than anyone reads about.
@@ -40,16 +44,28 @@ class LeftOut:
         """How many files and folders should have been read and were not."""
         return sum(self.unread.values())
 
-    def lines(self, named: int = NAMED) -> list[str]:
+    def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
         """What to say of it, one statement a line.
 
         Args:
             named: So many names at most.
+            examples: One file of each kind that was passed over, as far as it is known: an index does not keep it.
         """
+
+        def counted(kinds: Mapping[str, int]) -> str:
+            known = examples or {}
+            named_kinds = {kind: f"{kind} ({known[kind]})" if kind in known else kind for kind in kinds}
+            return ", ".join(f"{count} {named_kinds[kind]}" for kind, count in kinds.items())
+
         lines = []
-        if self.passed_over:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in self.passed_over.items())
-            lines.append(f"passed over, as such files are not read: {kinds}")
+        records = {kind: count for kind, count in self.passed_over.items() if kind in RECORD_SUFFIXES}
+        others = {kind: count for kind, count in self.passed_over.items() if kind not in RECORD_SUFFIXES}
+        if others:
+            lines.append(f"passed over, as such files are not read: {counted(others)}")
+        if records:
+            lines.append(
+                f"passed over in folders, as files of records are named one by one to be read: {counted(records)}"
+            )
         if self.unread:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.unread.items())
             lines.append(f"left out, although it should have been read: {reasons}")
@@ -60,22 +76,31 @@ class LeftOut:
 
 
 class LeftOutCounter:
-    """Counts what is left out while sources are read."""
+    """Counts what is left out while sources are read.
+
+    Attributes:
+        examples: The first file of each kind that was passed over.
+    """
 
     def __init__(self) -> None:
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
         self._names: list[str] = []
+        self.examples: dict[str, str] = {}
 
-    def pass_over(self, kind: str) -> None:
+    def pass_over(self, kind: str, path: Path | None = None) -> None:
         """Take note of a file that nobody expects in an index.
 
         Args:
             kind: What it is counted as.
+            path: Of the file; the first of a kind is named.
         """
         kind = visible_line(kind)[:_LONGEST_NAME]
         known = kind in self._passed_over or len(self._passed_over) < _KINDS
-        self._passed_over[kind if known else _OTHER_KINDS] += 1
+        kind = kind if known else _OTHER_KINDS
+        self._passed_over[kind] += 1
+        if path is not None and kind not in self.examples:
+            self.examples[kind] = _short(visible_line(str(path)))
 
     def unread(self, path: Path, reason: str, why: str) -> None:
         """Take note of what should have been read.
@@ -88,8 +113,12 @@ class LeftOutCounter:
         self._unread[reason] += 1
         if len(self._names) < NAMED:
             name = visible_line(why if str(path) in why else f"{path}: {why}")
-            self._names.append(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
+            self._names.append(_short(name))
 
     def result(self) -> LeftOut:
         """What was left out so far, what is most frequent first."""
         return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,7 +70,7 @@ def build(
 
     What could not be read is counted and named at the end, and in the index. Where that should have been read (a
     damaged PDF, a folder without rights, a link that leads elsewhere), the index is made of the rest and the exit code
-    is 1.
+    is 1. Files of records, such as .jsonl, are named one by one: in a folder they are passed over.
 
     keqa index add, remove and sync change an index that is there, and keqa index info shows what it is; documents in a
     folder that is called like one of these commands are named ./info.
@@ -88,7 +89,7 @@ def build(
             address,
             name=name,
             overwrite=force,
-            sources=[str(source) for source in sources],
+            sources=[str(source) for source in passages.sources],
             progress=progress,
             notice=notice,
             **own,
@@ -96,11 +97,11 @@ def build(
     noun = "passage" if built.passages == 1 else "passages"
     results().print(
         f"Indexed {built.passages:,} {noun} ({chosen.described(built)}) into {address}. "
-        f'Ask with: keqa ask "…" --index {chosen.searched(address, built)} --lm …',
+        f'Ask with: keqa ask "…" --index {shlex.quote(chosen.searched(address, built))} --lm …',
         soft_wrap=True,
     )
     left_out = passages.left_out
-    for line in left_out.lines(_NAMED):
+    for line in passages.lines(_NAMED):
         warn(line)
     if left_out.unexpected and not skip_unreadable:
         warn(

@@ -109,7 +109,7 @@ def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: b
     # Every index of an address is of the same files.
     left_out = changes[0].left_out
     if not as_json:
-        for line in left_out.lines(_NAMED):
+        for line in left_out.lines(_NAMED, changes[0].examples):
             warn(line)
     if left_out.unexpected and not skip_unreadable:
         raise typer.Exit(1)

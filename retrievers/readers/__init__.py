@@ -7,8 +7,8 @@ from pathlib import Path
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.files import Origin, each_path
-from keqa.retrievers.left_out import LeftOut, LeftOutCounter
+from keqa.retrievers.files import Origin, each_path, path_of
+from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
 from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document, read_folder
 from keqa.retrievers.readers.progress import Progress, ReadingProgress
@@ -30,6 +30,7 @@ class Corpus(Iterator[Passage]):
 
     Attributes:
         origin: The file that the last passage comes from.
+        sources: What is read, each once, as it was named first.
     """
 
     def __init__(
@@ -42,32 +43,52 @@ class Corpus(Iterator[Passage]):
         progress: Progress | None = None,
     ) -> None:
         """Use `read_corpus`, which checks the paths."""
-        files = (path for source in paths for path, _ in files_of(source, LeftOutCounter()))
-        self._reading = ReadingProgress(progress, files)
+        self.sources = _each_once(paths, notice)
+        self._reading = ReadingProgress(progress, self._files())
         self.origin: Origin | None = None
+        self._entered: set[str] = set()
         self._counter = LeftOutCounter()
         self._notice, self._summary = notice, summary
-        self._passages = self._read(paths, words)
+        self._passages = self._read(self.sources, words)
 
     @property
     def left_out(self) -> LeftOut:
         """What was left out: all of it once the last passage was read."""
         return self._counter.result()
 
+    def lines(self, named: int = NAMED) -> list[str]:
+        """What to say of what was left out, one statement a line, with one file of each kind that is not read.
+
+        Args:
+            named: So many files that could not be read are named at most.
+        """
+        return self.left_out.lines(named, self._counter.examples)
+
     def __next__(self) -> Passage:
         return self._reading.next_of(self._passages)
 
-    def _enter(self, path: Path) -> None:
+    def _files(self) -> Iterator[Path]:
+        found = (path for source in self.sources for path, _ in files_of(source, LeftOutCounter()))
+        yield from {path_of(path): path for path in found}.values()
+
+    def _enter(self, path: Path) -> bool:
+        """Go on to a file, unless another source holds it as well and it was read there."""
+        absolute = path_of(path)
+        if absolute in self._entered:
+            return False
+        self._entered.add(absolute)
         self._reading.enter(path)
         self.origin = Origin.of(path)
+        return True
 
     def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
         empty = True
         for path in paths:
             if path.is_dir():
                 passages = read_folder(path, words, self._notice, self._counter, self._enter)
+            elif not self._enter(path):
+                continue
             else:
-                self._enter(path)
                 passages = read_file(path, path.name, words=words, notice=self._notice, left_out=self._counter)
             for passage in passages:
                 empty = False
@@ -77,7 +98,7 @@ class Corpus(Iterator[Passage]):
             raise InputError(f"there is no text in {', '.join(map(str, paths))}{named}")
         self._reading.finish()
         if self._summary:
-            for line in self.left_out.lines():
+            for line in self.lines():
                 self._notice(line)
 
 
@@ -160,6 +181,20 @@ def read_file(
     if records := _RECORDS.get(plain_suffix(path)):
         return records(path, notice)
     return read_document(path, identifier, words, notice, left_out)
+
+
+def _each_once(paths: Sequence[Path], notice: Notice) -> tuple[Path, ...]:
+    """Some files and folders, each once, by where they are in the end."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        first = found.get(path.resolve())
+        if first is None:
+            found[path.resolve()] = path
+        else:
+            notice(
+                f"{path} is named twice and is read once" if path == first else f"{path} is {first}: it is read once"
+            )
+    return tuple(found.values())
 
 
 def _check(path: Path) -> None:

@@ -25,6 +25,7 @@ MOST_TEXT: Final = 256 << 20
 _MARKUP: Final = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml", ".svg")
 _ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be"))
 _LAST_ROW: Final = 1_048_576
+_FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -52,8 +53,8 @@ def convert(suffix: str, data: bytes) -> dict[str, Any]:
         data: Its content.
 
     Returns:
-        ``titles`` (candidates), ``date``, ``records`` and ``sections``, each with the fields of
-        `keqa.retrievers.readers.document.Section`.
+        ``titles`` (candidates), ``date``, ``records``, ``unvalued`` (how many formulas have no stored value) and
+        ``sections``, each with the fields of `keqa.retrievers.readers.document.Section`.
 
     Raises:
         RefusedError: It is refused.
@@ -151,7 +152,34 @@ def _sheets(data: bytes) -> dict[str, Any]:
     for sheet in book.worksheets:
         found, _ = table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))
         sections += [{"text": one.text, "heading": one.heading, "title": one.title} for one in found]
-    return {"sections": sections, "records": True}
+    return {"sections": sections, "records": True, "unvalued": _formulas_without_value(data)}
+
+
+def _formulas_without_value(data: bytes) -> int:
+    """How many cells have a formula and not what it comes to, as programs write them that do not calculate.
+
+    They are empty cells to openpyxl, which is why the XML is read for them; only that of sheets with formulas.
+    """
+    from defusedxml.ElementTree import iterparse
+
+    count = 0
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            if not (name.startswith("xl/worksheets/") and name.endswith(".xml")):
+                continue
+            content = archive.read(name)
+            if not _FORMULA.search(content.replace(b"\0", b"")):
+                continue
+            for _, element in iterparse(io.BytesIO(content)):
+                tag = element.tag.rpartition("}")[2]
+                if tag == "c":
+                    inside = {child.tag.rpartition("}")[2]: child.text for child in element}
+                    # A formula may come to an empty text.
+                    empty_text = "v" in inside and element.get("t") == "str"
+                    count += "f" in inside and not inside.get("v") and not empty_text
+                elif tag == "row":
+                    element.clear()
+    return count
 
 
 def _cell(value: Any) -> str:

@@ -56,12 +56,14 @@ class Document:
         sections: In order; together they are its text.
         date: When it was last changed, as it says itself; may be empty.
         records: Whether sections have nothing to do with each other, as rows of a table, and share no passage.
+        lost: What of it could not be read although the rest could, and what to do, for the user; may be empty.
     """
 
     title: str
     sections: Sequence[Section]
     date: str = ""
     records: bool = False
+    lost: str = ""
 
     def passages(self, file: str, words: int) -> Iterator[tuple[str, str, Place]]:
         """Titles (empty where it is the document's), texts and places of its passages.

@@ -9,7 +9,7 @@ from typing import Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.left_out import LeftOutCounter
+from keqa.retrievers.left_out import RECORD_SUFFIXES, LeftOutCounter
 from keqa.retrievers.readers.common import (
     LONGEST_TITLE,
     MAX_DOCUMENT,
@@ -20,7 +20,8 @@ from keqa.retrievers.readers.common import (
     read_whole,
     refuse_binary,
 )
-from keqa.retrievers.readers.document import Document, Section, iso_date, markdown_sections
+from keqa.retrievers.readers.document import Document, Section, markdown_sections
+from keqa.retrievers.readers.front_matter import front_matter
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.readers.office import SUFFIXES, read_office
 from keqa.retrievers.readers.pdf import read_pdf
@@ -40,7 +41,7 @@ def read_document(
         path: The file.
         identifier: What its passages are called after.
         words: Target length of a passage.
-        notice: Called for a guessed encoding.
+        notice: Called for what the user should know, such as a guessed encoding.
         left_out: Takes note of a document without text.
 
     Raises:
@@ -50,7 +51,7 @@ def read_document(
     suffix = plain_suffix(path)
     data = read_whole(path, MAX_DOCUMENT)
     if not data.strip():
-        left_out.pass_over("empty")
+        left_out.pass_over("empty", path)
         return
     if suffix not in _NO_TEXT_FILES:
         refuse_binary(data, path)
@@ -58,7 +59,9 @@ def read_document(
     pieces = list(document.passages(identifier, words))
     if not pieces:
         needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
-        left_out.unread(path, "without text", f"{path} has no text{needs}")
+        left_out.unread(path, "without text", document.lost or f"{path} has no text{needs}")
+    elif document.lost:
+        notice(document.lost)
     title = one_line(clean_text(document.title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
     for number, (own, piece, place) in enumerate(pieces, start=1):
         yield Passage(f"{identifier}#{number}", own or title, piece, place)
@@ -70,29 +73,9 @@ def _read_text(data: bytes, path: Path, notice: Notice) -> Document:
 
 def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
-    front, text = _front_matter(text)
+    title, date, text = front_matter(text)
     sections = markdown_sections(text)
-    title = _front_entry(front, "title") or next((one.heading for one in sections if one.heading), "")
-    return Document(title, sections, iso_date(_front_entry(front, "date")))
-
-
-# Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
-def _front_matter(text: str) -> tuple[str, str]:
-    """The lines between two lines of three hyphens that begin a text, and what follows them."""
-    lines = text.split("\n")
-    if lines[0].rstrip() != "---":
-        return "", text
-    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
-    return ("", text) if end is None else ("\n".join(lines[1:end]), "\n".join(lines[end + 1 :]))
-
-
-def _front_entry(front: str, name: str) -> str:
-    named = next((line for line in front.split("\n") if line.startswith(f"{name}:")), "")
-    entry = named.removeprefix(f"{name}:").strip()
-    for quote in ("'", '"'):
-        if len(entry) > 1 and entry.startswith(quote) and entry.endswith(quote):
-            return entry[1:-1]
-    return entry
+    return Document(title or next((one.heading for one in sections if one.heading), ""), sections, date)
 
 
 def _read_office(data: bytes, path: Path, notice: Notice) -> Document:
@@ -117,7 +100,7 @@ def read_folder(
     words: int,
     notice: Notice,
     left_out: LeftOutCounter,
-    entered: Callable[[Path], None] = lambda path: None,
+    entered: Callable[[Path], bool] = lambda path: True,
 ) -> Iterator[Passage]:
     """Yield the passages of all documents below a folder, in the order of their paths.
 
@@ -130,7 +113,7 @@ def read_folder(
         words: Target length of a passage.
         notice: Called for guessed encodings.
         left_out: Takes note of what is not in the passages.
-        entered: Called with each document before it is read.
+        entered: Called with each document before it is read; says whether it is to be.
 
     Raises:
         InputError: There is no document in the folder.
@@ -138,7 +121,8 @@ def read_folder(
     found = False
     for path in documents_below(folder, left_out):
         found = True
-        entered(path)
+        if not entered(path):
+            continue
         try:
             yield from read_document(path, path.relative_to(folder).as_posix(), words, notice, left_out)
         except InputError as error:
@@ -172,14 +156,17 @@ def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
         inner = []
         for entry in entries:
             path = Path(current, entry.name)
-            if entry.name.startswith("."):
-                left_out.pass_over("hidden")
+            # What Word keeps beside an open document is hidden on Windows, and no document.
+            if entry.name.startswith((".", "~$")):
+                left_out.pass_over("hidden", path)
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
             elif plain_suffix(path) not in DOCUMENTS:
-                left_out.pass_over(path.suffix.lower() or "without a suffix")
+                packed = plain_suffix(path)
+                kind = packed if packed in RECORD_SUFFIXES else path.suffix.lower()
+                left_out.pass_over(kind or "without a suffix", path)
             elif not entry.is_file():
                 left_out.unread(path, "pipes or devices", f"{path} is no regular file")
             elif len(path.relative_to(folder).as_posix()) > _LONGEST_PATH:

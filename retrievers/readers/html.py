@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
     from bs4.element import PageElement, Tag
 
-# Elements whose content is not the document's text.
-_NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg", "head"))
+# Elements whose content is not the document's text. The head is none of them: its end may be left out, and the parser
+# then puts the page into it.
+_NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg"))
+# Those of them that take in the rest of a page where they are not closed; scripts and styles do so in browsers as well.
+_CLOSED: Final = ("noscript", "template", "nav", "svg")
 _BLOCKS: Final = frozenset(
     """
-    address article aside blockquote br dd details div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 header
-    hr li main ol p pre section table tbody td th thead tr ul
+    address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure
+    footer form h1 h2 h3 h4 h5 h6 head header hgroup hr legend li main menu ol optgroup p pre search section summary
+    table tbody td tfoot th thead title tr ul
     """.split()
 )
+# What stands apart in a line.
+_APART: Final = frozenset(("button", "label", "meter", "option", "output", "progress", "select", "textarea"))
 # What holds no text, and makes the parser of the standard library look through the rest of a page again and again where
 # it does not end: comments, declarations, scripts and styles.
 _OPENING = re.compile(r"<!--|<[!?]|<(script|style)(?=[\s/>])", re.IGNORECASE)
@@ -76,19 +82,20 @@ def read_html(data: bytes, path: Path) -> Document:
         from bs4.exceptions import ParserRejectedMarkup
     except ImportError as error:
         raise MissingExtraError("documents", f"Reading {path.name}") from error
-    text = UnicodeDammit(data, is_html=True).unicode_markup
-    if text is None:
+    decoded = UnicodeDammit(data, is_html=True).unicode_markup
+    if decoded is None:
         raise UnreadError("in an unknown encoding", f"{path} cannot be decoded: convert it to UTF-8 first")
+    text = _with_elements_only(decoded)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         try:
-            soup = BeautifulSoup(_with_elements_only(text), "html.parser")
+            soup = BeautifulSoup(text, "html.parser")
         except (RecursionError, AssertionError, ValueError, ParserRejectedMarkup) as error:
             raise UnreadError("damaged", f"{path} cannot be read as HTML: {error}") from error
     titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
     sections: list[Section] = []
     heading, pieces = "", [""]
-    for piece in _pieces(soup):
+    for piece in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
         if isinstance(piece, _Heading):
             sections.append(Section("".join(pieces), heading))
             heading, pieces = piece, [""]
@@ -140,7 +147,22 @@ def _end(text: str, opening: re.Match[str]) -> int:
     return found + len(end) if found >= 0 else len(text)
 
 
-def _pieces(page: PageElement) -> Iterator[str]:
+def _is_title(element: Tag) -> bool:
+    """Whether an element is the title of the page, where it stands in the head."""
+    return element.name == "title" and element.parent is not None and element.parent.name == "head"
+
+
+def _never_closed(page: BeautifulSoup, text: str) -> list[str]:
+    """Which elements of `_CLOSED` a page opens more often than it closes, so that they hold more than is theirs."""
+    found = []
+    for name in _CLOSED:
+        ends = len(re.findall(rf"</{name}(?=[\s/>])|<{name}(?=[\s/])[^<>]*/>", text, re.IGNORECASE))
+        if len(page.find_all(name)) > ends:
+            found.append(name)
+    return found
+
+
+def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[str]:
     """The text of a page in order; elements may be nested as deeply as a page has room for."""
     from bs4.element import NavigableString, PreformattedString, Tag
 
@@ -148,12 +170,12 @@ def _pieces(page: PageElement) -> Iterator[str]:
     while waiting:
         one = waiting.pop()
         if isinstance(one, Tag):
-            if one.name in _NOT_TEXT:
+            if one.name in passed_over or _is_title(one):
                 continue
-            block = one.name in _BLOCKS
-            if block:
-                yield "\n\n"
-                waiting.append("\n\n")
+            around = "\n\n" if one.name in _BLOCKS else " " if one.name in _APART else ""
+            if around:
+                yield around
+                waiting.append(around)
             waiting.extend(reversed(one.contents))
             if one.name in _HEADINGS and (heading := _heading(one)):
                 yield _Heading(heading)

@@ -49,7 +49,16 @@ def read_office(data: bytes, path: Path, suffix: str) -> Document:
     sections = [Section(**one) for one in found["sections"]]
     headings = (section.heading for section in sections if section.heading and not found.get("records"))
     title = given_title(*found["titles"], next(headings, ""))
-    return Document(title, sections, iso_date(found["date"]), records=bool(found.get("records")))
+    lost = _unvalued(int(found.get("unvalued", 0)), path)
+    return Document(title, sections, iso_date(found["date"]), records=bool(found.get("records")), lost=lost)
+
+
+def _unvalued(formulas: int, path: Path) -> str:
+    if not formulas:
+        return ""
+    counted = "1 formula" if formulas == 1 else f"{formulas:,} formulas"
+    verbs = "has no stored value and was" if formulas == 1 else "have no stored value and were"
+    return f"{counted} of {path} {verbs} left out: open it in Excel or LibreOffice and save it"
 
 
 def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.readers.common import csv_reader, decode, read_lines, read_whole, record_passages
+from keqa.storage.terminal import visible_line
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
 """What published corpora call the text of a record, in order of preference."""
@@ -26,6 +27,11 @@ _ID = ("id", "_id", "doc_id", "docid", "passage_id", "pid")
 
 # Of DPR's file.
 _COLUMNS = ("id", "text", "title")
+
+# So many fields that are not read are named; a file may have another one in each record.
+_NAMED_FIELDS = 10
+_LONGEST_NAME = 40
+_MOST_FIELDS = 1000
 
 # A list is held in memory as a whole, with its records; JSONL may have any length.
 _MAX_LIST = 1 << 30
@@ -72,15 +78,38 @@ def _parse(text: str, where: str) -> Any:
 
 def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) -> Iterator[Passage]:
     empty = 0
+    unread: dict[str, None] = {}
     for number, (where, record) in enumerate(records, start=1):
         if not isinstance(record, dict):
             raise InputError(f"{where}: an object with title and text is expected, found {type(record).__name__}")
         title, text = _title_and_text(record, where)
         own = _identifier(record, where)
+        if len(unread) < _MOST_FIELDS:
+            unread.update(dict.fromkeys(record.keys() - _read_fields(record) - unread.keys()))
         found = list(record_passages(own or f"{path.name}#{number}", title, text))
         empty += not found
         yield from found
     _report_empty(path, empty, notice)
+    _report_unread(path, sorted(unread), notice)
+
+
+def _read_fields(record: Mapping[str, Any]) -> set[str | None]:
+    identifier = next((name for name in _ID if record.get(name) is not None), None)
+    return {identifier, *(_first(names, record) for names in (TEXT_NAMES, TITLE_NAMES))}
+
+
+def _first(names: Sequence[str], record: Mapping[str, Any]) -> str | None:
+    return next((name for name in names if name in record), None)
+
+
+def _report_unread(path: Path, fields: Sequence[str], notice: Notice) -> None:
+    if fields:
+        named = ", ".join(visible_line(name)[:_LONGEST_NAME] for name in fields[:_NAMED_FIELDS])
+        more = f" and {len(fields) - _NAMED_FIELDS:,} more" if len(fields) > _NAMED_FIELDS else ""
+        notice(
+            f"{path}: only the id, the title and the text of a record are read, not {named}{more}; "
+            "put into the text what is to be found"
+        )
 
 
 def _report_empty(path: Path, empty: int, notice: Notice) -> None:
@@ -89,12 +118,12 @@ def _report_empty(path: Path, empty: int, notice: Notice) -> None:
 
 
 def _title_and_text(record: Mapping[str, Any], where: str) -> tuple[str, str]:
-    name = next((name for name in TEXT_NAMES if name in record), None)
+    name = _first(TEXT_NAMES, record)
     if name is None:
         found = ", ".join(str(key)[:40] for key in list(record)[:10]) or "nothing"
         raise InputError(f"{where}: there is no text; one of {', '.join(TEXT_NAMES)} is expected, found {found}")
     text = _as_text(record[name], where, name)
-    title_name = next((name for name in TITLE_NAMES if name in record), None)
+    title_name = _first(TITLE_NAMES, record)
     if title_name is not None:
         return _as_text(record[title_name], where, title_name), text
     quoted = _QUOTED_TITLE.match(text)
@@ -127,6 +156,7 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
     """
     rows = csv_reader((line for _, line in read_lines(path)), "\t", strict=True)
     order: list[int] | None = None
+    further: list[str] = []
     empty = 0
     while True:
         # A quoted field may span several lines.
@@ -139,6 +169,7 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
             break
         if order is None:
             order = _order(path, row)
+            further = [row[column].strip() for column in order[len(_COLUMNS) :]]
             continue
         if len(row) != len(order):
             raise InputError(f"{path}, line {first}: {len(order)} columns are expected, {len(row)} were found")
@@ -148,6 +179,7 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
         empty += not text.strip()
         yield from record_passages(identifier.strip(), title, text)
     _report_empty(path, empty, notice)
+    _report_unread(path, further, notice)
 
 
 def _order(path: Path, header: list[str]) -> list[int]:

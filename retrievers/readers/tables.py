@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
+from keqa.retrievers.readers.common import DELIMITERS, csv_delimiter, decode
+from keqa.retrievers.readers.csv_rows import csv_rows
 from keqa.retrievers.readers.document import Document, Section
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
 from keqa.retrievers.text import WORD_LENGTH, one_line, text_length
@@ -20,6 +20,14 @@ _HEAD: Final = 200
 # A column is text where its cells have as many words in the mean.
 _TEXT_WORDS: Final = 8
 _SNIFFED: Final = 64 << 10
+# So many lines at most stand above a head, and so many characters of them in a heading, which ends in the row's number.
+_MOST_ABOVE: Final = 10
+_LONGEST_ABOVE: Final = 200
+# So many of the rows below a head have no more cells than it, and more than one.
+_LIKE_THE_HEAD: Final = 0.8
+
+Numbered = tuple[int, list[str]]
+"""The number of a row, and its cells."""
 
 
 def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
@@ -28,7 +36,7 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
     Args:
         data: Its content.
         path: For messages.
-        notice: Called for a guessed encoding, and with the column that was taken for the text.
+        notice: Called for a guessed encoding, a quote that is not closed, and the column that was taken for the text.
 
     Raises:
         UnreadError: It is no CSV.
@@ -43,26 +51,14 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
         # The sniffer, which reads more than a line, sees nothing where there is one column, or few lines.
         with suppress(csv.Error):
             delimiter = csv.Sniffer().sniff(text[:_SNIFFED], DELIMITERS).delimiter
-    rows = csv_reader(io.StringIO(text, newline=""), delimiter)
-
-    def lines() -> Iterator[list[str]]:
-        while True:
-            try:
-                row = next(rows, None)
-            except csv.Error as error:
-                raise UnreadError("damaged", f"{path}, line {rows.line_num}: malformed ({error})") from error
-            if row is None:
-                return
-            yield row
-
-    sections, column = table_sections(lines())
+    sections, column = table_sections(csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
     return Document("", sections, records=True)
 
 
 def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[Section], str]:
-    """The rows of a table below its head, the first row that has text.
+    """The rows of a table below its head: the first row that has text and is no title or comment above the head.
 
     Where a column is text, by its name (``text``, ``content`` and so on) or because it holds sentences, a row is the
     text of that column, and the other columns follow in brackets; otherwise a row is ``column: value; column: value``.
@@ -70,7 +66,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
 
     Args:
         rows: Cells as text.
-        sheet: Name of the sheet, for headings.
+        sheet: Name of the sheet, for headings, in which a title above the head follows it.
 
     Returns:
         A section for each row, and the name of the column of the text; empty where there is none.
@@ -78,7 +74,9 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     numbered = [(number, [one_line(cell) for cell in row]) for number, row in enumerate(rows, start=1) if any(row)]
     if not numbered:
         return [], ""
-    (first, names), *body = numbered
+    above = _lines_above(numbered[: _MOST_ABOVE + _HEAD])
+    sheet = ", ".join(filter(None, (sheet, _said_above(numbered[:above]))))
+    (first, names), *body = numbered[above:]
     if not body:
         return [Section("; ".join(filter(None, names)), _heading(sheet, first))], ""
     known = [name.lower() for name in names]
@@ -98,6 +96,43 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
         whole = f"{body_text} ({rest})" if body_text and rest else body_text or rest
         sections.append(Section(whole, _heading(sheet, number), title=own))
     return sections, "" if text is None else names[text]
+
+
+def _lines_above(rows: Sequence[Numbered]) -> int:
+    """How many rows stand above the head: titles of one cell, or comments, where a table follows with several columns.
+
+    Where it is not certain it is none: the first row of a table is its head.
+    """
+    for count in range(1, min(_MOST_ABOVE, len(rows) - 2) + 1):
+        (_, head), *body = rows[count:]
+        columns = _width(head)
+        if columns < 2 or not all(head[1:columns]):
+            continue
+        fitting = sum(len(list(filter(None, row))) > 1 and _width(row) <= columns for _, row in body)
+        if fitting >= _LIKE_THE_HEAD * len(body):
+            return count if all(_is_above(row, columns, head) for _, row in rows[:count]) else 0
+    return 0
+
+
+def _is_above(row: Sequence[str], columns: int, head: Sequence[str]) -> bool:
+    cells = len(list(filter(None, row)))
+    if row[0].startswith("#") and cells != columns:
+        return True
+    if cells != 1 or not row[0]:
+        return False
+    # A head may name the first of its two columns only: a title has several words, and a head no figures.
+    padded_pair = len(row) > 1 and columns == 2
+    return not padded_pair or (" " in row[0] and not any(cell[0].isdigit() for cell in head[:columns] if cell))
+
+
+def _width(row: Sequence[str]) -> int:
+    """How many cells a row has, empty ones at its end aside."""
+    return max((number for number, cell in enumerate(row, start=1) if cell), default=0)
+
+
+def _said_above(rows: Sequence[Numbered]) -> str:
+    texts = ("; ".join(filter(None, row)).lstrip("# ") for _, row in rows)
+    return "; ".join(filter(None, texts))[:_LONGEST_ABOVE]
 
 
 def _heading(sheet: str, number: int) -> str:

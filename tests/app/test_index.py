@@ -137,7 +137,23 @@ def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(documents, t
     (line,) = [
         line for line in result.stderr.splitlines() if line.startswith("passed over, as such files are not read")
     ]
-    assert sorted(line.partition(": ")[2].split(", ")) == ["1 .png", "1 empty", "1 hidden"]
+    assert sorted(line.partition(": ")[2].split(", ")) == [
+        f"1 .png ({documents}/picture.png)",
+        f"1 empty ({documents}/empty.txt)",
+        f"1 hidden ({documents}/.hidden)",
+    ]
+
+
+def test_a_source_named_twice_is_indexed_once(documents, tmp_path):
+    result = run(documents / "good.txt", documents / "good.txt", "--out", tmp_path / "index")
+    assert "Indexed 1 passage (en)" in result.stdout
+    assert "good.txt is named twice and is read once" in result.stderr
+    assert open_index(tmp_path / "index").manifest.sources == (str(documents / "good.txt"),)
+
+
+def test_the_command_at_the_end_can_be_pasted(documents, tmp_path):
+    result = run(documents, "--out", tmp_path / "notes, 2024")
+    assert f"--index '{tmp_path}/notes, 2024' --lm …" in result.stdout
 
 
 def test_an_index_of_other_sources_is_replaced_by_force_only(documents, tmp_path):

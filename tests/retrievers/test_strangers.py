@@ -172,7 +172,7 @@ def test_what_was_left_out_is_kept_and_reported(tmp_path):
         "names": manifest.left_out.names,
     }
     assert reported[:2] == [
-        "passed over, as such files are not read: 1 .png",
+        f"passed over, as such files are not read: 1 .png ({folder}/c.png)",
         "left out, although it should have been read: 1 damaged",
     ]
     # One that knows of nothing says nothing of it, as indexes of earlier versions do.

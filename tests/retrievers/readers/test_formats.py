@@ -140,6 +140,41 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
     office._CONVERSIONS.end()
 
 
+def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):
+    notices = []
+    rows = [["ship", "fee"], ["Aurora", "=20+20"], ["Boreas", "=21+21"], [None, "=SUM(B2:B3)"]]
+    found = read(tmp_path / "a.xlsx", files.xlsx({"Fees": rows}), notices)
+    assert [one.text for one in found] == ["ship: Aurora", "ship: Boreas"]
+    assert notices == [
+        f"3 formulas of {tmp_path / 'a.xlsx'} have no stored value and were left out: open it in Excel or LibreOffice "
+        "and save it"
+    ]
+
+
+def test_a_workbook_of_such_formulas_says_so_and_not_that_it_has_no_text(tmp_path):
+    with pytest.raises(
+        InputError, match=r"\n  1 formula of .*a\.xlsx has no stored value and was left out: open it in"
+    ):
+        read(tmp_path / "a.xlsx", files.xlsx({"Fees": [["=1+1"]]}))
+
+
+@pytest.mark.parametrize(
+    ("cell", "counted"),
+    [
+        ("<f>1+1</f><v>2</v>", False),
+        ('<c r="B1" t="str"><f>""</f><v></v></c>', False),
+        ('<c r="B1" t="str"><f>""</f></c>', True),
+        ('<f t="shared" si="0"/>', True),
+        ("<f>1+1</f><v/>", True),
+    ],
+)
+def test_a_formula_has_no_value_where_none_is_written(tmp_path, cell, counted):
+    notices = []
+    cell = cell if cell.startswith("<c") else f'<c r="B1">{cell}</c>'
+    read(tmp_path / "a.xlsx", sheet_of(f'<row r="1"><c r="A1"><v>7</v></c>{cell}</row>'), notices)
+    assert [one.split(" of ")[0] for one in notices] == ["1 formula"] * counted
+
+
 # Hostile files.
 
 _LAUGHS = '<!DOCTYPE x [<!ENTITY a "' + "ha" * 50 + '"><!ENTITY b "' + "&a;" * 50 + '">]>'

@@ -34,6 +34,22 @@ def read(page):
         ("a > b <p", "a > b <p"),
         ("<p>x</p><![if !IE]><p>y</p><![endif]>", "x y"),
         ("<![CDATA[x]]><p>y", "y"),
+        # The end of the head may be left out, and so may the body.
+        ("<html><head><title>T</title><meta charset=utf-8><body><p>All of it.</body></html>", "All of it."),
+        ("<html><head><title>T</title><style>p {}</style><h1>Head</h1><p>All of it.", "Head All of it."),
+        ("<head><title>T</title><script>no</script></head><body>All of it.", "All of it."),
+        # A menu that is not closed holds the rest of the page.
+        ("<body><nav><a>Menu</a></nav><p>One<p>Two", "One Two"),
+        ("<body><nav><a>Menu</a><p>One<p>Two</body>", "Menu One Two"),
+        ("<body><nav/><nav><a>Menu</a></nav><svg><path/></svg><svg/>One<svg>no</svg >", "One"),
+        # Words of different elements are different words.
+        ("<details><summary>More</summary>text</details>", "More text"),
+        ("<button>Send</button><button>Cancel</button>", "Send Cancel"),
+        ("<label>Name</label><select><option>Ulm<option>Bonn</select>", "Name Ulm Bonn"),
+        ("<fieldset><legend>Berth</legend>North</fieldset>", "Berth North"),
+        ("<figure>one<figcaption>two</figcaption></figure>three", "one two three"),
+        ("<table><caption>Fees</caption><tr><th>Ship<td>40</table>", "Fees Ship 40"),
+        ("<dl><dt>Pier<dd>7</dl>", "Pier 7"),
     ],
 )
 def test_the_text_of_a_page(page, text):

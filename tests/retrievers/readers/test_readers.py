@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError, MissingExtraError
-from keqa.retrievers import Passage, read_corpus
+from keqa.retrievers import Passage, read_corpus, readers
+from keqa.retrievers.left_out import RECORD_SUFFIXES
 
 field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")
 record = st.fixed_dictionaries({"title": field, "text": field})
@@ -116,6 +117,68 @@ def test_other_names_and_shapes_of_records(tmp_path):
     assert found[:2] == [("x", "T", "by Pyserini"), ("7", "Aaron", "by FlashRAG")]
     assert found[2:] == [("h", "T", "First. Second."), ("lone", "", "ab")]
     assert notices == [f"{path}: 1 records without text were left out"]
+
+
+def test_fields_that_are_not_read_are_named_once(tmp_path):
+    notices = []
+    lines = [
+        {"id": 1, "title": "T", "text": "x", "author": "Jana", "year": 2024},
+        {"pid": 2, "name": "T", "body": "x", "author": None, "docid": None},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "b.json").write_text(json.dumps([{"text": "x", **{f"field{n:02}": n for n in range(12)}}]))
+    (tmp_path / "c.tsv").write_text("id\ttext\ttitle\tauthor\n1\tx\ty\tJana\n")
+    (tmp_path / "d.jsonl").write_text(json.dumps({"_id": 1, "title": "T", "text": "x"}))
+    assert (
+        len(read(*(tmp_path / name for name in ("a.jsonl", "b.json", "c.tsv", "d.jsonl")), notice=notices.append)) == 5
+    )
+    only = "only the id, the title and the text of a record are read, not"
+    after = "; put into the text what is to be found"
+    ten = ", ".join(f"field{n:02}" for n in range(10))
+    assert notices == [
+        f"{tmp_path / 'a.jsonl'}: {only} author, docid, year{after}",
+        f"{tmp_path / 'b.json'}: {only} {ten} and 2 more{after}",
+        f"{tmp_path / 'c.tsv'}: {only} author{after}",
+    ]
+
+
+def test_a_source_that_is_named_twice_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").write_text("The oak.")
+    (tmp_path / "link.md").symlink_to("a.md")
+    notices = []
+    corpus = read_corpus(["a.md", "a.md", tmp_path / "a.md", "link.md"], notice=notices.append)
+    assert [one.id for one in corpus] == ["a.md#1"]
+    assert notices == [
+        "a.md is named twice and is read once",
+        f"{tmp_path}/a.md is a.md: it is read once",
+        "link.md is a.md: it is read once",
+    ]
+    assert list(map(str, corpus.sources)) == ["a.md"]
+
+
+def test_a_file_of_two_sources_is_read_once(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.md").write_text("The oak.")
+    (tmp_path / "sub" / "b.jsonl").write_text('{"text": "Rain."}')
+    named = [tmp_path, tmp_path / "sub" / "a.md", tmp_path / "sub" / "b.jsonl"]
+    in_all = []
+    assert [one.id for one in read(*named, progress=lambda *now: in_all.append(now[1]))] == ["sub/a.md#1", "b.jsonl#1"]
+    assert set(in_all) == {8 + 17}
+    assert [one.id for one in read(*reversed(named))] == ["b.jsonl#1", "a.md#1"]
+
+
+def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_named(tmp_path):
+    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.log", "f.log", "g.gz"):
+        (tmp_path / name).write_text("x")
+    notices = []
+    assert len(read(tmp_path, notice=notices.append)) == 1
+    assert notices == [
+        f"passed over, as such files are not read: 2 .log ({tmp_path}/e.log), 1 .gz ({tmp_path}/g.gz)",
+        "passed over in folders, as files of records are named one by one to be read: "
+        f"2 .jsonl ({tmp_path}/b.jsonl), 1 .tsv ({tmp_path}/d.tsv)",
+    ]
+    assert set(RECORD_SUFFIXES) == set(readers._RECORDS)
 
 
 def test_only_very_long_records_are_split(tmp_path):

@@ -113,14 +113,14 @@ def test_a_folder_without_rights_is_named(folder, monkeypatch):
 
 
 def test_what_is_expected_is_counted_and_no_failure(folder):
-    for name in ("a.png", "b.png", "c.odt", ".hidden", "d"):
+    for name in ("a.png", "b.png", "c.odt", ".hidden", "d", "~$report.docx"):
         (folder / name).write_bytes(b"\x00")
     (folder / ".git").mkdir()
     (folder / "empty.txt").write_text("\n \n")
     (folder / "none.md").write_bytes(b"")
     passages, reported = left_out(folder)
     assert passages == [GOOD]
-    assert reported == LeftOut({"hidden": 2, ".png": 2, "empty": 2, ".odt": 1, "without a suffix": 1}, {}, ())
+    assert reported == LeftOut({"hidden": 3, ".png": 2, "empty": 2, ".odt": 1, "without a suffix": 1}, {}, ())
     assert reported.unexpected == 0
 
 
@@ -257,6 +257,8 @@ ATTACKS = {
     "title of spaces": "---\ntitle: x" + " " * N + "y\n---\n",
     "title of lines": "---\ntitle:" + "\n" * N + "---\n",
     "title of quotes": "---\ntitle: " + '"' * N + "\n---\n",
+    "nested front matter": "---\na: " + "[" * 8000 + "]" * 8000 + "\n---\n",
+    "keys of TOML": "+++\na = 1\n" + ".".join("a" * 8000) + " = 1\n+++\n",
     "lines of spaces": "\n ".join([""] * (N // 2)),
     "items": "\n- " * (N // 3),
     "brackets": "[(" * (N // 2),
@@ -288,7 +290,7 @@ def test_splitting_takes_no_more_than_its_length(unit, before):
     ("text", "title"),
     [
         ("---\ntitle: Front\n---\n# Head\n", "Front"),
-        ("---\ntitle: 'It''s'\n---\n", "It''s"),
+        ("---\ntitle: 'It''s'\n---\n", "It's"),
         ('---  \nauthor: A\ntitle:   "Quoted"  \n---\n', "Quoted"),
         ("---\ntitle:\nauthor: A\n---\n# Head ##  \n", "Head"),
         ("---\ntitle: Open\n# Head of an open one", "Head of an open one"),

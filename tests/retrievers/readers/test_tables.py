@@ -1,0 +1,64 @@
+"""Which row of a table is its head."""
+
+import pytest
+
+from keqa.retrievers.readers.tables import table_sections
+
+
+def table(text):
+    found, _ = table_sections(line.split(",") for line in text.split("\n"))
+    return [(one.heading, one.text) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Ships of the harbour\nship,built,berth\nAurora,1921,N4\nBoreas,1954,",
+            [
+                ("Ships of the harbour, row 3", "ship: Aurora; built: 1921; berth: N4"),
+                ("Ships of the harbour, row 4", "ship: Boreas; built: 1954"),
+            ],
+        ),
+        # As spreadsheets write it, with the cells that are empty.
+        (
+            "Fees 2024,,\n,,\nship,2023,2024\nAurora,40,41\nBoreas,42,43",
+            [
+                ("Fees 2024, row 4", "ship: Aurora; 2023: 40; 2024: 41"),
+                ("Fees 2024, row 5", "ship: Boreas; 2023: 42; 2024: 43"),
+            ],
+        ),
+        ("Ships and berths,\nship,berth\nAurora,N4", [("Ships and berths, row 3", "ship: Aurora; berth: N4")]),
+        (
+            "# exported by Jana, 2024\n# of all ships\nship,built,berth\nAurora,1921,N4",
+            [("exported by Jana; 2024; of all ships, row 4", "ship: Aurora; built: 1921; berth: N4")],
+        ),
+    ],
+)
+def test_a_title_or_a_comment_above_the_head_is_none(text, expected):
+    assert table(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("ship,built\nAurora,1921\nBoreas,1954", "ship: Aurora; built: 1921"),
+        ("#,ship\n1,Aurora\n2,Boreas", "#: 1; ship: Aurora"),
+        ("#ship,built\nAurora,1921\nBoreas,1954", "#ship: Aurora; built: 1921"),
+        (",built\nAurora,1921\nBoreas,1954", "Aurora; built: 1921"),
+        ("ship,\nAurora,N4\nBoreas,N5", "ship: Aurora; N4"),
+        ("ship name,\nAurora,1921\nBoreas,1954", "ship name: Aurora; 1921"),
+        ("ship\nAurora\nBoreas", "ship: Aurora"),
+        # One column of texts that have commas in them.
+        ("sentence\nIt rained\nIt rained, all day\nThen, at last, sun\nThen sun", "sentence: It rained"),
+        ("Notes of May\nship,built", "Notes of May: ship; built"),
+        ("A\nB\nship,built,,berth\nAurora,1921,,N4", "A: B"),
+    ],
+)
+def test_the_first_row_of_any_other_table_is_its_head(text, first):
+    assert table(text)[0][1] == first
+
+
+def test_a_long_title_leaves_room_for_the_number_of_the_row():
+    (found,) = table("long " * 100 + "\nship,built\nAurora,1921")
+    assert found[0] == ("long " * 100)[:200] + ", row 3"
