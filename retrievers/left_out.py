@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from keqa.retrievers.files import path_of
 from keqa.storage.terminal import visible_line
 
 NAMED = 100
@@ -82,7 +83,13 @@ class LeftOutCounter:
         examples: The first file of each kind that was passed over.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, named: Collection[str] = ()) -> None:
+        """Start counting.
+
+        Args:
+            named: Absolute paths of files that are read for themselves, and so not passed over in a folder.
+        """
+        self._named = named
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
         self._names: list[str] = []
@@ -95,6 +102,8 @@ class LeftOutCounter:
             kind: What it is counted as.
             path: Of the file; the first of a kind is named.
         """
+        if path is not None and path_of(path) in self._named:
+            return
         kind = visible_line(kind)[:_LONGEST_NAME]
         known = kind in self._passed_over or len(self._passed_over) < _KINDS
         kind = kind if known else _OTHER_KINDS

@@ -47,7 +47,7 @@ class Corpus(Iterator[Passage]):
         self._reading = ReadingProgress(progress, self._files())
         self.origin: Origin | None = None
         self._entered: set[str] = set()
-        self._counter = LeftOutCounter()
+        self._counter = LeftOutCounter({path_of(source) for source in self.sources if not source.is_dir()})
         self._notice, self._summary = notice, summary
         self._passages = self._read(self.sources, words)
 

@@ -280,3 +280,13 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, module, name, content):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'keqa\[documents\]'"):
         read(tmp_path)
+
+
+def test_records_that_are_named_are_not_passed_over_in_their_folder(tmp_path):
+    (tmp_path / "a.md").write_text("Skarn has a lighthouse.", encoding="utf-8")
+    for name in ("named.jsonl", "other.jsonl"):
+        (tmp_path / name).write_text('{"id": "1", "text": "Otters swim."}\n', encoding="utf-8")
+    reading = read_corpus([tmp_path, tmp_path / "named.jsonl"])
+    assert [passage.text for passage in reading] == ["Skarn has a lighthouse.", "Otters swim."]
+    assert reading.left_out.passed_over == {".jsonl": 1}
+    assert f".jsonl ({tmp_path / 'other.jsonl'})" in reading.lines()[0]
