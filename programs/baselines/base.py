@@ -63,7 +63,7 @@ class Baseline(Program):
         self._is_made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As ever; but what is an argument only is bound, and a setting sets up anew what is made by it."""
+        """Set an attribute; language models and a retriever are bound, and a setting changes the parts made from it."""
         if name == "retriever":
             self.bind_retriever(value)
         elif name == "lms":

@@ -25,7 +25,7 @@ def test_a_document_that_begins_with_a_rule_loses_nothing(tmp_path):
         "---\nSome prose between rules.\n---\nMore.",
         "---\n- one\n- two\n---\nMore.",
         "---\n---\nMore.",
-        "---\nOpening hours: 9 to 5\n\nThe office: Pier 7\nand prose: that goes on\nand on\n---\nMore.",
+        "---\nOpening hours: 9 to 5\n\nThe office: Pier 7\nand prose: that continues\nto here\n---\nMore.",
         "---\ntitle: never closed\n\nMore.",
         "+++\nno TOML\n+++\nMore.",
         "+++\ntitle = 'mixed'\n---\nMore.",
