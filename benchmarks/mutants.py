@@ -117,10 +117,10 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
             yield name
 
 
-def main() -> int:
-    """Draw, run and print; exit code 1 where fewer are noticed than wanted."""
+def asked() -> argparse.Namespace:
+    """The options of the command line, with all rooms where none is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="*", metavar="ROOM", default=ROOMS, choices=ROOMS)
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all unless named")
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants")
@@ -128,7 +128,18 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="begin with the code as it is now")
     parser.add_argument("--wanted", type=float, default=0.95, help="share that is to be noticed")
     options = parser.parse_args()
-    console, folder = Console(), options.folder.resolve()
+    # Before Python 3.12, argparse compares the empty list too with the choices of an argument.
+    if unknown := sorted(set(options.rooms) - set(ROOMS)):
+        parser.error(f"there is no room {unknown[0]}; choose from {', '.join(ROOMS)}")
+    options.rooms = options.rooms or ROOMS
+    options.folder = options.folder.resolve()
+    return options
+
+
+def main() -> int:
+    """Draw, run and print; exit code 1 where fewer are noticed than wanted."""
+    options = asked()
+    console, folder = Console(), options.folder
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / "setup.cfg").exists():

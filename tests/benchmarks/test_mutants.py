@@ -35,3 +35,13 @@ def test_the_package_is_laid_out_as_it_is_installed(tmp_path):
     assert (tmp_path / "src/keqa/metrics/answers.py").exists()
     assert (tmp_path / "tests/metrics").is_dir()
     assert "only_mutate =\n    src/keqa/metrics/*.py\n" in (tmp_path / "setup.cfg").read_text()
+
+
+@pytest.mark.parametrize(("named", "rooms"), [([], ("metrics", "optimize", "programs")), (["metrics"], ("metrics",))])
+def test_all_rooms_are_changed_unless_some_are_named(tmp_path, monkeypatch, named, rooms):
+    asked = []
+    monkeypatch.setattr(mutants, "lay_out", lambda folder, of: asked.extend(of))
+    monkeypatch.setattr(mutants, "mutmut", lambda *arguments, **options: 0)
+    monkeypatch.setattr("sys.argv", ["mutants.py", "--folder", str(tmp_path), "--mutants", "0", *named])
+    assert mutants.main() == 0
+    assert tuple(asked) == rooms
