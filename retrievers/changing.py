@@ -24,7 +24,7 @@ from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.opening import engine_of, parts_of
 from keqa.retrievers.place import NOWHERE
 from keqa.retrievers.readers import files_of, read_file
-from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.readers.common import reason_of
 from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
@@ -292,8 +292,7 @@ class _Plan:
         except InputError as error:
             if whole:
                 raise
-            reason = error.reason if isinstance(error, UnreadError) else "unreadable"
-            self.counter.unread(path, reason, str(error))
+            self.counter.unread(path, reason_of(error), str(error))
             return []
 
     def _take(self, origin: Origin, passages: Sequence[Passage], before: FileEntry | None) -> None:

@@ -9,8 +9,8 @@ from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.files import Origin, each_path, path_of
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
-from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix
-from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document, read_folder
+from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix, reason_of
+from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document
 from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
@@ -49,7 +49,7 @@ class Corpus(Iterator[Passage]):
         self._entered: set[str] = set()
         self._counter = LeftOutCounter({path_of(source) for source in self.sources if not source.is_dir()})
         self._notice, self._summary = notice, summary
-        self._passages = self._read(self.sources, words)
+        self._passages = self._reading.through(self._read(words))
 
     @property
     def left_out(self) -> LeftOut:
@@ -65,7 +65,7 @@ class Corpus(Iterator[Passage]):
         return self.left_out.lines(named, self._counter.examples)
 
     def __next__(self) -> Passage:
-        return self._reading.next_of(self._passages)
+        return next(self._passages)
 
     def _files(self) -> Iterator[Path]:
         found = (path for source in self.sources for path, _ in files_of(source, LeftOutCounter()))
@@ -81,25 +81,34 @@ class Corpus(Iterator[Passage]):
         self.origin = Origin.of(path)
         return True
 
-    def _read(self, paths: Sequence[Path], words: int) -> Iterator[Passage]:
+    def _read(self, words: int) -> Iterator[Passage]:
         empty = True
-        for path in paths:
-            if path.is_dir():
-                passages = read_folder(path, words, self._notice, self._counter, self._enter)
-            elif not self._enter(path):
-                continue
-            else:
-                passages = read_file(path, path.name, words=words, notice=self._notice, left_out=self._counter)
-            for passage in passages:
-                empty = False
-                yield passage
+        for source in self.sources:
+            there = False
+            for path, identifier in files_of(source, self._counter):
+                there = True
+                if self._enter(path):
+                    for passage in self._read_file(source, path, identifier, words):
+                        empty = False
+                        yield passage
+            if not there:
+                raise _no_document(source, self.left_out)
         if empty:
             named = "".join(f"\n  {name}" for name in self.left_out.names[:5])
-            raise InputError(f"there is no text in {', '.join(map(str, paths))}{named}")
+            raise InputError(f"there is no text in {', '.join(map(str, self.sources))}{named}")
         self._reading.finish()
         if self._summary:
             for line in self.lines():
                 self._notice(line)
+
+    def _read_file(self, source: Path, path: Path, identifier: str, words: int) -> Iterator[Passage]:
+        try:
+            yield from read_file(path, identifier, words=words, notice=self._notice, left_out=self._counter)
+        except InputError as error:
+            # One bad PDF among thousands is no reason to stop; a file that was named is.
+            if not source.is_dir():
+                raise
+            self._counter.unread(path, reason_of(error), str(error))
 
 
 def read_corpus(
@@ -181,6 +190,16 @@ def read_file(
     if records := _RECORDS.get(plain_suffix(path)):
         return records(path, notice)
     return read_document(path, identifier, words, notice, left_out)
+
+
+def _no_document(folder: Path, left_out: LeftOut) -> InputError:
+    kinds = [*left_out.unread.items(), *left_out.passed_over.items()][:5]
+    others = ", ".join(f"{count} {kind}" for kind, count in kinds)
+    return InputError(
+        f"{folder} has no {', '.join(DOCUMENTS)} file that can be read; it has {others or 'nothing at all'} "
+        "(files of records, such as .jsonl, are named one by one)"
+        + "".join(f"\n  {name}" for name in left_out.names[:5])
+    )
 
 
 def _each_once(paths: Sequence[Path], notice: Notice) -> tuple[Path, ...]:

@@ -97,6 +97,11 @@ class UnreadError(InputError):
         return (type(self), (self.reason, str(self)))
 
 
+def reason_of(error: InputError) -> str:
+    """What a file that cannot be read is counted as."""
+    return error.reason if isinstance(error, UnreadError) else "unreadable"
+
+
 def plain_suffix(path: Path) -> str:
     """Return the suffix that names the format, in lower case and without ``.gz``."""
     name = path.name.lower()

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.left_out import RECORD_SUFFIXES, LeftOutCounter
 from keqa.retrievers.readers.common import (
     LONGEST_TITLE,
     MAX_DOCUMENT,
-    UnreadError,
     decode,
     plain_stem,
     plain_suffix,
@@ -95,53 +93,12 @@ DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
 _NO_TEXT_FILES: Final = frozenset((*SUFFIXES, ".pdf"))
 
 
-def read_folder(
-    folder: Path,
-    words: int,
-    notice: Notice,
-    left_out: LeftOutCounter,
-    entered: Callable[[Path], bool] = lambda path: True,
-) -> Iterator[Passage]:
-    """Yield the passages of all documents below a folder, in the order of their paths.
+def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
+    """The documents below a folder, in the order of their paths; what is none is counted.
 
     Hidden files and folders are passed over, as are files of other kinds. Links to folders, and links to files outside
-    the folder, are not followed. A document that cannot be read, or that has no text, is left out: one bad PDF among
-    thousands is no reason to stop. All of it is counted.
-
-    Args:
-        folder: Where to look.
-        words: Target length of a passage.
-        notice: Called for guessed encodings.
-        left_out: Takes note of what is not in the passages.
-        entered: Called with each document before it is read; says whether it is to be.
-
-    Raises:
-        InputError: There is no document in the folder.
+    the folder, are not followed.
     """
-    found = False
-    for path in documents_below(folder, left_out):
-        found = True
-        if not entered(path):
-            continue
-        try:
-            yield from read_document(path, path.relative_to(folder).as_posix(), words, notice, left_out)
-        except InputError as error:
-            reason = error.reason if isinstance(error, UnreadError) else "unreadable"
-            left_out.unread(path, reason, str(error))
-    if not found:
-        result = left_out.result()
-        others = ", ".join(
-            f"{count} {kind}" for kind, count in [*result.unread.items(), *result.passed_over.items()][:5]
-        )
-        raise InputError(
-            f"{folder} has no {', '.join(DOCUMENTS)} file that can be read; it has {others or 'nothing at all'} "
-            "(files of records, such as .jsonl, are named one by one)"
-            + "".join(f"\n  {name}" for name in result.names[:5])
-        )
-
-
-def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
-    """The documents below a folder, in the order of their paths; what is none is counted."""
     root = os.path.realpath(folder)
     waiting = [folder]
     while waiting:

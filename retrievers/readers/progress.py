@@ -39,39 +39,19 @@ class ReadingProgress:
             self._before, self._size, self._stream = self._before + self._size, _size(path), None
             self._now(self._report)
 
-    def next_of(self, passages: Iterator[Passage]) -> Passage:
-        """The next passage of the file that was entered.
-
-        Args:
-            passages: What a reader gives.
-
-        Raises:
-            StopIteration: There are no more.
-            Exception: What the reader raises.
-        """
-        if self._report is None:
-            return next(passages)
-        with noticing_opened(self._opened):
-            passage = next(passages)
-        self._since += 1
-        if self._since >= _EVERY:
-            self._now(self._report)
-        return passage
-
     def through(self, passages: Iterator[Passage]) -> Iterator[Passage]:
-        """All passages of the file that was entered.
-
-        Args:
-            passages: What a reader gives.
-
-        Raises:
-            Exception: What the reader raises.
-        """
+        """All passages that readers give, of the files that are entered meanwhile."""
+        if self._report is None:
+            yield from passages
+            return
         while True:
-            try:
-                passage = self.next_of(passages)
-            except StopIteration:
+            with noticing_opened(self._opened):
+                passage = next(passages, None)
+            if passage is None:
                 return
+            self._since += 1
+            if self._since >= _EVERY:
+                self._now(self._report)
             yield passage
 
     def finish(self) -> None:
