@@ -161,14 +161,10 @@ def query_terms(query: str, language: Language) -> list[str]:
     terms: Sequence[str] = _query_analyzers(language)[1].analyze(clean_text(query))
     stop = stop_words(language)
     if language in STEMMED:
-        stop = frozenset(words) - _folded(_content_words(language).analyze(clean_text(query)))
+        content = without_stop_words(language).analyze(clean_text(query))
+        stop = frozenset(words) - frozenset(_folding().analyze(" ".join(content)))
     kept = [term for word, term in zip(words, terms, strict=True) if word not in stop]
     return list(dict.fromkeys(kept or terms))[:MAX_QUERY_TERMS]
-
-
-@lru_cache(maxsize=32)
-def _content_words(language: Language) -> tantivy.TextAnalyzer:
-    return without_stop_words(language)
 
 
 @lru_cache(maxsize=1)
@@ -176,10 +172,6 @@ def _folding() -> tantivy.TextAnalyzer:
     from tantivy import Filter, TextAnalyzerBuilder
 
     return TextAnalyzerBuilder(words_of_any_script()).filter(Filter.ascii_fold()).build()
-
-
-def _folded(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(_folding().analyze(" ".join(words)))
 
 
 def plain_words(query: str, language: Language) -> Sequence[str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from keqa.retrievers.base import Passage
 from keqa.retrievers.files import Changes, FileEntry, FileTable
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import IndexManifest, SourceHash
+
+_M = TypeVar("_M", bound=IndexManifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ class FolderChanger(ABC):
             data: The data folder, where the table is begun in an index that a program made of passages of its own.
         """
         if self._table is None and change.files:
-            self._table = FileTable.begun(data)
+            FileTable.begin(data).finish()
+            self._table = FileTable.open(data)
         if self._table is not None:
             self._table.announce(source_hash, change.files)
 
@@ -124,19 +127,28 @@ class FolderChanger(ABC):
             self._table.close()
 
 
-def changed_hash(before: str, change: Change, replaced: Iterable[str]) -> str:
-    """The hash of an index after a change, the same in every engine.
+def manifest_after(before: _M, change: Change, replaced: Collection[str], /, **entries: Any) -> _M:
+    """The manifest of an index after a change, the same in every engine.
 
     Args:
-        before: The hash until then.
+        before: The manifest until then.
         change: The change.
         replaced: The ids of passages that others take the place of.
+        **entries: What the engine itself says.
     """
-    if not (change.new or change.gone):
-        return before
-    source_hash = SourceHash(before)
-    for passage_id in (*change.gone, *sorted(replaced)):
-        source_hash.delete(passage_id)
-    for passage in change.new:
-        source_hash.add(passage)
-    return source_hash.hexdigest()
+    source_hash = before.source_hash
+    if change.new or change.gone:
+        running = SourceHash(source_hash)
+        for passage_id in (*change.gone, *sorted(replaced)):
+            running.delete(passage_id)
+        for passage in change.new:
+            running.add(passage)
+        source_hash = running.hexdigest()
+    return replace(
+        before,
+        passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
+        source_hash=source_hash,
+        sources=change.sources,
+        left_out=change.left_out,
+        **entries,
+    )

@@ -134,11 +134,6 @@ def _facts_of_server(address: str) -> dict[str, Any]:
         retriever.close()
 
 
-def _change_on_server(address: str, model: str | None) -> AbstractContextManager[Any]:
-    changing: AbstractContextManager[Any] = _module("elasticsearch.changing").changing(address, model)
-    return changing
-
-
 def _with_model(folder: str, manifest: Any) -> str:
     """The folder with the model of its questions, where that is to be named."""
     model = manifest.encoder.query_model
@@ -206,7 +201,7 @@ _ALL = (
         "dense",
         "DenseRetriever",
         open=lambda folder, model: _module("dense").DenseRetriever.open(folder, model),
-        facts=lambda folder: _in_folder(folder, _module("dense.index").inspected(Path(folder))),
+        facts=lambda folder: _in_folder(folder, _module("dense.index").open_files(Path(folder)).manifest),
         about="embeddings",
         build=lambda passages, folder, **options: _module("dense").build_dense(passages, folder, **options),
         options=(_OUT, *_MODEL_OPTIONS),
@@ -240,7 +235,7 @@ _ALL = (
         locate=_on_server,
         described=_described_on_server,
         searched=_with_vectors,
-        change=_change_on_server,
+        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
     ),
     Engine(
         DENSE_SERVER,
@@ -250,7 +245,7 @@ _ALL = (
         facts=_facts_of_server,
         schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
         about="searches the embeddings that --engine elasticsearch --model puts on a cluster",
-        change=_change_on_server,
+        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
     ),
     Engine(
         DOCUMENTS,

@@ -171,18 +171,6 @@ class FileTable(Closing):
                 raise
         return cls(file, path)
 
-    @classmethod
-    def begun(cls, data: Path) -> FileTable:
-        """Begin the table of a finished index that has none, as one of a program's own passages, and open it.
-
-        Raises:
-            RetrievalError: It cannot be written.
-        """
-        cls.begin(data).finish()
-        table = cls.open(data)
-        assert table is not None
-        return table
-
     def add(self, origin: Origin, passage_id: str) -> None:
         """Take note of the next passage; those of a file come one after the other."""
         if origin != self._origin:

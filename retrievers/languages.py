@@ -52,6 +52,7 @@ _LEAST: Final = 0.15
 _AHEAD: Final = 1.3
 
 
+@lru_cache(maxsize=32)
 def without_stop_words(language: str) -> tantivy.TextAnalyzer:
     """The analyzer that leaves out the function words of a language, where there is a list of them.
 
@@ -101,10 +102,6 @@ def spaced_language(texts: Iterable[str]) -> str:
 
 
 def _share(sample: str, language: str) -> float:
-    words = len(_analyzer("").analyze(sample))
-    return 1 - len(_analyzer(language).analyze(sample)) / words if words else 0.0
-
-
-@lru_cache(maxsize=32)
-def _analyzer(language: str) -> tantivy.TextAnalyzer:
-    return without_stop_words(language or "ar")
+    # For Arabic there is no list, and every word stays.
+    words = len(without_stop_words("ar").analyze(sample))
+    return 1 - len(without_stop_words(language).analyze(sample)) / words if words else 0.0

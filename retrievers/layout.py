@@ -293,19 +293,10 @@ def new_data(folder: Path, *, announce: bool = True) -> dict[str, Any]:
     name = f"{DATA_PREFIX}{uuid.uuid4().hex[:12]}"
     note = {"format": _BUILD, "pid": os.getpid(), "started": started, "data": name}
     if announce:
-        write_note(folder, note)
+        write_atomically(folder / BUILDING, json.dumps(note) + "\n")
     with disk_errors(folder / name):
         (folder / name).mkdir(mode=0o700)
     return note
-
-
-def write_note(folder: Path, note: Mapping[str, Any]) -> None:
-    """Write down what a build is, and what it needs to be resumed where it can be.
-
-    Raises:
-        RetrievalError: It cannot be written.
-    """
-    write_atomically(folder / BUILDING, json.dumps(note) + "\n")
 
 
 def is_resumable(folder: Path, note: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
 from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.changes import Change, FolderChanger, changed_hash
+from keqa.retrievers.changes import Change, FolderChanger, manifest_after
 from keqa.retrievers.files import FileLess, FileTable
 from keqa.retrievers.intake import Intake, cleaned
 from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, building, clean_up, exclusive, new_data, write_atomically
@@ -84,13 +84,16 @@ def build_index(
         intake = Intake(passages, language)
         settings = settings_for(str(intake.language))
         note = new_data(folder)
-        _index(intake, folder / note["data"], settings, progress or (lambda count: None))
+        data = folder / note["data"]
+        with FileTable.begin(data) as intake.table:
+            _write(data, settings, intake, None, progress or (lambda count: None))
+            intake.table.finish()
         manifest = Manifest(
             name=name or folder.resolve().name,
             analyzer=settings,
             created=note["started"],
             data=note["data"],
-            commit=commit_stamp(folder / note["data"]),
+            commit=commit_stamp(data),
             **intake.entries(sources),
         )
         _publish(folder, manifest)
@@ -103,13 +106,6 @@ def _publish(folder: Path, manifest: Manifest) -> None:
     (folder / NEXT_MANIFEST).unlink(missing_ok=True)
 
 
-def _index(intake: Intake, data: Path, settings: AnalyzerSettings, progress: Callable[[int], None]) -> None:
-    """Write every passage of a corpus into a data folder, and which files they come from."""
-    with FileTable.begin(data) as intake.table:
-        _write(data, settings, intake, None, progress)
-        intake.table.finish()
-
-
 def _write(
     data: Path,
     settings: AnalyzerSettings,
@@ -117,15 +113,7 @@ def _write(
     expected: int | None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> None:
-    """Write passages into an index in a data folder, and make sure that all of them are in it.
-
-    Args:
-        data: The folder.
-        settings: Of the analyzer.
-        passages: Each with an id of its own.
-        expected: How many there must be, where that is known.
-        progress: Called with how many were written, now and then and at the end.
-    """
+    """Write passages into an index in a data folder, and make sure that as many as are expected are in it."""
     from tantivy import Index
 
     folder, count = data.parent, 0
@@ -199,17 +187,9 @@ class TantivyChanger(FolderChanger):
         """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
         before, folder = self.manifest, self._folder
         replaced = self.held([passage.id for passage in change.new])
-        moved = bool(change.gone or change.new)
-        after = dataclasses.replace(
-            before,
-            passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
-            source_hash=changed_hash(before.source_hash, change, replaced),
-            sources=change.sources,
-            left_out=change.left_out,
-            deleted=before.deleted + len(change.gone) + len(replaced),
-        )
+        after = manifest_after(before, change, replaced, deleted=before.deleted + len(change.gone) + len(replaced))
         self.announce(change, after.source_hash, folder / before.data)
-        if moved:
+        if change.gone or change.new:
             self._write(change, replaced, after)
             after = open_checked(folder).manifest
         _publish(folder, after)
@@ -265,9 +245,15 @@ def changing(path: Path | str) -> Iterator[TantivyChanger]:
     Raises:
         RetrievalError: There is no finished index, another process changes it, or it is damaged.
     """
-    folder = _existing(path)
+    folder = Path(path)
+    if not folder.is_dir():
+        raise RetrievalError(f"there is no index at {folder}")
     with exclusive(folder):
-        opened = _recovered(folder)
+        opened = open_checked(folder)
+        # A process was killed between its commit and its manifest.
+        if opened.manifest != Manifest.read(folder):
+            write_atomically(folder / MANIFEST, opened.manifest.to_json())
+        (folder / NEXT_MANIFEST).unlink(missing_ok=True)
         if (folder / BUILDING).exists():
             clean_up(folder)
         with closing(TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
@@ -333,22 +319,6 @@ def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
             return before
         files = {name: FileLess(tuple(held)) for name, held in changer.holders(gone).items()}
         return changer.apply(Change(gone=list(gone), files=files, sources=before.sources, left_out=before.left_out))
-
-
-def _existing(path: Path | str) -> Path:
-    folder = Path(path)
-    if not folder.is_dir():
-        raise RetrievalError(f"there is no index at {folder}")
-    return folder
-
-
-def _recovered(folder: Path) -> Opened:
-    """Open an index to change it, finishing first what a killed process left between commit and manifest."""
-    opened = open_checked(folder)
-    if opened.manifest != Manifest.read(folder):
-        write_atomically(folder / MANIFEST, opened.manifest.to_json())
-    (folder / NEXT_MANIFEST).unlink(missing_ok=True)
-    return opened
 
 
 def _commit(writer: tantivy.IndexWriter) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,13 +22,13 @@ from keqa.retrievers.dense.vectors import VectorFile, drop_unused, finish, setti
 from keqa.retrievers.files import FileTable
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.layout import (
+    BUILDING,
     building,
     check_place,
     disk_errors,
     is_resumable,
     new_data,
     write_atomically,
-    write_note,
 )
 from keqa.retrievers.manifest import MANIFEST
 
@@ -131,16 +132,8 @@ def _begin(
 ) -> Mapping[str, Any]:
     """Write the passages, or find that an interrupted build has the same ones and resume it.
 
-    Args:
-        folder: Of the index.
-        intake: The passages.
-        settings: What the vectors depend on, as JSON.
-        probe: A vector of the model, which may have become another under its name.
-        earlier: The note of an interrupted build.
-        report: Called with what the user should know.
-
-    Returns:
-        The note of this build, which is written.
+    The model is recognised by the probe, as it may have become another under its name. The note of this build is
+    returned, and written.
     """
     hosted = is_hosted(str(settings["model"]))
     same = earlier.get("settings") == settings and same_weights(probe, earlier.get("probe"), hosted=hosted)
@@ -160,7 +153,7 @@ def _begin(
     if earlier:
         report(f"an earlier build of {folder}, begun {earlier.get('started')}, was interrupted: building again")
     note |= {"settings": dict(settings), "probe": list(probe), "source_hash": source_hash}
-    write_note(folder, note)
+    write_atomically(folder / BUILDING, json.dumps(note) + "\n")
     return note
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.changes import Change, FolderChanger, changed_hash
+from keqa.retrievers.changes import Change, FolderChanger, manifest_after
 from keqa.retrievers.dense.changed import Changed
 from keqa.retrievers.dense.encoding import Encoder
 from keqa.retrievers.dense.index import DenseManifest, Files, open_files
@@ -79,15 +78,8 @@ class DenseChanger(FolderChanger):
         before = self.manifest
         replaced = self._rows_of([passage.id for passage in change.new])
         leaving = {*self._rows_of(change.gone).values(), *replaced.values()}
-        after = dataclasses.replace(
-            before,
-            passages=before.passages - len(leaving) + len(change.new),
-            source_hash=changed_hash(before.source_hash, change, replaced),
-            sources=change.sources,
-            left_out=change.left_out,
-        )
-        if change.new or change.gone:
-            after = dataclasses.replace(after, change=self._write(change.new, leaving))
+        written = self._write(change.new, leaving) if change.new or change.gone else before.change
+        after = manifest_after(before, change, replaced, change=written)
         self.announce(change, after.source_hash, self._data)
         write_atomically(self._folder / MANIFEST, after.to_json())
         self._files = open_files(self._folder)

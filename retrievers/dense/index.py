@@ -146,15 +146,6 @@ class DenseRetriever(SharedRetriever):
         return found
 
 
-def inspected(folder: Path) -> DenseManifest:
-    """The manifest of a finished index whose files are there and whole; no model is opened.
-
-    Raises:
-        RetrievalError: There is none.
-    """
-    return open_files(folder).manifest
-
-
 def open_files(folder: Path) -> Files:
     """The files of a finished index, which are whole; no model is opened.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.changes import Change, changed_hash
+from keqa.retrievers.changes import Change, manifest_after
 from keqa.retrievers.dense.encoding import Encoder
 from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, is_dense
 from keqa.retrievers.elasticsearch.client import connect, server_errors
@@ -89,15 +89,8 @@ class ElasticsearchChanger:
         # First, as a model that is another one is refused before anything is done.
         encoder = self._encoder() if change.new and isinstance(before, VectorManifest) else None
         replicas, load = indexes.replicas(before.data), Load.change(before)
-        after = dataclasses.replace(
-            before,
-            data=load.data,
-            passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
-            source_hash=changed_hash(before.source_hash, change, replaced),
-            sources=change.sources,
-            left_out=change.left_out,
-            deleted=before.deleted + len(replaced) + len(change.gone),
-        )
+        deleted = before.deleted + len(replaced) + len(change.gone)
+        after = manifest_after(before, change, replaced, data=load.data, deleted=deleted)
         earlier = indexes.earlier(before.data)
         indexes.clone(before.data, load, after)
         for result in written(self._client, self._address, _actions(load, change, encoder), _BATCH):
