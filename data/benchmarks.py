@@ -15,7 +15,6 @@ from keqa.data import (
     musique,
     open_domain,
     rgb,
-    simpleqa,
     squad,
     strategyqa,
     triviaqa,
@@ -25,7 +24,7 @@ from keqa.data.benchmark import Benchmark
 from keqa.errors import ConfigurationError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_MODULES = (open_domain, triviaqa, squad, freshqa, hotpotqa, musique, strategyqa, choices, webqa, simpleqa, rgb)
+_MODULES = (open_domain, triviaqa, squad, freshqa, hotpotqa, musique, strategyqa, choices, webqa, rgb)
 
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in _MODULES for benchmark in module.BENCHMARKS}
 """Every benchmark by its name."""

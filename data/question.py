@@ -16,6 +16,13 @@ AnswerType = Literal["short", "yes/no", "choice"]
 """What kind of answer a question wants."""
 
 
+MOST_TURNS = 10
+"""So many turns are read, the last ones."""
+
+_LONGEST = 500
+"""Of a question or an answer before, so many characters are read."""
+
+
 def clean(text: str) -> str:
     """Text that any encoding and prompt can carry.
 
@@ -87,7 +94,7 @@ class Question:
     def check(
         cls, question: object, answer_type: object, choices: object, max_chars: int, history: object = ()
     ) -> Question:
-        """Check and clean what was asked; see `keqa.data.conversation.turns` for `history`. None is what is not given.
+        """Check and clean what was asked; see `turns` for `history`. None is what is not given.
 
         Raises:
             InputError: It cannot be asked.
@@ -102,8 +109,6 @@ class Question:
         options = [check_text(choice, "choice") for choice in choices]
         if kind == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
-        from keqa.data.conversation import turns
-
         return cls(text, kind, options, tuple(turns(() if history is None else history)))
 
     @staticmethod
@@ -117,6 +122,41 @@ class Question:
         found = {name: getattr(item, name, None) for name in names}
         # What has no question is itself refused as one, with its type.
         return {"question": item} | {name: value for name, value in found.items() if not is_missing(value)}
+
+
+def turns(history: object) -> list[str]:
+    """The earlier questions in their order, each with its answer, on a line each.
+
+    Args:
+        history: The turns: each a line that holds both, a pair of question and answer, or a mapping with ``question``
+            and ``answer``, whose answer may be missing. Also a ``dspy.History`` of such mappings.
+
+    Returns:
+        The last `MOST_TURNS`, without those that are empty.
+
+    Raises:
+        InputError: It is something else.
+    """
+    given = getattr(history, "messages", history)
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise InputError(f"history must be a list of earlier questions with their answers, not {type(given).__name__}")
+    return [line for line in map(_line, given[-MOST_TURNS:]) if line]
+
+
+def _line(turn: object) -> str:
+    if isinstance(turn, str):
+        return clean(turn)[: 2 * _LONGEST]
+    if isinstance(turn, Mapping):
+        question, answer = turn.get("question"), turn.get("answer")
+    elif isinstance(turn, Sequence) and len(turn) == 2:
+        question, answer = turn
+    else:
+        raise InputError(
+            "a turn of history must be a line, a question with its answer, or a mapping with question and answer"
+        )
+    asked = check_text(question, "question in history")
+    replied = "" if answer is None or answer == "" else check_text(answer, "answer in history")
+    return f"{asked[:_LONGEST]} {replied[:_LONGEST]}".strip()
 
 
 def question_digest(question: str, choices: Iterable[str] = ()) -> str:

@@ -1,4 +1,7 @@
-"""Chinese questions with web passages: Baidu WebQA (Li et al., 2016) and SogouQA."""
+"""Chinese questions: Baidu WebQA (Li et al., 2016) and SogouQA with web passages, Chinese SimpleQA without.
+
+Chinese SimpleQA (He et al., 2024) has short questions with one answer that does not change.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, whole
+from keqa.data.benchmark import Benchmark, HubSource, whole
 from keqa.data.evidence import ContextPassage, one_text
+from keqa.data.example import Example
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document, json_list
 from keqa.errors import InputError
@@ -70,6 +74,12 @@ def _convert(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -> C
     )
 
 
+def _simpleqa(record: Mapping[str, Any]) -> Example:
+    field(record, "primary_category", str)
+    fields = {"id": field(record, "id", str), "question": record.get("question")}
+    return make({**fields, "answers": usable(field(record, "answer", str))})
+
+
 _WEBQA = Benchmark(
     "webqa",
     "Baidu WebQA",
@@ -89,4 +99,14 @@ _SOGOUQA = _WEBQA.peer(
     rows=whole(json_list),
     convert=_sogouqa,
 )
-BENCHMARKS = (_WEBQA, _SOGOUQA)
+_SIMPLEQA = Benchmark(
+    "chinese-simpleqa",
+    "Chinese SimpleQA",
+    files={"test": "chinese_simpleqa.jsonl"},
+    hub=HubSource("OpenStellarTeam/Chinese-SimpleQA", splits=("train",)),
+    language="zh",
+    licence="MIT (the authors' repository)",
+    expected="lines of JSON objects with id, primary_category, question and answer",
+    convert=_simpleqa,
+)
+BENCHMARKS = (_WEBQA, _SOGOUQA, _SIMPLEQA)

@@ -4,7 +4,7 @@ from keqa.data import BENCHMARKS, ContextPassage, Example
 from keqa.data.records import LeftOut
 from keqa.errors import InputError
 
-sogouqa, webqa = (BENCHMARKS[name].convert for name in ("sogouqa", "webqa"))
+simpleqa, sogouqa, webqa = (BENCHMARKS[name].convert for name in ("chinese-simpleqa", "sogouqa", "webqa"))
 
 EVIDENCES = {
     "Q1#00": {"answer": ["no_answer"], "evidence": "不知道"},
@@ -70,3 +70,16 @@ def test_what_is_malformed_in_sogouqa():
         sogouqa({"id": "Q1", "question": "谁？", "passages": [{"answer": "x"}]})
     with pytest.raises(InputError, match="there is no question"):
         sogouqa({"passages": PASSAGES})
+
+
+SIMPLEQA = {"id": "z1", "primary_category": "文化", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
+
+
+def test_a_record_of_simpleqa():
+    assert simpleqa(SIMPLEQA) == Example("z1", "《飞屋环游记》的导演是谁？", ("彼特·道格特",))
+
+
+@pytest.mark.parametrize("missing", ["id", "primary_category", "question", "answer"])
+def test_what_a_record_of_simpleqa_misses_is_reported(missing):
+    with pytest.raises(InputError, match=f"there is no {missing}"):
+        simpleqa({name: value for name, value in SIMPLEQA.items() if name != missing})

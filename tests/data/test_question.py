@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data.conversation import MOST_TURNS, turns
+from keqa.data.question import MOST_TURNS, turns
 from keqa.errors import InputError
 
 
