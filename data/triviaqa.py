@@ -13,7 +13,6 @@ from typing import Any
 
 from keqa.data.benchmark import Benchmark, whole
 from keqa.data.evidence import ContextPassage, PassageRole, one_text
-from keqa.data.example import Example
 from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_document
 from keqa.errors import InputError
@@ -26,11 +25,7 @@ _UNVERIFIED = LeftOut("not verified")
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """A row for each pair of a question and a document, with the document's text.
-
-    Raises:
-        InputError: The file cannot be read, or is of another layout.
-    """
+    """A row for each pair of a question and a document, with the document's text."""
     document = json_document(path)
     records = document.get("Data") if isinstance(document, Mapping) else None
     if not isinstance(records, list):
@@ -90,7 +85,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
     file, title, text = record["document"]
     gold = field(record, "Answer", dict)
     role: PassageRole = "supporting" if record["verified"] else "unknown"
-    found: Example = make(
+    return make(
         {
             "id": f"{field(record, 'QuestionId', str)}--{file}",
             "question": record.get("Question"),
@@ -98,7 +93,6 @@ def _convert(record: Mapping[str, Any]) -> Converted:
             "context": (ContextPassage(one_text(title, "Title"), one_text(text, "the document"), role),),
         }
     )
-    return found
 
 
 _RC = Benchmark(

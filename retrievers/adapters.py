@@ -106,14 +106,7 @@ class AdaptedRetriever(SharedRetriever):
     """
 
     def __init__(self, source: Any, name: str, function: Callable[..., Any], search: Search) -> None:
-        """Set up; `as_retriever` finds the arguments.
-
-        Args:
-            source: What is searched.
-            name: What messages call it.
-            function: The code that searches.
-            search: Calls it with a query and how many passages are wanted.
-        """
+        """Set up; `as_retriever` finds the arguments."""
         self.source, self.name, self.function = source, name, function
         self._search = search
 
@@ -186,14 +179,7 @@ def _takes_both(search: Callable[..., Any]) -> bool:
 
 
 def _takes(function: Callable[..., Any], wanted: str) -> tuple[bool, str | None]:
-    """Whether a function takes the query by position, and by which name the number of passages.
-
-    Returns:
-        Whether the number is given by position (its name is empty then); and its name, or None where it takes none.
-
-    Raises:
-        ValueError: It cannot be called with a query.
-    """
+    """Whether a function takes the number of passages by position; and its name, or None where it takes none."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         raise ValueError("it is a coroutine function: give one that returns the passages")
     try:

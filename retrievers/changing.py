@@ -7,7 +7,6 @@ in the index as they are now.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,22 +123,8 @@ def sync_folder(
     """Bring an index in step with a folder: files that are new, changed or gone, found by their content.
 
     A file that can no longer be read is taken out, as a new build would leave it out. Files of other sources stay.
-
-    Args:
-        index: See `add_files`, as for all that follow.
-        folder: A folder, or a file of records, that the index is to hold as it is now.
-        model: Likewise.
-        words: Likewise.
-        notice: Likewise.
-        progress: Likewise.
-
-    Returns:
-        Likewise.
-
-    Raises:
-        InputError: Likewise; or nothing would be left in the index.
-        RetrievalError: Likewise.
-        ConfigurationError: Likewise.
+    ``folder`` is a folder, or a file of records, that the index is to hold as it is now. All else that is given,
+    returned and raised is as of `add_files`; an InputError may also say that nothing would be left in the index.
     """
     named = Path(folder)
 
@@ -316,15 +301,12 @@ class _Plan:
 
     def _unique(self, wanted: str, taken: set[str], ids: Mapping[str, None]) -> str:
         """An id as a build would make it: one that another passage has gets a suffix."""
-        for number in itertools.count(1):
-            candidate = wanted if number == 1 else f"{wanted}~{number}"
-            free = candidate not in taken if number == 1 else self._is_free(candidate)
-            if free and candidate not in ids and candidate not in self._new:
-                return candidate
-        raise AssertionError("unreachable")
-
-    def _is_free(self, candidate: str) -> bool:
-        return candidate in self._gone or not self._changer.held([candidate])
+        candidate, free, number = wanted, wanted not in taken, 1
+        while not free or candidate in ids or candidate in self._new:
+            number += 1
+            candidate = f"{wanted}~{number}"
+            free = candidate in self._gone or not self._changer.held([candidate])
+        return candidate
 
     def drop(self, paths: Iterable[str]) -> None:
         """Take files out."""

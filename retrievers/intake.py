@@ -146,12 +146,11 @@ class SeenIds:
 
     def unique(self, passage_id: str) -> str:
         """Return the id, or the id with the first suffix that makes it new, and remember it."""
-        candidate = passage_id
-        for number in itertools.count(2):
-            if self._add(hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
-                return candidate
+        candidate, number = passage_id, 1
+        while not self._add(hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
+            number += 1
             candidate = f"{passage_id}~{number}"
-        raise AssertionError("unreachable")
+        return candidate
 
     def _add(self, key: int) -> bool:
         if not _insert(self._table, key):

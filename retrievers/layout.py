@@ -90,15 +90,7 @@ def open_current(folder: Path, kind: type[_M], open_data: Callable[[_M, Path], _
 
 
 def _data_folder(folder: Path, name: str) -> Path:
-    """The data folder of an index, which holds regular files and nothing else.
-
-    Args:
-        folder: Of the index.
-        name: Of the data folder, from the manifest.
-
-    Raises:
-        RetrievalError: It is not there, or it or something in it is a link, a folder, a pipe or a device.
-    """
+    """The data folder of an index, which holds regular files and nothing else."""
     data = folder / name
     try:
         if data.is_symlink():

@@ -84,11 +84,7 @@ class LeftOutCounter:
     """
 
     def __init__(self, named: Collection[str] = ()) -> None:
-        """Start counting.
-
-        Args:
-            named: Absolute paths of files that are read for themselves, and so not passed over in a folder.
-        """
+        """Start counting; files of the absolute paths that are named are read, and not passed over in a folder."""
         self._named = named
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()

@@ -20,12 +20,7 @@ class MaskingRetriever(SharedRetriever):
     """
 
     def __init__(self, retriever: Retriever, golds: Callable[[str], Sequence[str]]) -> None:
-        """Mask what a retriever finds.
-
-        Args:
-            retriever: See above.
-            golds: From a query to the answers that are masked; none, or an empty one, masks nothing.
-        """
+        """Mask the answers that ``golds`` gives to a query; none, or an empty one, masks nothing."""
         self.retriever, self._golds = retriever, golds
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:

@@ -23,16 +23,11 @@ _Mark = tuple[tuple[str, int, int, int], ...]
 
 @dataclass(frozen=True)
 class _Part:
-    """One index of an address, as it was opened.
-
-    Attributes:
-        address: Of the index.
-        retriever: Searches it.
-        mark: Of its folder when it was opened; None where it is not known, or on a server.
-    """
+    """One index of an address, as it was opened."""
 
     address: str
     retriever: Any
+    # Of its folder when it was opened; None where it is not known, or on a server.
     mark: _Mark | None = None
 
     def renewed(self) -> _Part:
@@ -60,12 +55,7 @@ class WatchedRetriever(SharedRetriever):
     """
 
     def __init__(self, address: Path | str, retriever: Retriever) -> None:
-        """Watch an index that is open.
-
-        Args:
-            address: As for `keqa.retrievers.open_index`.
-            retriever: What that gave.
-        """
+        """Watch an index that `keqa.retrievers.open_index` has opened by an address."""
         opened = retriever.retrievers if isinstance(retriever, HybridRetriever) else [retriever]
         self._parts = tuple(map(_Part, parts_of(address), opened))
         self._latest = retriever

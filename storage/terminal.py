@@ -83,12 +83,7 @@ class GuardedStream:
     """
 
     def __init__(self, stream: TextIO, *, hides_keys: bool = False) -> None:
-        """Guard a stream.
-
-        Args:
-            stream: Where to write.
-            hides_keys: See above.
-        """
+        """Guard a stream."""
         self.unguarded = stream
         self.hides_keys = hides_keys
 

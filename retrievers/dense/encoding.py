@@ -138,14 +138,9 @@ class Encoder:
             RetrievalError: It is another one.
             MissingExtraError: A package is missing.
         """
-        where = data.parent
-        probe = parse_npy(
-            read_bytes(data, _SAVED, _LARGEST_PROBE),
-            data / _SAVED,
-            (settings.dimension,),
-            error=RetrievalError,
-        )
-        return cls.recognised(settings, probe, where, model)
+        saved = read_bytes(data, _SAVED, _LARGEST_PROBE)
+        probe = parse_npy(saved, data / _SAVED, (settings.dimension,), error=RetrievalError)
+        return cls.recognised(settings, probe, data.parent, model)
 
     @classmethod
     def recognised(cls, settings: EncoderSettings, probe: Vectors, where: Path | str, model: str | None) -> Encoder:
@@ -156,15 +151,8 @@ class Encoder:
             probe: What `query_probe` was.
             where: The index, as users name it.
             model: The model of questions, by name or folder.
-
-        Raises:
-            ConfigurationError: See `open`, as for all that follow.
-            RetrievalError: Likewise.
-            MissingExtraError: Likewise.
         """
-        name = LOCAL if settings.query_model == LOCAL else _located(model) if model else None
-        if name is None:
-            raise ConfigurationError(_unnamed(where, "questions", settings.query_model))
+        name = _named(settings.query_model, model, where, "questions")
         try:
             encoder = cls(settings, open_model(name), None)
         except ConfigurationError as error:
@@ -189,10 +177,7 @@ class Encoder:
             ConfigurationError: The model cannot be opened, or was not named.
             MissingExtraError: A package is missing.
         """
-        name = LOCAL if settings.model == LOCAL else _located(model) if model else None
-        if name is None:
-            raise ConfigurationError(_unnamed(where, "passages", settings.model))
-        opened = open_model(name)
+        opened = open_model(_named(settings.model, model, where, "passages"))
         return cls(settings, opened, opened)
 
     def save_probe(self, data: Path) -> None:
@@ -253,18 +238,21 @@ def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = Fals
         earlier: As a note holds it, whatever that is.
         hosted: Whether it is a model behind an API, whose vectors of one text differ a little from call to call.
     """
+    least = _SAME if hosted else _SAME_WEIGHTS
     try:
-        return _alike(
-            np.asarray(probe, np.float32), np.asarray(earlier, np.float32), _SAME if hosted else _SAME_WEIGHTS
-        )
+        return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), least)
     except (TypeError, ValueError):
         return False
 
 
-def _unnamed(where: Path | str, what: str, model: str) -> str:
-    """Why an index is not opened whose user names no model."""
-    named = visible_line(model)
-    return (
+def _named(known: str, model: str | None, where: Path | str, what: str) -> str:
+    """The model that is opened where an index knows one: that which comes as a package, or what the user names."""
+    if known == LOCAL:
+        return LOCAL
+    if model:
+        return _located(model)
+    named = visible_line(known)
+    raise ConfigurationError(
         f"the index in {where} says that its {what} are encoded by the model {named!r}. An index may come from anyone, "
         f"so a model is opened only where you name it: if you trust this one, write the index as {where}@{named} (in "
         f"Python also model={named!r})"

@@ -66,15 +66,7 @@ class PassageFile:
     """Passages by row. Memory-mapped, so that any number of them takes no memory; safe to use from many threads."""
 
     def __init__(self, data: Path, before: str = "") -> None:
-        """Open what `write_passages` wrote.
-
-        Args:
-            data: The folder.
-            before: What the names of the files begin with.
-
-        Raises:
-            RetrievalError: It is not there, or not whole.
-        """
+        """Open what `write_passages` wrote; a RetrievalError says that it is not there, or not whole."""
         self._data, self._before = data, before
         try:
             self._offsets = open_rows(data, f"{before}{_OFFSETS}")

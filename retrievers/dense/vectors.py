@@ -78,16 +78,7 @@ class VectorFile:
     """
 
     def __init__(self, data: Path, rows: int, dimension: int) -> None:
-        """Begin, or resume where it was left.
-
-        Args:
-            data: The data folder.
-            rows: How many there will be.
-            dimension: Their length.
-
-        Raises:
-            RetrievalError: The file cannot be written.
-        """
+        """Begin, or resume where it was left."""
         self._data, self._shape = data, (rows, dimension)
         self.done = 0
         try:

@@ -517,16 +517,7 @@ def _at_or_below(tops: Sequence[str]) -> dict[str, Any]:
 
 
 def _manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
-    """Return the manifest of a finished index.
-
-    Args:
-        data: The index.
-        state: What `Indexes.found` gives for it.
-        where: What to call it in messages.
-
-    Raises:
-        RetrievalError: The index is not finished, was not made by KEQA, or this version cannot read it.
-    """
+    """Return the manifest of a finished index, from what `Indexes.found` gives for it."""
     meta = _meta_of(state)
     if meta.get("format") == _LOAD:
         raise RetrievalError(f"{where} is not finished: its load is still running, or was interrupted")
@@ -540,10 +531,7 @@ def _manifest_of(data: str, state: dict[str, Any], where: str) -> Manifest:
 def _described(load: Load, manifest: Manifest | None = None) -> dict[str, Any]:
     """Return the ``_meta`` of an index that is loaded.
 
-    Args:
-        load: How far its load is.
-        manifest: Of an index that is complete. The load stays beside it, to be resumed where the index is not
-            published after all.
+    Beside the manifest of one that is complete the load stays, to be resumed where it is not published after all.
     """
     record = {"format": _LOAD, **dataclasses.asdict(load)}
     return {_META: record} if manifest is None else {_META: json.loads(manifest.to_json()), _LOAD: record}

@@ -272,17 +272,10 @@ class _Loading:
             yield (intake.count, intake.source_hash.hexdigest()), batch
 
     def _sent(self, batches: Iterable[tuple[_Mark, list[_Item]]], threads: int) -> Generator[_Mark]:
-        """Write batches in several threads.
+        """Write batches in several threads, which are read no faster than they are written.
 
-        Args:
-            batches: Read no faster than they are written.
-            threads: How many requests may be on their way at a time.
-
-        Yields:
-            After each batch the mark of the last one that has arrived together with everything before it.
-
-        Raises:
-            RetrievalError: A batch could not be written; what is on its way then arrives, and nothing more is begun.
+        After each comes the mark of the last one that has arrived together with everything before it. Where one could
+        not be written, what is on its way arrives, and nothing more is begun.
         """
         waiting: deque[tuple[_Mark, Future[None]]] = deque()
         arrived: _Mark = (self.load.passages, self.load.source_hash)
@@ -455,14 +448,7 @@ class _Sample:
             self.passages[place] = passage
 
     def difference(self, indexes: Indexes, manifest: Manifest) -> str:
-        """Compare an index with what was seen: all of it by number, the sample word for word.
-
-        Returns:
-            What is wrong with it; empty where nothing is.
-
-        Raises:
-            RetrievalError: It could not be read back.
-        """
+        """What is wrong with an index beside what was seen: all of it by number, the sample word for word."""
         found = indexes.count(manifest.data, refresh=True)
         if found != manifest.passages:
             return f"{manifest.passages} passages went into it and {found} are in it"

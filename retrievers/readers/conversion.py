@@ -88,22 +88,18 @@ def _properties(archive: zipfile.ZipFile) -> tuple[list[str], str]:
     return [named.get("title", "")], named.get("modified") or named.get("created", "")
 
 
-def _word(data: bytes) -> dict[str, Any]:
-    from markitdown import StreamInfo
-    from markitdown.converters import DocxConverter
+def _markdown(converter: str, suffix: str, data: bytes) -> str:
+    from markitdown import StreamInfo, converters
 
-    reader: Any = DocxConverter
-    converted = reader().convert(io.BytesIO(data), StreamInfo(extension=".docx"))
-    return {"sections": _sections(_plain(converted.markdown)), "titles": []}
+    return str(getattr(converters, converter)().convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
+
+
+def _word(data: bytes) -> dict[str, Any]:
+    return {"sections": _sections(_plain(_markdown("DocxConverter", ".docx", data))), "titles": []}
 
 
 def _slides(data: bytes) -> dict[str, Any]:
-    from markitdown import StreamInfo
-    from markitdown.converters import PptxConverter
-
-    reader: Any = PptxConverter
-    converted = reader().convert(io.BytesIO(data), StreamInfo(extension=".pptx"))
-    _, *parts = _SLIDE.split(converted.markdown)
+    _, *parts = _SLIDE.split(_markdown("PptxConverter", ".pptx", data))
     sections = []
     for number, text in zip(parts[::2], parts[1::2], strict=True):
         text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
@@ -113,15 +109,11 @@ def _slides(data: bytes) -> dict[str, Any]:
 
 
 def _book(data: bytes) -> dict[str, Any]:
-    from markitdown import StreamInfo
-    from markitdown.converters import EpubConverter
-
-    reader: Any = EpubConverter
-    converted = reader().convert(io.BytesIO(data), StreamInfo(extension=".epub"))
-    head, _, body = converted.markdown.partition("\n\n")
+    markdown = _markdown("EpubConverter", ".epub", data)
+    head, _, body = markdown.partition("\n\n")
     entries = filter(None, map(_E_BOOK.fullmatch, head.splitlines()))
     about = {str(entry[1]): str(entry[2]) for entry in entries}
-    text = body if about else converted.markdown
+    text = body if about else markdown
     # Who wrote it is asked for as well.
     by = f"{about.get('Title', '')}\n{about['Authors']}\n\n" if about.get("Authors") else ""
     sections = _sections(by + _plain(text))

@@ -76,13 +76,9 @@ def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
     return Document(title or next((one.heading for one in sections if one.heading), ""), sections, date)
 
 
-def _read_office(data: bytes, path: Path, notice: Notice) -> Document:
-    return read_office(data, path, plain_suffix(path))
-
-
 DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
     ".csv": read_csv,
-    **dict.fromkeys(SUFFIXES, _read_office),
+    **dict.fromkeys(SUFFIXES, lambda data, path, notice: read_office(data, path, plain_suffix(path))),
     **dict.fromkeys((".htm", ".html"), lambda data, path, notice: read_html(data, path)),
     **dict.fromkeys((".markdown", ".md"), _read_markdown),
     ".pdf": lambda data, path, notice: read_pdf(data, path),

@@ -59,12 +59,6 @@ class _Heading(str):
     """A heading, where it begins; its text follows as any other."""
 
 
-def text_of_html(data: bytes, path: Path) -> tuple[str, str]:
-    """The title and the text of a page, with an empty line between blocks; see `read_html`."""
-    document = read_html(data, path)
-    return document.title, "".join(section.text for section in document.sections)
-
-
 def read_html(data: bytes, path: Path) -> Document:
     """A page, with an empty line between blocks.
 

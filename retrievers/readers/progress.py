@@ -22,12 +22,7 @@ class ReadingProgress:
     """Reports now and then how much of some files was read, as they lie on the disk."""
 
     def __init__(self, report: Progress | None, files: Iterable[Path]) -> None:
-        """Add up what there is to read.
-
-        Args:
-            report: Takes the figures; None where nobody wants them, and nothing is done.
-            files: All that will be read.
-        """
+        """Add up what there is to read; nothing is done where nobody wants the figures."""
         self._report, self._since = report, 0
         self._in_all = 0 if report is None else sum(map(_size, files))
         self._before = self._size = 0

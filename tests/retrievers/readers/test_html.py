@@ -6,11 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.retrievers.readers.common import UnreadError
-from keqa.retrievers.readers.html import text_of_html
+from keqa.retrievers.readers.html import read_html
 
 pytestmark = pytest.mark.process
 
 N = 50_000
+
+
+def text_of_html(data, path):
+    document = read_html(data, path)
+    return document.title, "".join(section.text for section in document.sections)
 
 
 def read(page):
