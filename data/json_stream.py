@@ -6,7 +6,7 @@ import codecs
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import MAX_LINE, READ_ERRORS, open_binary
@@ -25,7 +25,8 @@ def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
     Raises:
         InputError: The file cannot be read or is no such list; the message names element and line.
     """
-    with _Text(path, chunk) as text:
+    with open_binary(path) as stream:
+        text = _Text(path, stream, chunk)
         text.take("[", "a list is expected", 1)
         number = 1
         if text.next_character() != "]":
@@ -43,18 +44,11 @@ def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
 class _Text:
     """The unread part of the file, from `place` on."""
 
-    def __init__(self, path: Path, chunk: int) -> None:
-        self.path, self.chunk = path, chunk
-        self.stream = open_binary(path)
+    def __init__(self, path: Path, stream: IO[bytes], chunk: int) -> None:
+        self.path, self.stream, self.chunk = path, stream, chunk
         self.decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self.buffer, self.place, self.lines, self.ended = "", 0, 1, False
         self.number = 1
-
-    def __enter__(self) -> _Text:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stream.close()
 
     def more(self) -> None:
         """Read on, at least as much as is unread, so that a long element is tried a few times only."""

@@ -142,7 +142,7 @@ def _write(
     progress(count)
 
 
-class TantivyChanger(FolderChanger):
+class _TantivyChanger(FolderChanger):
     """An embedded index that is open to be changed; see `keqa.retrievers.changing.Changer`."""
 
     def __init__(self, folder: Path, opened: Opened, table: FileTable | None) -> None:
@@ -153,15 +153,12 @@ class TantivyChanger(FolderChanger):
 
     @property
     def manifest(self) -> Manifest:
-        """What the index says about itself."""
         return self._opened.manifest
 
     def held(self, ids: Sequence[str]) -> set[str]:
-        """Which ids are those of passages in the index."""
         return {one for one in ids if self._found(one)}
 
     def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """The passages of some ids; what is not there is left out."""
         searcher = self._opened.index.searcher()
         with engine_errors(f"the index in {self._folder} could not be read"):
             return {one: stored_passage(searcher.doc(hits[0][1])) for one in ids if (hits := self._found(one))}
@@ -177,7 +174,6 @@ class TantivyChanger(FolderChanger):
             return found
 
     def pieces(self, document: str) -> list[str]:
-        """The ids of the passages of a document."""
         with engine_errors("the index could not be searched"):
             terms = self._opened.index.searcher().terms_with_prefix("doc_id", f"{document}#")
         # The dictionary keeps the terms of deleted passages until segments are merged.
@@ -236,7 +232,7 @@ class TantivyChanger(FolderChanger):
 
 
 @contextmanager
-def changing(path: Path | str) -> Iterator[TantivyChanger]:
+def changing(path: Path | str) -> Iterator[_TantivyChanger]:
     """Open an index to change it, and finish first what a killed process left.
 
     Args:
@@ -256,7 +252,7 @@ def changing(path: Path | str) -> Iterator[TantivyChanger]:
         (folder / NEXT_MANIFEST).unlink(missing_ok=True)
         if (folder / BUILDING).exists():
             clean_up(folder)
-        with closing(TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
+        with closing(_TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
             changer.settle()
             yield changer
 

@@ -53,22 +53,21 @@ def visible_line(text: str) -> str:
     return visible(_BREAKS.sub(" ", text))
 
 
-def json_text(value: Any, *, indent: int | None = 2, encoding: str = "utf-8") -> str:
+def json_text(value: Any, *, encoding: str = "utf-8") -> str:
     r"""A value as JSON that a terminal may show and any encoding can carry.
 
     Args:
         value: What `json.dumps` takes.
-        indent: As there.
         encoding: What of the text it has not is escaped as well.
 
     Returns:
         JSON in which control, invisible and surrogate characters are escaped (``\u202e``); it parses to the same value.
     """
-    text = _ANY_UNSAFE.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=indent))
+    text = _ANY_UNSAFE.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=2))
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return _ANY_UNSAFE.sub(_escaped, json.dumps(value, indent=indent))
+        return _ANY_UNSAFE.sub(_escaped, json.dumps(value, indent=2))
     return text
 
 

@@ -141,17 +141,9 @@ def parse_json(
     return value
 
 
-def read_json(
-    folder: str | Path,
-    name: str,
-    limit: int,
-    *,
-    max_depth: int = MAX_DEPTH,
-    error: type[KeqaError] = ConfigurationError,
-) -> Any:
+def read_json(folder: str | Path, name: str, limit: int, *, error: type[KeqaError] = ConfigurationError) -> Any:
     """Read a JSON file that lies directly in a folder; see `read_file` and `parse_json`."""
-    content = read_file(folder, name, limit, error=error)
-    return parse_json(content, Path(folder) / name, max_depth=max_depth, error=error)
+    return parse_json(read_file(folder, name, limit, error=error), Path(folder) / name, error=error)
 
 
 def parse_jsonl(

@@ -24,7 +24,7 @@ from keqa.retrievers.dense.vectors import Search
 from keqa.retrievers.layout import disk_errors
 
 CHANGE_LENGTH: Final = 12
-_VECTORS, _GONE = "added.npy", "gone.npy"
+_VECTORS, _GONE = "-added.npy", "-gone.npy"
 # So many vectors more than are wanted are looked at first, as some of them may be gone.
 _SPARE = 16
 
@@ -62,10 +62,10 @@ class Changed:
             RetrievalError: It is not there, or not whole.
         """
         try:
-            vectors, gone = open_rows(data, _named(name, _VECTORS)), open_rows(data, _named(name, _GONE))
+            vectors, gone = open_rows(data, name + _VECTORS), open_rows(data, name + _GONE)
         except (OSError, ValueError, KeqaError) as error:
             raise RetrievalError(f"what was changed in {data} cannot be read: {error}") from error
-        passages = PassageFile(data, _named(name, ""))
+        passages = PassageFile(data, f"{name}-")
         whole = vectors.shape == (len(passages), dimension) and vectors.dtype == np.dtype("<f4")
         if not whole or gone.ndim != 1 or gone.dtype != np.int64 or not _ascends(gone, rows):
             raise RetrievalError(f"what was changed in {data} is not whole: build the index again")
@@ -80,9 +80,9 @@ class Changed:
         """
         name = uuid.uuid4().hex[:CHANGE_LENGTH]
         with disk_errors(data):
-            write_passages(data, passages, _named(name, ""))
-            write_rows(data, _named(name, _VECTORS), vectors.astype("<f4"))
-            write_rows(data, _named(name, _GONE), np.array(sorted(gone), np.int64))
+            write_passages(data, passages, f"{name}-")
+            write_rows(data, name + _VECTORS, vectors.astype("<f4"))
+            write_rows(data, name + _GONE, np.array(sorted(gone), np.int64))
         return name
 
     @staticmethod
@@ -127,10 +127,6 @@ class Changed:
             if enough.all() or fetched == rows:
                 return scores, kept
             fetched = min(rows, 4 * fetched)
-
-
-def _named(name: str, file: str) -> str:
-    return f"{name}-{file}"
 
 
 def _ascends(rows: NDArray[Any], end: int) -> bool:

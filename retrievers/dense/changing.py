@@ -24,7 +24,7 @@ _PIECES = 64
 _ENCODED_AT_ONCE = 256
 
 
-class DenseChanger(FolderChanger):
+class _DenseChanger(FolderChanger):
     """A dense index that is open to be changed; see `keqa.retrievers.changes.Changer`."""
 
     def __init__(self, folder: Path, files: Files, table: FileTable | None, model: str | None) -> None:
@@ -39,15 +39,12 @@ class DenseChanger(FolderChanger):
 
     @property
     def manifest(self) -> DenseManifest:
-        """What the index says about itself."""
         return self._files.manifest
 
     def held(self, ids: Sequence[str]) -> set[str]:
-        """Which ids are those of passages in the index."""
         return set(self._rows_of(ids))
 
     def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """The passages of some ids; what is not there is left out."""
         return {one: self._files.passage(row) for one, row in self._rows_of(ids).items()}
 
     def _rows_of(self, ids: Iterable[str]) -> dict[str, int]:
@@ -61,7 +58,6 @@ class DenseChanger(FolderChanger):
         return before | {one: row + len(files.passages) for one, row in added.items()}
 
     def pieces(self, document: str) -> list[str]:
-        """The ids of the passages of a document."""
         found: list[str] = []
         start = 1
         while document:
@@ -126,7 +122,7 @@ class DenseChanger(FolderChanger):
 
 
 @contextmanager
-def changing(folder: str, model: str | None) -> Iterator[DenseChanger]:
+def changing(folder: str, model: str | None) -> Iterator[_DenseChanger]:
     """Open an index to change it, and finish first what a killed process left.
 
     Args:
@@ -140,7 +136,7 @@ def changing(folder: str, model: str | None) -> Iterator[DenseChanger]:
     with exclusive(path):
         files = open_files(path)
         data = path / files.manifest.data
-        with closing(DenseChanger(path, files, FileTable.open(data), model)) as changer:
+        with closing(_DenseChanger(path, files, FileTable.open(data), model)) as changer:
             changer.settle()
             Changed.remove_others(data, files.manifest.change)
             yield changer

@@ -36,10 +36,9 @@ What they must allow on ``name`` and on ``name-*``, the index behind the name:
 from __future__ import annotations
 
 from keqa.retrievers.elasticsearch.address import address_and_model, dense_address, index_address, is_address
-from keqa.retrievers.elasticsearch.dense import ElasticsearchDenseRetriever
 from keqa.retrievers.elasticsearch.lifecycle import IndexFacts
 from keqa.retrievers.elasticsearch.loading import load_index
-from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
 
 __all__ = [
     "ElasticsearchDenseRetriever",

@@ -32,7 +32,7 @@ _BATCH = 500
 _READ_BACK = 1000
 
 
-class ElasticsearchChanger:
+class _ElasticsearchChanger:
     """An index in Elasticsearch that is open to be changed; see `keqa.retrievers.changes.Changer`."""
 
     def __init__(self, client: Elasticsearch, address: Address, manifest: Manifest, model: str | None = None) -> None:
@@ -46,19 +46,15 @@ class ElasticsearchChanger:
 
     @property
     def manifest(self) -> Manifest:
-        """What the index says about itself."""
         return self._manifest
 
     def files(self, tops: Sequence[str] | None = None) -> dict[str, FileEntry] | None:
-        """The files that its passages come from, at or below some paths; None where it does not know them."""
         return self._indexes.files(self._manifest.data, tops)
 
     def ids_of(self, path: str) -> list[str]:
-        """The ids of the passages of a file."""
         return self._indexes.ids(self._manifest.data, {"term": {FILE: path}})
 
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """The files that some passages come from, each with the ids of these."""
         found: dict[str, list[str]] = {}
         for passage_id, source in self._indexes.stored(self._manifest.data, list(ids), ["doc_id", FILE]).items():
             if FILE in source:
@@ -66,20 +62,17 @@ class ElasticsearchChanger:
         return found
 
     def held(self, ids: Sequence[str]) -> set[str]:
-        """Which ids are those of passages in the index."""
         unknown = [one for one in dict.fromkeys(ids) if one not in self._known]
         found = self._indexes.stored(self._manifest.data, unknown, ["doc_id"])
         self._known |= {one: one in found for one in unknown}
         return {one for one in ids if self._known[one]}
 
     def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """The passages of some ids; what is not there is left out."""
         found = self._indexes.stored(self._manifest.data, ids, FIELDS)
         self._known |= {one: one in found for one in ids}
         return {one: passage_of(source) for one, source in found.items()}
 
     def pieces(self, document: str) -> list[str]:
-        """The ids of the passages of a document."""
         return self._indexes.ids(self._manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
 
     def apply(self, change: Change) -> Manifest:
@@ -121,12 +114,7 @@ class ElasticsearchChanger:
             )
 
     def _encoder(self) -> Encoder:
-        """The model of the passages, which gives the vectors that the index has.
-
-        Raises:
-            ConfigurationError: It cannot be opened, or was not named.
-            RetrievalError: It is another one.
-        """
+        """The model of the passages, which gives the vectors that the index has."""
         manifest, where = self._manifest, dense_address(self._address)
         encoder = Encoder.open_for_passages(with_vectors(manifest, where).encoder, where, self._model)
         with server_errors(self._address, f"the index {manifest.data} could not be read"):
@@ -161,7 +149,7 @@ def _actions(load: Load, change: Change, encoder: Encoder | None) -> Iterator[di
 
 
 @contextmanager
-def changing(address: str, model: str | None = None) -> Iterator[ElasticsearchChanger]:
+def changing(address: str, model: str | None = None) -> Iterator[_ElasticsearchChanger]:
     """Open an index to change it. Of two that change it at once, the first to end does; the other one fails.
 
     Args:
@@ -187,6 +175,6 @@ def changing(address: str, model: str | None = None) -> Iterator[ElasticsearchCh
                 f"the index {target} has vectors, which change with its text: change it as {dense}, or as "
                 f"{dense}@MODEL where MODEL, which made them, does not come as a package"
             )
-        yield ElasticsearchChanger(client, target, manifest, named or model)
+        yield _ElasticsearchChanger(client, target, manifest, named or model)
     finally:
         client.close()
