@@ -123,8 +123,22 @@ def sync_folder(
     """Bring an index in step with a folder: files that are new, changed or gone, found by their content.
 
     A file that can no longer be read is taken out, as a new build would leave it out. Files of other sources stay.
-    ``folder`` is a folder, or a file of records, that the index is to hold as it is now. All else that is given,
-    returned and raised is as of `add_files`; an InputError may also say that nothing would be left in the index.
+
+    Args:
+        index: See `add_files`, as for all that follow.
+        folder: A folder, or a file of records, that the index is to hold as it is now.
+        model: Likewise.
+        words: Likewise.
+        notice: Likewise.
+        progress: Likewise.
+
+    Returns:
+        Likewise.
+
+    Raises:
+        InputError: Likewise; or nothing would be left in the index.
+        RetrievalError: Likewise.
+        ConfigurationError: Likewise.
     """
     named = Path(folder)
 

@@ -68,10 +68,22 @@ def build_dense(
     An index that is already there stays in place until then. The same call after a kill or a failure resumes at the
     first shard that was not finished, where passages, settings and model are the same, and ends in the same index.
 
-    The models and how texts are given to them are as of `keqa.retrievers.dense.encoding.Encoder.choose`. Above
-    ``flat_limit`` passages, vectors are searched by lists of 8-bit ones; ``shard`` passages are encoded between two
-    notes; ``progress`` is called with how many passages are encoded, and of how many. All else is as of
-    `keqa.retrievers.build_index`.
+    Args:
+        passages: See `keqa.retrievers.build_index`.
+        out: Likewise.
+        model: See `keqa.retrievers.dense.encoding.Encoder.choose`.
+        query_model: Likewise.
+        passage_prefix: Likewise.
+        query_prefix: Likewise.
+        separator: Likewise.
+        similarity: Likewise.
+        flat_limit: Above so many passages, vectors are searched by lists of 8-bit ones.
+        shard: Passages encoded between two notes.
+        progress: Called with how many passages are encoded, and of how many.
+        notice: See `keqa.retrievers.build_index`, as for all that follow.
+        sources: Likewise.
+        name: Likewise.
+        overwrite: Likewise.
 
     Returns:
         The manifest of the finished index.

@@ -151,6 +151,11 @@ class Encoder:
             probe: What `query_probe` was.
             where: The index, as users name it.
             model: The model of questions, by name or folder.
+
+        Raises:
+            ConfigurationError: See `open`, as for all that follow.
+            RetrievalError: Likewise.
+            MissingExtraError: Likewise.
         """
         name = _named(settings.query_model, model, where, "questions")
         try:
