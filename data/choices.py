@@ -92,18 +92,6 @@ def _mlec(record: Mapping[str, Any]) -> Converted:
     return replace(example, id="/".join(filter(None, (record.get("subject", ""), name))))
 
 
-def _mmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
-    return _subjects(path, split, lambda file: table(file, ("question", *_LETTERS, "answer")))
-
-
-def _cmmlu_rows(path: Path, split: str | None) -> Iterator[Row]:
-    return _subjects(path, split, lambda file: table(file, look_for=("", "Question", *_LETTERS, "Answer")))
-
-
-def _ceval_rows(path: Path, split: str | None) -> Iterator[Row]:
-    return _subjects(path, split, lambda file: table(file, look_for=("id", "question", *_LETTERS)), usual="val")
-
-
 def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
     """The questions of a file, or of those of the five subsets in a folder, with the subset as their subject."""
     part = split or "test"
@@ -119,21 +107,24 @@ def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
 
 
 def _subjects(
-    path: Path, split: str | None, read: Callable[[Path], Iterator[Row]], usual: str = "test"
-) -> Iterator[Row]:
-    """The rows of a subject's table, or of all tables in a folder, or in its folder for the split."""
-    folder = path if split is None else path / split
-    if split is None and (path / usual).is_dir():
-        folder = path / usual
-    if split == "train" and not folder.is_dir() and (path / _MMLU_TRAIN).is_dir():
-        folder = path / _MMLU_TRAIN
-    files = sorted(folder.glob("*.csv")) if folder.is_dir() else [path] if split is None else []
-    if not files:
-        raise InputError(f"{folder} is no folder of .csv files; one for each subject is expected")
-    for file in files:
-        subject = _SPLIT.sub("", file.stem)
-        for row in read(file):
-            yield _with_subject(row, subject)
+    read: Callable[[Path], Iterator[Row]], usual: str = "test"
+) -> Callable[[Path, str | None], Iterator[Row]]:
+    """Reads a subject's table, or all tables in a folder, or in its folder for the split."""
+
+    def rows(path: Path, split: str | None) -> Iterator[Row]:
+        folder = path if split is None else path / split
+        if split is None and (path / usual).is_dir():
+            folder = path / usual
+        if split == "train" and not folder.is_dir() and (path / _MMLU_TRAIN).is_dir():
+            folder = path / _MMLU_TRAIN
+        files = sorted(folder.glob("*.csv")) if folder.is_dir() else [path] if split is None else []
+        if not files:
+            raise InputError(f"{folder} is no folder of .csv files; one for each subject is expected")
+        for file in files:
+            for row in read(file):
+                yield _with_subject(row, _SPLIT.sub("", file.stem))
+
+    return rows
 
 
 def _with_subject(row: Row, subject: str) -> Row:
@@ -165,7 +156,7 @@ _CMMLU = Benchmark(
     language="zh",
     licence="CC BY-NC-SA 4.0 (no commercial use)",
     expected="a CSV table with Question, A, B, C, D and Answer; or a folder of one for each subject",
-    rows=_cmmlu_rows,
+    rows=_subjects(lambda file: table(file, look_for=("", "Question", *_LETTERS, "Answer"))),
     splits_itself=True,
     convert=_cmmlu,
 )
@@ -188,7 +179,7 @@ BENCHMARKS = (
         has=("choices",),
         licence="MIT",
         expected="a CSV table without a header: question, four choices, letter; or a folder of one for each subject",
-        rows=_mmlu_rows,
+        rows=_subjects(lambda file: table(file, ("question", *_LETTERS, "answer"))),
         splits_itself=True,
         convert=_mmlu,
     ),
@@ -197,7 +188,7 @@ BENCHMARKS = (
         "ceval",
         "C-Eval",
         expected="a CSV table with id, question, A, B, C, D and answer; or a folder of one for each subject",
-        rows=_ceval_rows,
+        rows=_subjects(lambda file: table(file, look_for=("id", "question", *_LETTERS)), usual="val"),
         convert=_ceval,
     ),
     Benchmark(

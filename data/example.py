@@ -129,7 +129,6 @@ def as_example(item: Any) -> Example:
 
 
 def _given(item: Any) -> dict[str, Any]:
-    """The fields of an item, by name."""
     if isinstance(item, Mapping):
         return {name: item[name] for name in _FIELDS if name in item}
     if isinstance(item, str) or item is None:

@@ -104,6 +104,5 @@ class _Text:
             self.more()
 
     def error(self, message: str, number: int, line: int | None = None) -> InputError:
-        """An error that names the element and the line."""
         line = line or self.lines + self.buffer.count("\n", 0, self.place)
         return InputError(f"{self.path}, record {number}, line {line}: {message}")

@@ -301,7 +301,6 @@ def _get(item: Any, names: Sequence[str]) -> Any:
 
 
 def _first(*values: Any) -> Any:
-    """The first value that is there."""
     return next((value for value in values if value is not None), None)
 
 

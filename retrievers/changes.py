@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,17 +77,12 @@ class Changer(Protocol):
         ...
 
 
-class FolderChanger(ABC):
+class FolderChanger(Changer):
     """What the engines have in common whose indexes are folders: the table of files, beside the engine's own."""
 
     def __init__(self, table: FileTable | None) -> None:
         """Take the table of the index, where it has one."""
         self._table = table
-
-    @property
-    @abstractmethod
-    def manifest(self) -> IndexManifest:
-        """What the index says about itself."""
 
     def settle(self) -> None:
         """Carry out in the table what a change announced, or a killed process left; or forget it."""

@@ -270,7 +270,6 @@ class _Plan:
         return found
 
     def read(self, source: Path, listed: Iterable[tuple[Path, str]]) -> None:
-        """Take in the files of a source."""
         for path, identifier in listed:
             if path_of(path) in self.seen:
                 continue
@@ -323,7 +322,6 @@ class _Plan:
         return candidate
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Take files out."""
         for path in paths:
             if path not in self.changes:
                 self._gone.update(dict.fromkeys(self._changer.ids_of(path)))
@@ -337,7 +335,6 @@ class _Plan:
             self.changes.setdefault(path, FileLess(tuple(held)))
 
     def carry_out(self, address: str) -> IndexChange:
-        """Do it."""
         before = self._changer.manifest
         gone = self._changer.held(list(self._gone)) - set(self._new)
         replaced = self._changer.held(list(self._new))

@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,16 +122,13 @@ def _module(name: str) -> Any:
 
 def _facts_of_server(address: str) -> dict[str, Any]:
     target, _ = _module("elasticsearch").address_and_model(address)
-    retriever = _module("elasticsearch").ElasticsearchRetriever.open(str(target))
-    try:
+    with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
         files = retriever.files() or {}
         return {
             **entries_of(retriever.whole_manifest),
             **dataclasses.asdict(retriever.facts()),
             "files": {path: entry.passages for path, entry in files.items()},
         }
-    finally:
-        retriever.close()
 
 
 def _with_model(folder: str, manifest: Any) -> str:

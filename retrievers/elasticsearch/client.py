@@ -137,11 +137,6 @@ def timeout() -> float:
     return seconds
 
 
-def _variables() -> str:
-    """The variables that hold credentials, as messages name them; empty where none does."""
-    return " and ".join(name for name in (API_KEY, USERNAME, PASSWORD) if _given(name))
-
-
 def _given(name: str) -> str:
     """What a variable holds, without the line end that a file adds; empty where it is not set."""
     value = os.environ.get(name, "").strip("\r\n")
@@ -276,7 +271,7 @@ def _refused(address: Address, what: str, error: ApiError) -> KeqaError:
 
 
 def _unauthenticated(address: Address) -> str:
-    if given := _variables():
+    if given := " and ".join(name for name in (API_KEY, USERNAME, PASSWORD) if _given(name)):
         return f"{address.cluster} does not accept the credentials in {given}"
     return f"{address.cluster} asks for credentials: set {API_KEY}, or {USERNAME} and {PASSWORD}, in the environment"
 
