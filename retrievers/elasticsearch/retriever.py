@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -64,10 +64,13 @@ class ElasticsearchRetriever(SharedRetriever):
             MissingExtraError: The client is not installed.
             RetrievalError: The cluster cannot be reached, or there is no finished index, or its manifest is not true.
         """
-        target = parse_address(address)
+        return cls._opened(parse_address(address))
+
+    @classmethod
+    def _opened(cls, target: Address, *more: Any) -> Self:
         client = connect(target)
         try:
-            return cls(target, client, Indexes(client, target).manifest())
+            return cls(target, client, Indexes(client, target).manifest(), *more)
         except BaseException:
             client.close()
             raise
@@ -222,11 +225,12 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest, model: str | None = None) -> None:
-        """Take over a connection; use :meth:`open`."""
+        """Take over a connection, and open the model of questions; use :meth:`open`."""
         super().__init__(address, client, manifest)
         self._model = model
         self._opening = threading.Lock()
-        self._opened: tuple[EncoderSettings, tuple[float, ...], Encoder] | None = None
+        self._known: tuple[EncoderSettings, tuple[float, ...], Encoder] | None = None
+        self._encoder(self.manifest)
 
     @classmethod
     def open(cls, address: str, model: str | None = None) -> ElasticsearchDenseRetriever:
@@ -246,14 +250,7 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
                 model is not the one that it was loaded with.
         """
         target, named = address_and_model(address)
-        client = connect(target)
-        try:
-            retriever = cls(target, client, Indexes(client, target).manifest(), named or model)
-            retriever._encoder(retriever.manifest)
-        except BaseException:
-            client.close()
-            raise
-        return retriever
+        return cls._opened(target, named or model)
 
     @property
     def address(self) -> str:
@@ -275,11 +272,11 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     def _encoder(self, manifest: VectorManifest) -> Encoder:
         """The model of questions to an index, opened again where that was loaded with another one."""
         with self._opening:
-            if self._opened is None or self._opened[:2] != (manifest.encoder, manifest.probe):
+            if self._known is None or self._known[:2] != (manifest.encoder, manifest.probe):
                 probe = np.asarray(manifest.probe, np.float32)
                 encoder = Encoder.recognised(manifest.encoder, probe, self.address, self._model)
-                self._opened = manifest.encoder, manifest.probe, encoder
-            return self._opened[2]
+                self._known = manifest.encoder, manifest.probe, encoder
+            return self._known[2]
 
     def _bodies(self, manifest: Manifest, queries: Sequence[str], k: int) -> Iterable[dict[str, Any] | None]:
         """The request of each query; None where it has neither letter nor digit."""
