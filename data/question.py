@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any, Literal, get_args
 
 from keqa.errors import InputError
+from keqa.retrievers.text import plain
 
 AnswerType = Literal["short", "yes/no", "choice"]
 """What kind of answer a question wants."""
@@ -161,9 +162,5 @@ def _line(turn: object) -> str:
 
 def question_digest(question: str, choices: Iterable[str] = ()) -> str:
     """What a question is recognised by, whatever its id, letter case, spaces and the order of its choices."""
-    text = json.dumps([_plain(question), *sorted(map(_plain, choices))])
+    text = json.dumps([plain(question), *sorted(map(plain, choices))])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

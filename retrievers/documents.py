@@ -11,7 +11,6 @@ documents under ids of their own, as TriviaQA's questions have, which are asked 
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +20,7 @@ from typing import Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.retrievers.text import plain
 from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json
 
 DOCUMENTS = "documents"
@@ -150,7 +150,7 @@ class DocumentsRetriever(SharedRetriever):
                 raise RetrievalError(f"{path}, line {number}: its id {found.id[:80]!r} is that of another line")
             known.add(found.id)
             origins[found.origin] = None
-            places.setdefault(_plain(found.question), []).append(place)
+            places.setdefault(plain(found.question), []).append(place)
             digest.update(line)
         if not known:
             raise RetrievalError(f"{path} holds no document: keqa documents makes them")
@@ -170,7 +170,7 @@ class DocumentsRetriever(SharedRetriever):
         Raises:
             RetrievalError: There is none, or there are several and none of this id.
         """
-        places = self._places.get(_plain(question), ())
+        places = self._places.get(plain(question), ())
         if not places:
             raise NoDocumentError(f"{self.path.name} has no document for the question {question[:200]!r}")
         found = [self._read(place) for place in places]
@@ -260,7 +260,3 @@ def _text(value: Mapping[str, Any], name: str, where: str, *, empty: bool = Fals
     if not isinstance(found, str) or not (empty or found.strip()):
         raise RetrievalError(f"{where}: {name} must be text, found {str(found)[:60]!r}")
     return found
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

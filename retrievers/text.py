@@ -61,6 +61,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def plain(text: str) -> str:
+    """Return what a text is recognised by, whatever its letter case, its spaces and the width of its characters."""
+    return one_line(unicodedata.normalize("NFKC", text).casefold())
+
+
 def text_length(text: str) -> int:
     """Return the length in fifths of an English word; Chinese and Japanese count by character."""
     if text.isascii():
