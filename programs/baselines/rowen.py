@@ -14,30 +14,18 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, checked, fraction_text
 from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import (
-    Collected,
-    Reply,
-    from_memory,
-    unread,
-    verdicts,
-)
+from keqa.programs.baselines.reading import Collected, Reply, from_memory, unread, verdicts
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource
-from keqa.programs.runtime.attempts import DRAW, ask, attempted
+from keqa.programs.runtime.attempts import DRAW, ask
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.examination import draw_identity, means_the_same
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
-from keqa.signatures import (
-    AnswerQuestion,
-    JudgeConsistency,
-    ReasonFromMemory,
-    RephraseQuestion,
-    TranslateQuestion,
-)
+from keqa.signatures import AnswerQuestion, JudgeConsistency, ReasonFromMemory, RephraseQuestion, TranslateQuestion
 
 
 class Rephrasing(Stage):
@@ -82,11 +70,8 @@ class Rephrasing(Stage):
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
-            said = await attempted(
-                session,
-                lambda attempt: session.predict(self.rephrase, "task", config=config, question=asked.question),
-                "rephrase",
-                draws=DRAW,
+            said = await ask(
+                session, self.rephrase, "task", "rephrase", draws=DRAW, config=config, question=asked.question
             )
         except CallError as error:
             session.note("rephrase", error.cause, error.message, "left the rephrasing out")

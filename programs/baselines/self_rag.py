@@ -11,11 +11,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.arguments import TopK, Weight, checked
 from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import (
-    Reply,
-    from_passages,
-    unread,
-)
+from keqa.programs.baselines.reading import Reply, from_passages, unread
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict
@@ -26,12 +22,7 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.gate_question import wants_retrieval
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
-from keqa.signatures import (
-    DecideRetrieval,
-    JudgeRelevance,
-    JudgeSupport,
-    RateUsefulness,
-)
+from keqa.signatures import DecideRetrieval, JudgeRelevance, JudgeSupport, RateUsefulness
 
 _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
 """What the probability of each support token counts (appendix A.3)."""

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
-from keqa.programs.kept import become, prompts_of
+from keqa.programs.kept import become
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import named_values
+from keqa.programs.prompts import prompts_of
 from keqa.programs.reference.embedding import is_built_in
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import arguments_of

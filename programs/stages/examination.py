@@ -22,20 +22,15 @@ from keqa.programs.gates import (
     smallest_wave,
 )
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.answered import refusing_empty, says_nothing
-from keqa.programs.runtime.attempts import ANSWER, DRAW, ask, attempted
+from keqa.programs.runtime.answered import says_nothing
+from keqa.programs.runtime.attempts import DRAW, ask
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import predict_with_retry
+from keqa.programs.runtime.retry import ask_for_answer
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
 from keqa.programs.stages.gate_question import GateQuestion
-from keqa.programs.stages.probabilities import (
-    LOGPROBS,
-    NoProbabilitiesError,
-    likelihoods_of,
-    tells_no_probabilities,
-)
+from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
@@ -269,12 +264,7 @@ class Examination(Stage):
             CallError: There is no answer.
         """
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-
-        async def call(attempt: int) -> dspy.Prediction:
-            usable = refusing_empty(choices, last=attempt == ANSWER)
-            return await session.predict(self.quiz, "task", attempt=attempt, usable=usable, **asked)
-
-        return text_of((await predict_with_retry(session, call)).answer)
+        return text_of((await ask_for_answer(session, self.quiz, "task", **asked)).answer)
 
     @staticmethod
     async def _ask(question: GateQuestion, session: Session, found: Assessment) -> None:
@@ -336,16 +326,10 @@ class Examination(Stage):
 
     async def _sampled(self, session: Session, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
-        asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
 
         async def sampled(config: dict[str, Any]) -> dspy.Prediction:
-            return await attempted(
-                session,
-                lambda attempt: session.predict(self.quiz, "task", config=config, **asked),
-                "examine",
-                found.number,
-                draws=DRAW,
-            )
+            asked = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
+            return await ask(session, self.quiz, "task", "examine", found.number, draws=DRAW, config=config, **asked)
 
         try:
             return await sampled(config)
