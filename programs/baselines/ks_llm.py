@@ -12,7 +12,6 @@ from keqa.data.question import Question
 from keqa.lms.tokens import cut_to_tokens
 from keqa.programs.arguments import Count, Word, checked, whole
 from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.evidence import (
     Distance,
     DistanceMeter,
@@ -22,6 +21,7 @@ from keqa.programs.baselines.evidence import (
     sentences_of,
     subject_of,
 )
+from keqa.programs.baselines.one_call import ClosedBook
 from keqa.programs.baselines.reading import Reply, asked_inputs, conclude, examined, from_passages, unanswered, verdicts
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder

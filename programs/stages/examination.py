@@ -139,20 +139,6 @@ class Examination(Stage):
         self._gate = NoCopy(gate)
         self.probabilities = asks(gate) in ("probabilities", IF_ANY)
 
-    def deciding_by(self, gate: Gate) -> Examination:
-        """The same examination with another gate, its predictors with what they learned.
-
-        Args:
-            gate: It asks the LM no question that this examination's gate does not ask.
-        """
-        new = Examination(self.tries, gate, self.temperature, self.top_p, self.seed, self.bound)
-        for name, predictor in self.named_parameters():
-            if "." not in name:
-                setattr(new, name, predictor)
-        if self.question is not None and type(self.question) is question_of(gate):
-            setattr(new, self.question.attribute, self.question)
-        return new
-
     @property
     def question(self) -> GateQuestion | None:
         """What the gate asks the LM in a call of its own; None where it asks nothing."""
