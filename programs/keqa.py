@@ -48,7 +48,7 @@ from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
-from keqa.programs.stages.selection import Selection, Similarity, similarity_of
+from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs
 from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
@@ -164,10 +164,9 @@ class KEQA(Program):
         self.decomposition = Decomposition(max_quizzes, bound)
         chosen = gate or VoteGate(as_fraction(threshold))
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
-        compares = similarity_of(similarity)
         self.picking = Picking(reference, bound, listwise)
         self.picking.prefer_reliable = prefer_reliable
-        self.selection = Selection(evidence_sentences, compares, bound)
+        self.selection = Selection(evidence_sentences, similarity, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
         self.extract_sentences = extract_sentences

@@ -29,25 +29,12 @@ from keqa.signatures import AnswerQuestion, JudgeConsistency, ReasonFromMemory, 
 
 
 class Rephrasing(Stage):
-    """Draws other wordings of a question, all side by side."""
+    """Draws other wordings of a question, so many tries of them, all side by side."""
 
     roles: ClassVar[Mapping[str, str]] = {"rephrase": "task"}
 
-    def __init__(self, tries: int, temperature: float = 1.0, seed: int = 0, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            tries: How often to rephrase.
-            temperature: Of the draws.
-            seed: Another seed draws other wordings.
-            bound: How many calls may be in flight.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
+    def __init__(self, tries: int, temperature: float, seed: int, bound: CallLimiter) -> None:
         super().__init__(bound)
-        if tries < 1 or temperature <= 0:
-            raise ConfigurationError("a question must be rephrased at least once, at a temperature above 0")
         self.rephrase = Predictor(RephraseQuestion)
         self.tries, self.temperature, self.seed = tries, temperature, seed
 

@@ -50,13 +50,8 @@ class Reflection(Stage):
 
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("relevance", "support", "usefulness"), "task")
 
-    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            weights: Of ISREL, ISSUP and ISUSE in the score.
-            bound: How many calls may be in flight.
-        """
+    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter) -> None:
+        """Set up with the weights of ISREL, ISSUP and ISUSE in the score."""
         super().__init__(bound)
         self.relevance = Predictor(JudgeRelevance)
         self.support = Predictor(JudgeSupport)
@@ -78,13 +73,13 @@ class Reflection(Stage):
         pairs = [{"passage": passage, "question": question, "answer": answer} for passage, answer in answered]
         alone = [{"passage": passage, "question": question} for passage, _ in answered]
         rated = [{"question": question, "answer": answer} for answer in answers]
-        scores = await session.gather(
-            [
-                *(self._scored(session, self.relevance, _relevance, inputs) for inputs in alone),
-                *(self._scored(session, self.support, _support, inputs) for inputs in pairs),
-                *(self._scored(session, self.usefulness, _usefulness, inputs) for inputs in rated),
-            ]
-        )
+        # The ratings 1 to 5 weigh -1, -0.5, 0, 0.5 and 1 (appendix A.3).
+        asked: list[tuple[dspy.Predict, Callable[[dspy.Prediction], float], list[dict[str, str]]]] = [
+            (self.relevance, lambda said: float(bool(said.relevant)), alone),
+            (self.support, lambda said: _SUPPORT[said.support], pairs),
+            (self.usefulness, lambda said: (int(said.usefulness) - 3) / 2, rated),
+        ]
+        scores = await session.gather([self._scored(session, *kind, one) for *kind, all_of in asked for one in all_of])
         useful = dict(zip(answers, scores[2 * count :], strict=True))
         critiques = []
         for i, (_, answer) in enumerate(answered):
@@ -101,19 +96,6 @@ class Reflection(Stage):
         except CallError as error:
             session.note("criticise", error.cause, error.message, "counted 0")
             return 0.0
-
-
-def _relevance(said: dspy.Prediction) -> float:
-    return float(bool(said.relevant))
-
-
-def _support(said: dspy.Prediction) -> float:
-    return _SUPPORT[said.support]
-
-
-def _usefulness(said: dspy.Prediction) -> float:
-    """Weights -1, -0.5, 0, 0.5 and 1 for the ratings 1 to 5 (appendix A.3)."""
-    return (int(said.usefulness) - 3) / 2
 
 
 @checked

@@ -131,16 +131,13 @@ class LightModel(SavedModel):
             raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")
         likely = self.uses_probabilities and read.has_probabilities
         values = signal_values(self.reads, read, likely)
-        embedding = self._embedded(masked(quiz))
+        try:
+            embedding = shared_embedder(self.embedder).embed([masked(quiz)])[0]
+        except (RuntimeError, OSError, ValueError) as error:
+            raise BoundaryError(f"the embedder {self.embedder} failed: {error}") from error
         variant: Variant = "probabilities" if likely else "texts"
         judged = {aspect: heads[variant].probability(values, embedding) for aspect, heads in self.heads.items()}
         return Judgement(judged["mastery"], judged["certainty"])
-
-    def _embedded(self, text: str) -> Any:
-        try:
-            return shared_embedder(self.embedder).embed([text])[0]
-        except (RuntimeError, OSError, ValueError) as error:
-            raise BoundaryError(f"the embedder {self.embedder} failed: {error}") from error
 
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, and a digest of its weights."""

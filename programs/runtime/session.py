@@ -15,7 +15,6 @@ from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.records import Degradation
-from keqa.programs.runtime import searching
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
@@ -173,7 +172,7 @@ class Session:
             # A provider may give fewer replies than it was asked for.
             meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
             event.samples = meter.samples
-            self._passed(event)
+            reached.set(frozenset({event.number}))
         return prediction
 
     async def _called(
@@ -217,7 +216,7 @@ class Session:
 
         def called() -> list[Hit]:
             with event:
-                found = searching.search(retriever, query, k)
+                found = _search(retriever, query, k)
             event.saved = found.seconds if isinstance(found, Kept) else None
             return found
 
@@ -235,11 +234,29 @@ class Session:
                 raise
             raise known from error
         finally:
-            self._passed(event)
+            reached.set(frozenset({event.number}))
 
-    @staticmethod
-    def _passed(event: Event) -> None:
-        reached.set(frozenset({event.number}))
+
+def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
+    """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it.
+
+    They get the query, how many passages are wanted, and of each that was found `title`, `passage_id`, `text` and
+    `score`; or what was raised.
+    """
+    if not dspy.settings.callbacks:
+        return retriever.search(query, k)
+    found: list[list[Hit]] = []
+
+    def searched(query: str, k: int) -> list[dict[str, Any]]:
+        hits = retriever.search(query, k)
+        found.append(hits)
+        return [
+            {"title": one.passage.title, "passage_id": one.passage.id, "text": one.passage.text, "score": one.score}
+            for one in hits
+        ]
+
+    dspy.Tool(searched, name="search", desc="Finds passages.")(query=query, k=k)
+    return found[0]
 
 
 @dataclass(frozen=True)

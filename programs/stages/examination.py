@@ -176,7 +176,9 @@ class Examination(Stage):
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
                 found.stopped = self._why_stopped(found)
-                self._note_gate(session, found)
+                for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
+                    place = (note.stage, note.cause, note.message, note.action, found.number)
+                    session.note(*place, harmless=note.harmless)
                 self._mark(session, found)
                 return found
             if not found.votes.left:
@@ -206,11 +208,6 @@ class Examination(Stage):
         what = "verdict or answer" if found.known else "the verdict"
         left = f"the {votes.left} draws" if votes.left > 1 else "the draw"
         return f"{left} left could not change {what}"
-
-    def _note_gate(self, session: Session, found: Assessment) -> None:
-        """Record what went wrong in the gate's measure."""
-        for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
-            session.note(note.stage, note.cause, note.message, note.action, found.number, harmless=note.harmless)
 
     def _mark(self, session: Session, found: Assessment) -> None:
         """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
