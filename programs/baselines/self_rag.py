@@ -79,7 +79,9 @@ class Reflection(Stage):
             (self.support, lambda said: _SUPPORT[said.support], pairs),
             (self.usefulness, lambda said: (int(said.usefulness) - 3) / 2, rated),
         ]
-        scores = await session.gather([self._scored(session, *kind, one) for *kind, all_of in asked for one in all_of])
+        scores = await session.gather(
+            [self._scored(session, judge, score, one) for judge, score, inputs in asked for one in inputs]
+        )
         useful = dict(zip(answers, scores[2 * count :], strict=True))
         critiques = []
         for i, (_, answer) in enumerate(answered):

@@ -66,7 +66,7 @@ async def means_the_same(
     """
     if same_answer(first, second, answer_type, choices):
         return True
-    asked = {"quiz": quiz, "first_answer": first, "second_answer": second}
+    asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
     return bool((await ask(session, judge, "consistency", "judge_consistency", number, **asked)).same)
 
 
@@ -177,8 +177,9 @@ class Examination(Stage):
                 found.certainty = self.gate.measure(found.votes)
                 found.stopped = self._why_stopped(found)
                 for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
-                    place = (note.stage, note.cause, note.message, note.action, found.number)
-                    session.note(*place, harmless=note.harmless)
+                    session.note(
+                        note.stage, note.cause, note.message, note.action, found.number, harmless=note.harmless
+                    )
                 self._mark(session, found)
                 return found
             if not found.votes.left:
@@ -311,7 +312,7 @@ class Examination(Stage):
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
 
         async def sampled(config: dict[str, Any]) -> dspy.Prediction:
-            asked = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
+            asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
             return await ask(session, self.quiz, "task", "examine", found.number, draws=DRAW, config=config, **asked)
 
         try:

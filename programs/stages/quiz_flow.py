@@ -16,8 +16,8 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.assessment import Assessment
-from keqa.programs.stages.extraction import with_key_sentences
 from keqa.programs.stages.picking import unjudged, with_kept
+from keqa.programs.stages.selection import with_key_sentences
 from keqa.retrievers.base import Hit
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.stages.extraction import with_key_sentences
 from keqa.programs.stages.picking import unjudged, with_kept
-from keqa.programs.stages.selection import lexical_similarity
+from keqa.programs.stages.selection import lexical_similarity, with_key_sentences
 
 LONG = (
     "Carmouth is a harbour. Its mayor is Ann Berg. It was founded in 1204. The mayor of Carmouth sits in the old hall."
