@@ -158,9 +158,4 @@ class Abstention:
 
     def spec(self) -> Mapping[str, Any]:
         """What answers depend on, for fingerprints and the headers of run files."""
-        return {
-            "threshold": self.threshold,
-            "risk": self.risk,
-            "delta": self.delta,
-            "calibrated_on": self.calibrated_on,
-        }
+        return {name: value for name, value in vars(self).items() if name != "confidence"}

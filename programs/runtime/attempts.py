@@ -160,15 +160,11 @@ async def searched(session: Session, retriever: Retriever, query: str, k: int, n
     Raises:
         CallError: It failed again, which does not mean that nothing was found.
     """
-    failed: CallError | None = None
     session.report(Searching(number, query))
-    while True:
-        try:
-            hits = await session.search(retriever, query, k)
-        except CallError as error:
-            if failed is not None or not is_transient(error.cause):
-                raise
-            failed = error
-            session.note("retrieve", error.cause, error.message, "searched again", number, harmless=True)
-        else:
-            return hits
+    try:
+        return await session.search(retriever, query, k)
+    except CallError as error:
+        if not is_transient(error.cause):
+            raise
+        session.note("retrieve", error.cause, error.message, "searched again", number, harmless=True)
+    return await session.search(retriever, query, k)

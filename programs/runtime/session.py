@@ -157,7 +157,8 @@ class Session:
             event.failed = True
             known = typed_error(error, [lm])
             if isinstance(known, CallError) and known.unusable:
-                kept.forget()
+                for forget in kept:
+                    forget()
                 known.served = not runs_in_process(lm)
                 known.reply = listener.only
                 if len(listener.replies) > 1:
