@@ -92,10 +92,8 @@ class DistanceMeter:
         if pooling is not None and raw is None:
             raise ConfigurationError(f"similarity={embedder} has no tokens to pool: leave pooling={pooling} out")
         # Methods and questions that are compared select from the same sentences.
-        unscaled: Any = (
-            SimpleNamespace(name=embedder, embed=partial(raw, pooling=pooling)) if raw is not None else model
-        )
-        self._embedder = Remembering(unscaled)
+        unscaled: Any = None if raw is None else SimpleNamespace(name=embedder, embed=partial(raw, pooling=pooling))
+        self._embedder = Remembering(unscaled or model)
 
     def measure(self, wanted: Sequence[str], candidates: Sequence[str], distance: Distance | None = None) -> Distances:
         """The distance of every sentence from every text that is looked for.

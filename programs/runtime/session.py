@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import dspy
@@ -142,13 +143,14 @@ class Session:
         settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
         arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
+        recorded = partial(_recorded, event, meter, listener)
         if demos is None and self._hidden is not None:
             hidden, signature = self._hidden, predictor.signature
             left = [demo for demo in predictor.demos if not hidden(demo, signature)]
             demos = (lambda: left) if len(left) < len(predictor.demos) else None
         try:
             with keeping(lm) as kept:
-                prediction = await self._called(predictor, lm, arguments, demos, _Recorded(event, meter, listener))
+                prediction = await self._called(predictor, lm, arguments, demos, recorded)
                 listener.refuse_truncated()
                 _refuse_bare(predictor, prediction)
                 if usable is not None:
@@ -182,7 +184,7 @@ class Session:
         lm: Any,
         arguments: dict[str, Any],
         demos: Callable[[], Sequence[Any]] | None,
-        recorded: _Recorded,
+        recorded: Callable[[], AbstractContextManager[None]],
     ) -> dspy.Prediction:
         """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
         # What the adapter of ``dspy.Refine`` adds to a prompt would be left out of an awaited one.
@@ -193,14 +195,14 @@ class Session:
 
         def called() -> dspy.Prediction:
             full = found()
-            with recorded.entered(), only_wanted(full["config"]):
+            with recorded(), only_wanted(full["config"]):
                 return predictor(**full)
 
         async with self.bound.semaphore():
             if not awaited:
                 return await self.bound.in_thread(called)
             full = found() if demos is None else await self.bound.in_thread(found)
-            with recorded.entered(), only_wanted(full["config"]):
+            with recorded(), only_wanted(full["config"]):
                 return await predictor.acall(**full)
 
     async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
@@ -260,20 +262,12 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
     return found[0]
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """What hears of a call while it is made."""
-
-    event: Event
-    meter: Meter
-    listener: Listener
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Meanwhile the adapter in use writes no text from outside that could pass for structure."""
-        adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
-        with self.event, listened(self.meter, self.listener), dspy.context(adapter=adapter):
-            yield
+@contextmanager
+def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
+    """Meanwhile all three hear of a call, and the adapter in use writes no text that could pass for structure."""
+    adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
+    with event, listened(meter, listener), dspy.context(adapter=adapter):
+        yield
 
 
 def text_of(value: object) -> str:

@@ -58,10 +58,9 @@ class Listwise(Stage):
             action = "judged each passage by itself"
             session.note("judge_utility", error.cause, error.message, action, number, harmless=True)
             return [None] * len(passages)
-        said: dict[str, Verdict]
-        said = {
-            str(key): "helpful" if value else "not helpful" for key, value in dict(prediction.helpful or {}).items()
-        }
+        said: dict[str, Verdict] = {}
+        for key, helpful in dict(prediction.helpful or {}).items():
+            said[str(key)] = "helpful" if helpful else "not helpful"
         found = [said.get(str(place)) for place in listed]
         missing = found.count(None)
         if missing:
