@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.risk import Controlled, control_risk, risk_bound, risk_p_value
 from keqa.optimize.logistic import log_loss, logistic, platt, regression_of, sigmoid
-from keqa.programs.abstention import Abstention, Confidence
-from keqa.programs.abstention.confidence import EMBEDDER, words_of
-from keqa.programs.abstention.signals import abstained, record_signals
+from keqa.programs.abstention import EMBEDDER, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.embedding import open_built_in
 

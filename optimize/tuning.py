@@ -100,7 +100,7 @@ def set_to(program: KEQA, settings: Settings, boundary: BoundaryModel | None = N
     _apply(new, settings, new.picking.listwise_judge())
     gate = _gate(program, settings, boundary)
     if gate is not program.examination.gate:
-        new.examination = new.examination.deciding_by(gate)
+        new.gate = gate
     return new
 
 

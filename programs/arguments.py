@@ -192,13 +192,11 @@ LMS = Kind(
         methods=False,
     ),
 )
-"""Stands in an annotation for a language model for each role."""
 
 GATE = Kind(
     "a gate, such as keqa.programs.gates.VoteGate()",
     _having(lambda value: "it has to have the methods decide, wave and measure", "decide", "wave", "measure"),
 )
-"""Stands in an annotation for a gate."""
 
 
 def _function(value: Any) -> Any:
@@ -207,27 +205,21 @@ def _function(value: Any) -> Any:
     return value
 
 
-def _golds(value: Any) -> Any:
-    return value if isinstance(value, Mapping) else _function(value)
-
-
 EMBEDDER = Kind(
     "an embedder, or the name of one",
     lambda value: value if isinstance(value, str) else _having(lambda value: "", "embed")(value),
 )
-"""Stands in an annotation for what makes vectors of texts."""
 
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
-"""Stands in an annotation for a utility reference."""
 
 SIMILARITY = Kind("a function of triples and sentences", _function)
-"""Stands in an annotation for a similarity."""
 
 CORRECTNESS = Kind("a function of an answer and its gold answers", _function)
-"""Stands in an annotation for a metric."""
 
-GOLDS = Kind("a mapping from quizzes to gold answers, or a function", _golds)
-"""Stands in an annotation for gold answers."""
+GOLDS = Kind(
+    "a mapping from quizzes to gold answers, or a function",
+    lambda value: value if isinstance(value, Mapping) else _function(value),
+)
 
 
 def checked(cls: type[T]) -> type[T]:

@@ -9,7 +9,7 @@ from dspy.predict.parameter import Parameter
 
 from keqa.programs.arguments import check
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.prompts import prompt_of
+from keqa.programs.prompts import prompts_of
 from keqa.programs.stages.stage import Stage
 
 if TYPE_CHECKING:
@@ -113,8 +113,3 @@ def _same(old: Any, new: Any) -> bool:
     except ValueError:
         # Arrays are compared element by element, and have no truth.
         return False
-
-
-def prompts_of(part: dspy.Module) -> dict[str, Any]:
-    """The prompts of predictors by their names; those of programs just made are as their signatures are."""
-    return {name: prompt_of(predictor.signature) for name, predictor in part.named_predictors()}

@@ -45,11 +45,10 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
 from keqa.programs.stages.examination import Examination
-from keqa.programs.stages.extraction import KeySentences
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
-from keqa.programs.stages.selection import Selection, Similarity, similarity_of
+from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs
 from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Retriever
@@ -165,10 +164,9 @@ class KEQA(Program):
         self.decomposition = Decomposition(max_quizzes, bound)
         chosen = gate or VoteGate(as_fraction(threshold))
         self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
-        compares = similarity_of(similarity)
         self.picking = Picking(reference, bound, listwise)
         self.picking.prefer_reliable = prefer_reliable
-        self.selection = Selection(evidence_sentences, compares, bound)
+        self.selection = Selection(evidence_sentences, similarity, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
         self.extract_sentences = extract_sentences
@@ -249,7 +247,7 @@ class KEQA(Program):
             quizzes = await self.decomposition.acall(asked.question, session=session)
             for quiz in quizzes:
                 session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
-        flow = self._flow(session, asked, examine=self.examine)
+        flow = QuizFlow(session, asked, self, self.examine)
         if [quiz.text for quiz in quizzes] == [asked.question]:
             record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)
             story.quizzes = [record]
@@ -305,30 +303,13 @@ class KEQA(Program):
 
     async def _fall_back(self, session: Session, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
-        flow = self._flow(session, asked, examine=False)
+        flow = QuizFlow(session, asked, self, examine=False)
         story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
-        if failed and self._retriever.value is not None and story.fallback.source == "closed_book":
+        if failed and self.given_retriever is not None and story.fallback.source == "closed_book":
             message = "a part of it failed, and no passage helped with the question itself"
             raise UnansweredError("answer", "NoPassagesError", message)
         _conclude(session, story, story.fallback)
         story.answer_source = "fallback"
-
-    def _flow(self, session: Session, asked: Question, *, examine: bool) -> QuizFlow:
-        keep = self.extract_sentences
-        return QuizFlow(
-            session=session,
-            asked=asked,
-            examination=self.examination,
-            picking=self.picking if self.pick else None,
-            selection=self.selection if self.select else None,
-            answering=self.answering,
-            retriever=self._retriever.value,
-            top_k=self.top_k,
-            examine=examine,
-            on_nothing_helpful=self.on_nothing_helpful,
-            select=self.select,
-            extraction=None if keep is None else KeySentences(keep, self.selection.similarity),
-        )
 
     async def _answer_quizzes(self, session: Session, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""

@@ -6,6 +6,7 @@ plain values, the answer last, and the record, which is neither, is an attribute
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import dspy
@@ -50,12 +51,5 @@ def prediction_of(record: QuestionRecord) -> AnswerPrediction:
 
 
 def _plain(source: Source) -> dict[str, Any]:
-    place = {"file": source.file, "page": source.page, "heading": source.heading, "date": source.date}
-    known = {name: value for name, value in place.items() if value not in ("", None)}
-    return {
-        "title": source.title,
-        "passage_id": source.id,
-        "text": source.text,
-        "sentences": source.sentences,
-        **known,
-    }
+    passage = {"title": source.title, "passage_id": source.id, "text": source.text, "sentences": source.sentences}
+    return passage | {name: value for name, value in asdict(source.place).items() if value not in ("", None)}

@@ -119,20 +119,6 @@ def demos_of(predictor: dspy.Predict, lm: Any = None) -> list[Any]:
     return list(fixed_for(predictor.prompt, predictor.signature, lm or predictor.lm or dspy.settings.lm))
 
 
-def load_predictor(predictor: dspy.Predict, state: Any, name: str) -> None:
-    """Give a predictor what was saved of it; its language model is none then.
-
-    Args:
-        predictor: Of the signature that it was saved with.
-        state: From anywhere.
-        name: What messages call the predictor.
-
-    Raises:
-        ConfigurationError: The state holds what a predictor's may not, by name.
-    """
-    predictor.load_state(checked_state(state, predictor.signature, name))
-
-
 def checked_states(
     state: Mapping[str, Any], parts: Mapping[str, Any], optional: Mapping[str, type[dspy.Signature]], owner: str
 ) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import dspy
 
 from keqa.data.question import AnswerType, Question
 from keqa.errors import ConfigurationError, StageError
+from keqa.lms.factory import Roles
 from keqa.lms.relay import relayed, relayed_from_thread
 from keqa.programs.arguments import LMS, Characters, Workers, check, checked
 from keqa.programs.learned import NOTHING, LearnedQuestions
@@ -68,16 +69,6 @@ class RecordBuilder:
     explanation: str = ""
     answer: str | None = None
     answer_source: AnswerSource = "failed"
-
-
-@dataclass(frozen=True)
-class _OneLM:
-    """The same language model in all roles."""
-
-    task: Any
-    consistency: Any
-    utility: Any
-    boundary: Any = None
 
 
 @checked
@@ -308,7 +299,7 @@ class Program(Stage):
         """
         own = self.get_lm() if rollout_of(lm) is not None else None
         if own is None or not is_rollout(lm, own):
-            self.bind_lms(None if lm is None else _OneLM(lm, lm, lm))
+            self.bind_lms(None if lm is None else Roles(lm, lm, lm))
             return
         settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
         copies = {id(own): lm}
@@ -324,7 +315,7 @@ class Program(Stage):
         if bound is not None:
             task, consistency, utility = map(drawn_again, (bound.task, bound.consistency, bound.utility))
             # A boundary model asks without predictors and samples nothing, so there is nothing to draw again.
-            self._lms = NoCopy(_OneLM(task, consistency, utility, getattr(bound, "boundary", None)))
+            self._lms = NoCopy(Roles(task, consistency, utility, getattr(bound, "boundary", None)))
 
     def get_lm(self) -> Any:
         """The language model of the task, whatever the judges have; None where ``dspy.settings.lm`` answers.

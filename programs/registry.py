@@ -115,12 +115,12 @@ def _gate(gate: type[Any]) -> Method:
 
 
 _ALL = (
-    _baseline("closed-book", "Closed book", "closed_book:ClosedBook"),
-    _baseline("cot", "CoT, zero-shot", "closed_book:ClosedBook", reason=True, demonstrations=False),
-    _baseline("cot-few-shot", "CoT, few-shot", "closed_book:ClosedBook", learned="summarizing.summarize", reason=True),
-    _baseline("rag", "Always retrieve", "always_retrieve:AlwaysRetrieve"),
-    _baseline("rag-cot", "Always retrieve, CoT", "always_retrieve:AlwaysRetrieve", reason=True),
-    Method("rag-masked", "MASK RAG", "baseline", "keqa.programs.baselines.always_retrieve:AlwaysRetrieve", masked=True),
+    _baseline("closed-book", "Closed book", "one_call:ClosedBook"),
+    _baseline("cot", "CoT, zero-shot", "one_call:ClosedBook", reason=True, demonstrations=False),
+    _baseline("cot-few-shot", "CoT, few-shot", "one_call:ClosedBook", learned="summarizing.summarize", reason=True),
+    _baseline("rag", "Always retrieve", "one_call:AlwaysRetrieve"),
+    _baseline("rag-cot", "Always retrieve, CoT", "one_call:AlwaysRetrieve", reason=True),
+    Method("rag-masked", "MASK RAG", "baseline", "keqa.programs.baselines.one_call:AlwaysRetrieve", masked=True),
     _baseline("react", "ReAct", "react:ReAct"),
     _baseline("ircot", "IRCoT", "ircot:IRCoT"),
     _baseline("flare", "FLARE", "flare:FLARE"),

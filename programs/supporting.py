@@ -58,7 +58,7 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
     def shared(bag: set[str], wanted: Iterable[str]) -> float:
         return math.fsum(weight[word] for word in bag.intersection(wanted))
 
-    asked, said = _words(question), _sequence(answer or "")
+    asked, said = _words(question), tokens(answer or "")
     near = {place: shared(bags[place], asked) for place, part in enumerate(parts) if _holds(part, said)}
     if near:
         best = max(near.values())
@@ -81,7 +81,7 @@ def says_otherwise(text: str, supporting: str, answer: str) -> str:
         supporting: A sentence of another passage.
         answer: What that sentence holds.
     """
-    said = _sequence(answer)
+    said = tokens(answer)
     if not _holds(supporting, said):
         return ""
     beside = _words(supporting) - set(said)
@@ -110,10 +110,6 @@ def _as_written(text: str, sentence: str) -> str:
     """A sentence with the white space that it has in the text."""
     found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
     return found.group() if found else sentence
-
-
-def _sequence(text: str) -> list[str]:
-    return tokens(text)
 
 
 def _words(text: str) -> set[str]:

@@ -102,26 +102,6 @@ class Baseline(Program):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OneCallBaseline(Baseline):
-    """A method that answers in one call, at once or after a chain of thought.
-
-    Attributes:
-        asks: The signature that asks for an answer, and the one that asks for reasoning and an answer.
-        reason: Whether to reason step by step first.
-    """
-
-    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
-    asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]]
-
-    reason: bool = False
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        at_once, after_reasoning = self.asks
-        self.answer = Predictor(after_reasoning if self.reason else at_once)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
 class SearchingBaseline(Baseline):
     """A method that searches.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +92,8 @@ class DistanceMeter:
         if pooling is not None and raw is None:
             raise ConfigurationError(f"similarity={embedder} has no tokens to pool: leave pooling={pooling} out")
         # Methods and questions that are compared select from the same sentences.
-        self._embedder = Remembering(model if raw is None else _Raw(embedder, raw, pooling))
+        unscaled: Any = None if raw is None else SimpleNamespace(name=embedder, embed=partial(raw, pooling=pooling))
+        self._embedder = Remembering(unscaled or model)
 
     def measure(self, wanted: Sequence[str], candidates: Sequence[str], distance: Distance | None = None) -> Distances:
         """The distance of every sentence from every text that is looked for.
@@ -106,17 +109,6 @@ class DistanceMeter:
             return 1 - cosines if distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
         rows = self._embedder.embed([*wanted, *candidates]).astype(np.float64)
         return distances(rows[: len(wanted)], rows[len(wanted) :], distance)
-
-
-class _Raw:
-    """An embedding model whose rows are not scaled."""
-
-    def __init__(self, name: str, raw: object, pooling: Pooling | None) -> None:
-        self.name, self._raw, self._pooling = name, raw, pooling
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self._raw(texts, pooling=self._pooling)  # type: ignore[operator]
-        return found
 
 
 def distances(wanted: NDArray[np.float64], candidates: NDArray[np.float64], distance: Distance) -> Distances:

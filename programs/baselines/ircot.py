@@ -8,12 +8,7 @@ from typing import ClassVar
 from keqa.data.question import Question
 from keqa.programs.arguments import Count, TopK, checked
 from keqa.programs.baselines.base import ChainBaseline
-from keqa.programs.baselines.reading import (
-    Collected,
-    answer_from,
-    concluded,
-    search_record,
-)
+from keqa.programs.baselines.reading import Collected, answer_from, concluded, search_record
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session

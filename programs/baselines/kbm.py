@@ -117,19 +117,16 @@ class KBM(ExaminingBaseline):
     ) -> float | None:
         """The judgement that counts; None, with a note, where there is none."""
         try:
-            judged = await self._judged(session, asked, signals, reference)
+            if self.model is not None:
+                judged: Judgement = self.model.judge(asked.question, signals, "\n\n".join(reference) or None)
+            else:
+                inputs = asked_inputs(asked)
+                inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}
+                said = await ask(session, self.judge, "consistency", "boundary", 1, **inputs)
+                judged = Judgement(float(bool(said.mastery)), float(bool(said.certainty)))
         except (CallError, BoundaryError) as error:
             cause = error.cause if isinstance(error, CallError) else "BoundaryError"
             action = "read the passages" if reference else "taken for unknown"
             session.note("boundary", cause, str(error), action, 1)
             return None
         return float(getattr(judged, self.of))
-
-    async def _judged(self, session: Session, asked: Question, signals: Signals, reference: Sequence[str]) -> Judgement:
-        if self.model is not None:
-            found: Judgement = self.model.judge(asked.question, signals, "\n\n".join(reference) or None)
-            return found
-        inputs = asked_inputs(asked)
-        inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}
-        said = await ask(session, self.judge, "consistency", "boundary", 1, **inputs)
-        return Judgement(float(bool(said.mastery)), float(bool(said.certainty)))

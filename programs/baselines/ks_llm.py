@@ -12,7 +12,6 @@ from keqa.data.question import Question
 from keqa.lms.tokens import cut_to_tokens
 from keqa.programs.arguments import Count, Word, checked, whole
 from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.closed_book import ClosedBook
 from keqa.programs.baselines.evidence import (
     Distance,
     DistanceMeter,
@@ -22,23 +21,15 @@ from keqa.programs.baselines.evidence import (
     sentences_of,
     subject_of,
 )
-from keqa.programs.baselines.reading import (
-    Reply,
-    asked_inputs,
-    conclude,
-    examined,
-    from_passages,
-    unanswered,
-    verdicts,
-)
+from keqa.programs.baselines.one_call import ClosedBook
+from keqa.programs.baselines.reading import Reply, asked_inputs, conclude, examined, from_passages, unanswered, verdicts
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
-from keqa.programs.runtime.answered import refusing_empty
-from keqa.programs.runtime.attempts import ANSWER, attempted
+from keqa.programs.runtime.attempts import ANSWER, ask
 from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import predict_with_retry
+from keqa.programs.runtime.retry import ask_for_answer
 from keqa.programs.runtime.session import Session
 from keqa.retrievers.base import Hit
 from keqa.retrievers.dense.models import Pooling
@@ -164,26 +155,23 @@ class KSLLM(SearchingBaseline):
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Expand, select and answer; see `Program.solve`."""
-        hits = [] if self.form == "KS-T" or self._retriever.value is None else await self._found(session, asked)
+        searches = self.form != "KS-T" and self._retriever.value is not None
+        hits = await self.search(session, asked.question, 1) if searches else []
         triples = [] if self.form == "KS-Q" else await self._expanded(session, asked.question, bool(hits))
         wanted = triples or [asked.question]
         selected = await session.bound.in_thread(lambda: self._selected(wanted, hits))
         evidence = [one.text for one in selected]
         shown = [] if self.form == "KS-S" else triples
-
-        async def answered(attempt: int) -> dspy.Prediction:
-            knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
-            usable = refusing_empty(asked.choices, numbered=bool(shown or evidence), last=attempt == ANSWER)
-            return await session.predict(self.answer, "task", attempt=attempt, usable=usable, **knowledge)
-
+        knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
         with unanswered("answer"):
-            reply = Reply.of(await predict_with_retry(session, answered))
+            found = await ask_for_answer(session, self.answer, "task", numbered=bool(shown or evidence), **knowledge)
+        reply = Reply.of(found)
         conclude(story, reply, "passages" if selected else "closed_book")
         read = {one.passage_id for one in selected}
         story.quizzes = [
             examined(
                 asked,
-                retrieved=self.form != "KS-T" and self._retriever.value is not None,
+                retrieved=searches,
                 passages=[_of_document(one, kept=one.passage_id in read) for one in verdicts(hits)],
                 evidence=evidence,
                 selected=selected,
@@ -193,9 +181,6 @@ class KSLLM(SearchingBaseline):
             )
         ]
 
-    async def _found(self, session: Session, asked: Question) -> list[Hit]:
-        return await self.search(session, asked.question, 1)
-
     async def _expanded(self, session: Session, question: str, found: bool) -> list[str]:
         """The triples (equation 1); none where the language model gives none and the question can select instead.
 
@@ -204,12 +189,10 @@ class KSLLM(SearchingBaseline):
         Raises:
             UnansweredError: There is none, and no document to select from.
         """
-
-        async def expanded(attempt: int) -> dspy.Prediction:
-            return await session.predict(self.expand, "task", attempt=attempt, usable=_has_triples, question=question)
-
         try:
-            prediction = await attempted(session, expanded, "expand", 1, draws=ANSWER)
+            prediction = await ask(
+                session, self.expand, "task", "expand", 1, draws=ANSWER, usable=_has_triples, question=question
+            )
         except CallError as error:
             if not found:
                 with unanswered("expand"):

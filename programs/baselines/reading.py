@@ -14,10 +14,9 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.runtime.answered import refusing_empty
-from keqa.programs.runtime.attempts import ANSWER, attempted
+from keqa.programs.runtime.attempts import attempted
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import predict_with_retry
+from keqa.programs.runtime.retry import ask_for_answer, predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.answering import FromPassages
 from keqa.programs.stages.picking import unjudged
@@ -130,12 +129,7 @@ async def from_memory(
         CallError: There is no answer.
     """
     inputs = asked_inputs(asked if question is None else replace(asked, question=question))
-
-    async def ask(attempt: int) -> dspy.Prediction:
-        usable = refusing_empty(asked.choices, last=attempt == ANSWER)
-        return await session.predict(predictor, role, attempt=attempt, usable=usable, **inputs)
-
-    return Reply.of(await predict_with_retry(session, ask))
+    return Reply.of(await ask_for_answer(session, predictor, role, **inputs))
 
 
 async def from_passages(session: Session, predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:

@@ -14,52 +14,27 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, checked, fraction_text
 from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import (
-    Collected,
-    Reply,
-    from_memory,
-    unread,
-    verdicts,
-)
+from keqa.programs.baselines.reading import Collected, Reply, from_memory, unread, verdicts
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource
-from keqa.programs.runtime.attempts import DRAW, ask, attempted
+from keqa.programs.runtime.attempts import DRAW, ask
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.examination import draw_identity, means_the_same
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
-from keqa.signatures import (
-    AnswerQuestion,
-    JudgeConsistency,
-    ReasonFromMemory,
-    RephraseQuestion,
-    TranslateQuestion,
-)
+from keqa.signatures import AnswerQuestion, JudgeConsistency, ReasonFromMemory, RephraseQuestion, TranslateQuestion
 
 
 class Rephrasing(Stage):
-    """Draws other wordings of a question, all side by side."""
+    """Draws other wordings of a question, so many tries of them, all side by side."""
 
     roles: ClassVar[Mapping[str, str]] = {"rephrase": "task"}
 
-    def __init__(self, tries: int, temperature: float = 1.0, seed: int = 0, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            tries: How often to rephrase.
-            temperature: Of the draws.
-            seed: Another seed draws other wordings.
-            bound: How many calls may be in flight.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
+    def __init__(self, tries: int, temperature: float, seed: int, bound: CallLimiter) -> None:
         super().__init__(bound)
-        if tries < 1 or temperature <= 0:
-            raise ConfigurationError("a question must be rephrased at least once, at a temperature above 0")
         self.rephrase = Predictor(RephraseQuestion)
         self.tries, self.temperature, self.seed = tries, temperature, seed
 
@@ -82,11 +57,8 @@ class Rephrasing(Stage):
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
-            said = await attempted(
-                session,
-                lambda attempt: session.predict(self.rephrase, "task", config=config, question=asked.question),
-                "rephrase",
-                draws=DRAW,
+            said = await ask(
+                session, self.rephrase, "task", "rephrase", draws=DRAW, config=config, question=asked.question
             )
         except CallError as error:
             session.note("rephrase", error.cause, error.message, "left the rephrasing out")

@@ -11,11 +11,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.arguments import TopK, Weight, checked
 from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import (
-    Reply,
-    from_passages,
-    unread,
-)
+from keqa.programs.baselines.reading import Reply, from_passages, unread
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict
@@ -26,12 +22,7 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.gate_question import wants_retrieval
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
-from keqa.signatures import (
-    DecideRetrieval,
-    JudgeRelevance,
-    JudgeSupport,
-    RateUsefulness,
-)
+from keqa.signatures import DecideRetrieval, JudgeRelevance, JudgeSupport, RateUsefulness
 
 _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
 """What the probability of each support token counts (appendix A.3)."""
@@ -59,13 +50,8 @@ class Reflection(Stage):
 
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("relevance", "support", "usefulness"), "task")
 
-    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            weights: Of ISREL, ISSUP and ISUSE in the score.
-            bound: How many calls may be in flight.
-        """
+    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter) -> None:
+        """Set up with the weights of ISREL, ISSUP and ISUSE in the score."""
         super().__init__(bound)
         self.relevance = Predictor(JudgeRelevance)
         self.support = Predictor(JudgeSupport)
@@ -87,12 +73,14 @@ class Reflection(Stage):
         pairs = [{"passage": passage, "question": question, "answer": answer} for passage, answer in answered]
         alone = [{"passage": passage, "question": question} for passage, _ in answered]
         rated = [{"question": question, "answer": answer} for answer in answers]
+        # The ratings 1 to 5 weigh -1, -0.5, 0, 0.5 and 1 (appendix A.3).
+        asked: list[tuple[dspy.Predict, Callable[[dspy.Prediction], float], list[dict[str, str]]]] = [
+            (self.relevance, lambda said: float(bool(said.relevant)), alone),
+            (self.support, lambda said: _SUPPORT[said.support], pairs),
+            (self.usefulness, lambda said: (int(said.usefulness) - 3) / 2, rated),
+        ]
         scores = await session.gather(
-            [
-                *(self._scored(session, self.relevance, _relevance, inputs) for inputs in alone),
-                *(self._scored(session, self.support, _support, inputs) for inputs in pairs),
-                *(self._scored(session, self.usefulness, _usefulness, inputs) for inputs in rated),
-            ]
+            [self._scored(session, judge, score, one) for judge, score, inputs in asked for one in inputs]
         )
         useful = dict(zip(answers, scores[2 * count :], strict=True))
         critiques = []
@@ -110,19 +98,6 @@ class Reflection(Stage):
         except CallError as error:
             session.note("criticise", error.cause, error.message, "counted 0")
             return 0.0
-
-
-def _relevance(said: dspy.Prediction) -> float:
-    return float(bool(said.relevant))
-
-
-def _support(said: dspy.Prediction) -> float:
-    return _SUPPORT[said.support]
-
-
-def _usefulness(said: dspy.Prediction) -> float:
-    """Weights -1, -0.5, 0, 0.5 and 1 for the ratings 1 to 5 (appendix A.3)."""
-    return (int(said.usefulness) - 3) / 2
 
 
 @checked

@@ -9,12 +9,7 @@ from typing import Any, ClassVar
 from keqa.data.question import Question, clean
 from keqa.programs.arguments import Steps, checked
 from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import (
-    Collected,
-    from_memory,
-    unread,
-    verdicts,
-)
+from keqa.programs.baselines.reading import Collected, from_memory, unread, verdicts
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource, PassageVerdict
@@ -22,11 +17,7 @@ from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.retrievers.base import Hit
-from keqa.signatures import (
-    JudgeHeuristicAnswer,
-    ReasonFromMemory,
-    RewriteQueries,
-)
+from keqa.signatures import JudgeHeuristicAnswer, ReasonFromMemory, RewriteQueries
 
 
 @checked

@@ -10,16 +10,17 @@ from pydantic import ValidationError
 
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary.finetuned import FinetunedModel, beside
-from keqa.programs.boundary.light import FORMAT, VERSION
-from keqa.programs.boundary.light import model_from as light_from
+from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.boundary.prompted import PromptedModel
+from keqa.programs.boundary.saved import FORMAT, VERSION
 from keqa.programs.boundary.stepwise import StepwiseModel
 from keqa.storage.untrusted import open_regular, parse_json, reasons
 
 _LARGEST_FILE = 8 << 20
-_KINDS: Mapping[str, type[FinetunedModel] | type[PromptedModel] | type[StepwiseModel]] = {
+_KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel | StepwiseModel]] = {
     "finetuned": FinetunedModel,
+    "light": LightModel,
     "prompted": PromptedModel,
     "stepwise": StepwiseModel,
 }
@@ -36,10 +37,12 @@ def model_from(value: Any, where: str | Path = "the boundary model") -> Boundary
         ConfigurationError: It is none, or one of another version.
         MissingExtraError: A package is missing that its embedder needs.
     """
-    kind = value.get("kind") if isinstance(value, Mapping) and value.get("format") == FORMAT else None
-    if not isinstance(kind, str) or kind not in _KINDS or value.get("version") != VERSION:
-        return light_from(value, where)
-    if "lm" in value:
+    if not isinstance(value, Mapping) or value.get("format") != FORMAT:
+        raise ConfigurationError(f"{where} is no boundary model; keqa boundary train makes one")
+    kind = value.get("kind")
+    if value.get("version") != VERSION or not isinstance(kind, str) or kind not in _KINDS:
+        raise ConfigurationError(f"{where} is a boundary model of another version of KEQA; train it again")
+    if kind != "light" and "lm" in value:
         raise ConfigurationError(f"{where} names a language model, which what is saved with a program may not")
     return _validated(kind, value, where)
 

@@ -23,8 +23,8 @@ from dspy.utils.exceptions import DSPyError
 from pydantic import Field
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary.asked import ROLE, AskedModel
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
+from keqa.programs.boundary.saved import ROLE, AskedModel
 from keqa.programs.runtime.asides import counted, given_lm_of_role
 from keqa.signatures.assess_knowledge import Language, assessment_prompt
 
@@ -47,7 +47,7 @@ class FinetunedModel(AskedModel):
     kind: Literal["finetuned"] = "finetuned"
     language: Language = "en"
     weights: Annotated[str, Field(max_length=100)]
-    lm: Annotated[str, Field(max_length=4096)] | None = Field(default=None, repr=False)
+    lm: Annotated[str, Field(max_length=4096)] | None = None
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.

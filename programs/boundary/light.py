@@ -6,35 +6,19 @@ the embedders that it may name are the built-in ones.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
-from keqa.errors import ConfigurationError
 from keqa.programs.boundary.features import masked, signal_values
 from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
-from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
-from keqa.storage.untrusted import reasons
-
-FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
-VERSION: Literal[1] = 1
-_MOST_ROOTS = 100_000
+from keqa.programs.boundary.saved import Roots, SavedModel, Strict, digest, refuse_unknown, shared_embedder
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Aspect = Literal["mastery", "certainty"]
 Variant = Literal["probabilities", "texts"]
-
-
-class Strict(BaseModel):
-    """Values of a file that may come from a stranger: nothing converted, nothing unknown, no changes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Signal(Strict):
@@ -88,12 +72,10 @@ class Regression(Strict):
         return np.asarray(self.words)
 
 
-class LightModel(Strict):
+class LightModel(SavedModel):
     """A light boundary model; see `keqa.optimize.boundary.train_light`, which makes one.
 
     Attributes:
-        format: What kind of file it is written to.
-        version: Of that format.
         kind: Which kind of boundary model it is.
         reads: What it needs before it can judge.
         embedder: The embedder of quizzes, one of the built-in ones.
@@ -103,14 +85,12 @@ class LightModel(Strict):
         about: How it came to be; nothing depends on it.
     """
 
-    format: Literal["keqa-boundary"] = FORMAT
-    version: Literal[1] = VERSION
     kind: Literal["light"] = "light"
     reads: Reads
     embedder: Annotated[str, Field(max_length=100)]
     heads: dict[Aspect, dict[Variant, Regression]]
-    roots: Annotated[list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]], Field(max_length=_MOST_ROOTS)] = []
-    about: dict[str, JsonValue] = {}
+    roots: Roots = Field(default_factory=list)
+    about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
         """Refuse what is well-formed and cannot judge.
@@ -118,8 +98,7 @@ class LightModel(Strict):
         Raises:
             ValueError: It names an embedder that is not built in, or lacks weights that it needs.
         """
-        if not is_built_in(self.embedder):
-            raise ValueError(f"the embedder {self.embedder!a:.80} is none of the built-in ones")
+        refuse_unknown(self.embedder)
         if self.heads.keys() != {"mastery", "certainty"}:
             raise ValueError("heads has mastery and certainty")
         for aspect, variants in self.heads.items():
@@ -129,7 +108,7 @@ class LightModel(Strict):
                 wanted = signal_values(self.reads, Signals((None,), (None,)), variant == "probabilities").keys()
                 if head.signals.keys() != wanted:
                     raise ValueError(f"{aspect}, {variant}: the signals of this version are {', '.join(wanted)}")
-        _opened(self.embedder)
+        shared_embedder(self.embedder)
 
     @property
     def uses_probabilities(self) -> bool:
@@ -152,61 +131,15 @@ class LightModel(Strict):
             raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")
         likely = self.uses_probabilities and read.has_probabilities
         values = signal_values(self.reads, read, likely)
-        embedding = self._embedded(masked(quiz))
+        try:
+            embedding = shared_embedder(self.embedder).embed([masked(quiz)])[0]
+        except (RuntimeError, OSError, ValueError) as error:
+            raise BoundaryError(f"the embedder {self.embedder} failed: {error}") from error
         variant: Variant = "probabilities" if likely else "texts"
         judged = {aspect: heads[variant].probability(values, embedding) for aspect, heads in self.heads.items()}
         return Judgement(judged["mastery"], judged["certainty"])
 
-    def _embedded(self, text: str) -> Any:
-        try:
-            return _opened(self.embedder).embed([text])[0]
-        except (RuntimeError, OSError, ValueError) as error:
-            raise BoundaryError(f"the embedder {self.embedder} failed: {error}") from error
-
-    def written(self) -> dict[str, Any]:
-        """All that it is, as JSON values."""
-        return self.model_dump(mode="json")
-
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, and a digest of its weights."""
         weights = {"embedder": self.embedder, "heads": self.written()["heads"]}
-        text = json.dumps(weights, sort_keys=True)
-        digest = hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
-        return {"kind": self.kind, "reads": self.reads, "weights": digest}
-
-    def __repr__(self) -> str:
-        return f"LightModel({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"
-
-    __str__ = __repr__
-
-
-@cache
-def _opened(name: str) -> Embedder:
-    """A built-in embedder, which all models share."""
-    return Remembering(open_built_in(name))
-
-
-def root_digest(root: str) -> str:
-    """The id of a question as a model keeps it: what is in it stays with its owner."""
-    return hashlib.blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def model_from(value: Any, where: str | Path = "the boundary model") -> LightModel:
-    """A light boundary model from JSON values, which may come from a stranger.
-
-    Args:
-        value: What `LightModel.written` gave.
-        where: What messages call it.
-
-    Raises:
-        ConfigurationError: It is none, or one of another version.
-        MissingExtraError: A package is missing that its embedder needs.
-    """
-    if not isinstance(value, Mapping) or value.get("format") != FORMAT:
-        raise ConfigurationError(f"{where} is no boundary model; keqa boundary train makes one")
-    if value.get("version") != VERSION or value.get("kind") != "light":
-        raise ConfigurationError(f"{where} is a boundary model of another version of KEQA; train it again")
-    try:
-        return LightModel.model_validate(dict(value))
-    except ValidationError as error:
-        raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None
+        return {"kind": self.kind, "reads": self.reads, "weights": digest(weights)}

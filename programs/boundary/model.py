@@ -78,12 +78,10 @@ class BoundaryModel(Protocol):
     @property
     def reads(self) -> Reads:
         """What it needs before it can judge."""
-        ...
 
     @property
     def uses_probabilities(self) -> bool:
         """Whether its judgement is better where the draws come with the probabilities of their tokens."""
-        ...
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
         """Judge a quiz.
@@ -96,12 +94,9 @@ class BoundaryModel(Protocol):
         Raises:
             BoundaryError: It cannot judge.
         """
-        ...
 
     def written(self) -> dict[str, Any]:
         """All that it is, as JSON values."""
-        ...
 
     def spec(self) -> Mapping[str, Any]:
         """What its judgements depend on, in short: for fingerprints and the headers of run files."""
-        ...

@@ -7,24 +7,20 @@ writes (`keqa.optimize.boundary.compile_prompted`).
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Annotated, Any, Literal
 
 import dspy
 from dspy.utils.exceptions import DSPyError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
-from keqa.programs.boundary.asked import ROLE, AskedModel
 from keqa.programs.boundary.features import masked
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
-from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
+from keqa.programs.boundary.saved import ROLE, AskedModel, Root, Strict, digest, refuse_unknown, shared_embedder
 from keqa.programs.runtime.asides import counted, lm_of_role
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
@@ -34,7 +30,7 @@ _MOST_EXAMPLES, _LONGEST = 5000, 4000
 Text = Annotated[str, Field(max_length=_LONGEST)]
 
 
-class KnownQuiz(BaseModel):
+class KnownQuiz(Strict):
     """A quiz of which it is known whether the language model knows it.
 
     Attributes:
@@ -46,14 +42,12 @@ class KnownQuiz(BaseModel):
         root: Digest of the id of the question that it is of.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
     quiz: Text
     answer_type: AnswerType = "short"
-    choices: Annotated[list[Text], Field(max_length=100)] = []
+    choices: list[Text] = Field(default=[], max_length=100)
     mastery: bool
     certainty: bool
-    root: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    root: Root
 
     def shown(self) -> dspy.Example:
         """As a demonstration."""
@@ -76,8 +70,8 @@ class PromptedModel(AskedModel):
     show: Literal["balanced", "nearest"] = "balanced"
     k: Annotated[int, Field(ge=0, le=64)] = 8
     embedder: Annotated[str, Field(max_length=100)] = "hashing-256"
-    examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES, repr=False)
-    instruction: Text | None = Field(default=None, repr=False)
+    examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES)
+    instruction: Text | None = None
 
     def model_post_init(self, context: Any) -> None:
         """Refuse what is well-formed and cannot judge.
@@ -85,8 +79,7 @@ class PromptedModel(AskedModel):
         Raises:
             ValueError: It names an embedder that is not built in.
         """
-        if not is_built_in(self.embedder):
-            raise ValueError(f"the embedder {self.embedder!a:.80} is none of the built-in ones")
+        refuse_unknown(self.embedder)
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
@@ -132,20 +125,14 @@ class PromptedModel(AskedModel):
             return others[: self.k]
         import numpy as np
 
-        embedder = _opened(self.embedder)
-        vectors = np.asarray(embedder.embed([masked(quiz), *(masked(one.quiz) for one in others)]))
+        vectors = shared_embedder(self.embedder).embed([masked(quiz), *(masked(one.quiz) for one in others)])
         order = np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")[: self.k]
         return [others[place] for place in reversed(order)]
-
-    def written(self) -> dict[str, Any]:
-        """All that it is, as JSON values."""
-        return self.model_dump(mode="json")
 
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, how it shows examples, and a digest of these and the instruction."""
         shown = {name: self.written()[name] for name in ("examples", "instruction", "embedder")}
-        digest = hashlib.blake2b(json.dumps(shown, sort_keys=True).encode(), digest_size=10).hexdigest()
-        return {"kind": self.kind, "reads": self.reads, "show": self.show, "k": self.k, "prompt": digest}
+        return {"kind": self.kind, "reads": self.reads, "show": self.show, "k": self.k, "prompt": digest(shown)}
 
 
 def _asked(predictor: dspy.Predict, lm: Any, **inputs: Any) -> Judgement:
@@ -176,11 +163,6 @@ def _adapted() -> Iterator[None]:
 
     with dspy.context(adapter=Guarded(dspy.settings.adapter or adapter())):
         yield
-
-
-@cache
-def _opened(name: str) -> Embedder:
-    return Remembering(open_built_in(name))
 
 
 def balanced(examples: Sequence[KnownQuiz], k: int) -> list[KnownQuiz]:

@@ -7,8 +7,6 @@ held out in training, and from how near the draft's lies to the gate's threshold
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from functools import cache
 from statistics import NormalDist, fmean
@@ -16,8 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from keqa.programs.boundary.light import FORMAT, VERSION, Aspect, LightModel, Number, Strict
+from keqa.programs.boundary.light import Aspect, LightModel, Number
 from keqa.programs.boundary.model import Judgement, Reads, Signals
+from keqa.programs.boundary.saved import SavedModel, Strict, digest
 
 _QUANTILES = 64
 _LEAST = 1e-6
@@ -54,12 +53,10 @@ class Change(Strict):
         return max(0.0, fmean(max(value - threshold, 0.0) for value in later) - max(judged - threshold, 0.0))
 
 
-class StepwiseModel(Strict):
+class StepwiseModel(SavedModel):
     """Two light models and how their judgements lie to each other; `keqa.optimize.boundary.train_stepwise` makes one.
 
     Attributes:
-        format: What kind of file it is written to.
-        version: Of that format.
         kind: Which kind of boundary model it is.
         draft: Reads one draft.
         draws: Reads all draws.
@@ -67,8 +64,6 @@ class StepwiseModel(Strict):
         about: How it came to be; nothing depends on it.
     """
 
-    format: Literal["keqa-boundary"] = FORMAT
-    version: Literal[1] = VERSION
     kind: Literal["stepwise"] = "stepwise"
     draft: LightModel
     draws: LightModel
@@ -125,20 +120,10 @@ class StepwiseModel(Strict):
         """
         return self.changes[of].expected_gain(getattr(draft, of), threshold) > cost
 
-    def written(self) -> dict[str, Any]:
-        """All that it is, as JSON values."""
-        return self.model_dump(mode="json")
-
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, and a digest of its weights."""
         parts = [self.draft.spec(), self.draws.spec(), self.model_dump(mode="json", include={"changes"})]
-        digest = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=10).hexdigest()
-        return {"kind": self.kind, "reads": self.reads, "weights": digest}
-
-    def __repr__(self) -> str:
-        return f"StepwiseModel({', '.join(f'{name}={value!r}' for name, value in self.spec().items())})"
-
-    __str__ = __repr__
+        return {"kind": self.kind, "reads": self.reads, "weights": digest(parts)}
 
 
 def log_odds(probability: float) -> float:

@@ -15,15 +15,7 @@ from keqa.programs.gates.uncertainty import (
     ProbabilityGate,
     PromptGate,
 )
-from keqa.programs.gates.votes import (
-    Gate,
-    Votes,
-    as_fraction,
-    leader,
-    leader_is_fixed,
-    reaches,
-    smallest_wave,
-)
+from keqa.programs.gates.votes import Gate, Votes, as_fraction, leader, leader_is_fixed, reaches, smallest_wave
 
 __all__ = [
     "IF_ANY",

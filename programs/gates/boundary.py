@@ -34,7 +34,6 @@ COST_PER_DRAW = Fraction(1, 250)
 """Two calls at what compiling charges for one: a draw, and a judge that compares it."""
 
 MODEL = Kind("a boundary model, or its file", _model)
-"""Stands in an annotation for a boundary model."""
 
 
 @checked

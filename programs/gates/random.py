@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from keqa.programs.gates.base import LeaderGate
 from keqa.programs.gates.votes import Votes
 
 
-class NumberGate(LeaderGate, ABC):
-    """A gate that gives each quiz a number by chance, and retrieves where that is low.
+class NumberGate(LeaderGate):
+    """A gate that gives each quiz a number by chance; subclasses say below which one they retrieve.
 
     Attributes:
         verb: What it does to the share that its name has.
@@ -33,18 +32,9 @@ class NumberGate(LeaderGate, ABC):
     seed: Any
 
     @property
-    @abstractmethod
-    def limit(self) -> Fraction | float:
-        """Quizzes with a lower number are retrieved for."""
-
-    @property
     def name(self) -> str:
         """For records."""
         return f"random, {self.verb} {float(self.threshold):.3g}"
-
-    def retrieves(self, votes: Votes) -> bool:
-        """Below the limit."""
-        return self.measure(votes) < self.limit
 
     def measure(self, votes: Votes) -> float:
         """The quiz's number, evenly distributed from 0 to 1.
@@ -84,10 +74,9 @@ class RandomGate(NumberGate):
     seed: Seed = 0
     needs_all_draws: bool = False
 
-    @property
-    def limit(self) -> Fraction:
-        """That share of the numbers."""
-        return self.threshold
+    def retrieves(self, votes: Votes) -> bool:
+        """For that share of the numbers."""
+        return self.measure(votes) < self.threshold
 
 
 @checked
@@ -140,10 +129,9 @@ class MatchedRandomGate(NumberGate):
         cut = min([*numbers, 1.0], key=lambda one: abs(bisect_left(numbers, one) - unknown))
         return cls(Fraction(unknown, len(numbers)), cut, seed)
 
-    @property
-    def limit(self) -> float:
-        """The cut."""
-        return self.cut
+    def retrieves(self, votes: Votes) -> bool:
+        """Below the cut."""
+        return self.measure(votes) < self.cut
 
 
 def _number(seed: int, text: str) -> float:

@@ -10,6 +10,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.certainty import CERTAINTIES, CertaintyForm, answer_type_sizes
 from keqa.metrics.similarity import SimilarityForm, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
+from keqa.programs.boundary.model import Signals
 from keqa.programs.gates.base import AllSamplesGate, LeaderGate
 from keqa.programs.gates.votes import Votes, reaches
 from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
@@ -43,19 +44,11 @@ class CertaintyGate(AllSamplesGate):
         return f"certainty {self.form} over {self.over}"
 
     def decide(self, votes: Votes) -> bool | None:
-        """Known or not, from all draws.
-
-        Raises:
-            ConfigurationError: The set was stopped early.
-        """
-        return reaches(self.measure(votes), self.threshold) and bool(votes.sizes)
+        """Known or not, from all draws; without an answer not."""
+        return super().decide(votes) and bool(votes.sizes)
 
     def measure(self, votes: Votes) -> float:
-        """The certainty.
-
-        Raises:
-            ConfigurationError: The set was stopped early.
-        """
+        """The certainty; see `AllSamplesGate.measure`."""
         self.require_all(votes)
         sizes = list(votes.sizes)
         if self.over == "types":
@@ -92,11 +85,7 @@ class LexicalSimilarityGate(AllSamplesGate):
         return f"lexical similarity {self.form}"
 
     def measure(self, votes: Votes) -> float:
-        """The mean similarity over pairs.
-
-        Raises:
-            ConfigurationError: The set was stopped early.
-        """
+        """The mean similarity over pairs; see `AllSamplesGate.measure`."""
         self.require_all(votes)
         return lexical_similarity(votes.answers, self.form, votes.answer_type, votes.choices)
 
@@ -173,13 +162,10 @@ class ProbabilityGate(AllSamplesGate):
         self.require_all(votes)
         if not any(answer is not None for answer in votes.answers):
             return 0.0
-        if len(votes.probabilities) != len(votes.answers):
+        if not Signals.of(votes).has_probabilities:
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
         pairs = zip(votes.answers, votes.probabilities, strict=True)
-        said = [probability for answer, probability in pairs if answer is not None]
-        if None in said:
-            raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
-        return sum(one for one in said if one is not None) / votes.tries
+        return sum(probability or 0.0 for answer, probability in pairs if answer is not None) / votes.tries
 
 
 @checked

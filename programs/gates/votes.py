@@ -67,29 +67,23 @@ class Gate(Protocol):
     @property
     def name(self) -> str:
         """For records."""
-        ...
 
     @property
     def needs_all_draws(self) -> bool:
         """Whether a verdict takes all N_c draws. Such a gate refuses a set that was stopped early."""
-        ...
 
     @property
     def threshold(self) -> Fraction | None:
         """What its measure is compared with; None where it has none."""
-        ...
 
     def decide(self, votes: Votes) -> bool | None:
         """Known or not; None while further draws could change that, or the answer of a known quiz."""
-        ...
 
     def wave(self, votes: Votes) -> int:
         """How many draws to make next, while undecided: the smallest number that could decide for known."""
-        ...
 
     def measure(self, votes: Votes) -> float | None:
         """The gate's own measure for the records, where it is not T_c."""
-        ...
 
 
 def as_fraction(value: Fraction | float | int | str) -> Fraction:

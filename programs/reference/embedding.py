@@ -60,11 +60,9 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """What `open_embedder` opens it by; two embedders of one name give the same vectors."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text."""
-        ...
 
 
 class HashingEmbedder:

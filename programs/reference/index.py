@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from heapq import nlargest
@@ -119,8 +119,7 @@ class ReferenceIndex:
         self._flat: dict[bool, Any] = {}
         if self.demonstrations:
             _refuse_too_many(self.demonstrations, embedder, form)
-            make = _embedded if vectors is None else _checked(vectors)
-            rows = make(self.demonstrations, embedder, form)
+            rows = _rows(self.demonstrations, embedder, form, vectors)
             self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
 
     def vectors(self) -> Vectors:
@@ -207,19 +206,17 @@ def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder, form: F
         )
 
 
-def _checked(vectors: Vectors) -> Callable[[Sequence[Demonstration], Embedder, Form], Vectors]:
-    """Vectors made earlier, of which one is made again to see that they belong here."""
-
-    def check(shown: Sequence[Demonstration], embedder: Embedder, form: Form) -> Vectors:
-        first = _embedded(shown[:1], embedder, form)
-        if vectors.shape != (len(shown), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
-            raise ConfigurationError(
-                f"the vectors are not those of these entries and of the embedder {embedder.name!r}; without them they "
-                "are made again"
-            )
-        return vectors
-
-    return check
+def _rows(shown: Sequence[Demonstration], embedder: Embedder, form: Form, vectors: Vectors | None) -> Vectors:
+    """The embeddings; of vectors that were made earlier one is made again to see that they belong here."""
+    if vectors is None:
+        return _embedded(shown, embedder, form)
+    first = _embedded(shown[:1], embedder, form)
+    if vectors.shape != (len(shown), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
+        raise ConfigurationError(
+            f"the vectors are not those of these entries and of the embedder {embedder.name!r}; without them they "
+            "are made again"
+        )
+    return vectors
 
 
 def _flat(rows: Vectors) -> Any:

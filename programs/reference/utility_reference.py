@@ -88,7 +88,7 @@ class UtilityReference(Parameter):
     copies. Lookups may run in many threads at once; `fit` replaces all entries in one step.
 
     Attributes:
-        k: How many demonstrations.
+        k: How many demonstrations; 8 in the paper.
         least: How many of each label there are at least, where the reference has them.
         variant: ``similar`` finds the most similar ones (R_u), ``random`` any (KEQA w random R', the same ones whenever
             the same is asked), ``none`` none (KEQA w/o R).
@@ -104,14 +104,7 @@ class UtilityReference(Parameter):
         variant: Variant = "similar",
         form: Form = "apart",
     ) -> None:
-        """Set up an empty reference.
-
-        Args:
-            embedder: An embedder, or the name of one for `keqa.programs.reference.embedding.open_embedder`.
-            k: See above; 8 in the paper.
-            least: See above.
-            variant: See above.
-            form: See above.
+        """Set up an empty reference, with an embedder or the name of one for `open_embedder`.
 
         Raises:
             ConfigurationError: Settings that cannot work.

@@ -60,9 +60,7 @@ def lm_of_role(role: str) -> Any:
     Returns:
         None where no language model is set at all.
     """
-    now = running.get()
-    lms = None if now is None else now.lms
-    return getattr(lms, role, None) or getattr(lms, "task", None) or dspy.settings.lm
+    return given_lm_of_role(role) or given_lm_of_role("task") or dspy.settings.lm
 
 
 def given_lm_of_role(role: str) -> Any:

@@ -122,9 +122,11 @@ async def ask(
     role: str,
     stage: str,
     number: int | None = None,
+    *,
+    draws: int = JUDGEMENT,
     **arguments: Any,
 ) -> dspy.Prediction:
-    """Ask for a judgement, or anything else that something sound can replace; see `attempted`.
+    """Ask for a judgement, or anything else that is no answer to a question; see `attempted`.
 
     Args:
         session: The calls of the question.
@@ -132,6 +134,7 @@ async def ask(
         role: To whom the cost is charged.
         stage: Which stage it is, for degradations.
         number: The quiz's number, for degradations.
+        draws: How often to draw where the reply to the request as it is cannot be used.
         **arguments: As for `Session.predict`.
 
     Raises:
@@ -141,7 +144,7 @@ async def ask(
     async def call(attempt: int) -> dspy.Prediction:
         return await session.predict(predictor, role, attempt=attempt, **arguments)
 
-    return await attempted(session, call, stage, number)
+    return await attempted(session, call, stage, number, draws=draws)
 
 
 async def searched(session: Session, retriever: Retriever, query: str, k: int, number: int | None = None) -> list[Hit]:
@@ -157,15 +160,11 @@ async def searched(session: Session, retriever: Retriever, query: str, k: int, n
     Raises:
         CallError: It failed again, which does not mean that nothing was found.
     """
-    failed: CallError | None = None
     session.report(Searching(number, query))
-    while True:
-        try:
-            hits = await session.search(retriever, query, k)
-        except CallError as error:
-            if failed is not None or not is_transient(error.cause):
-                raise
-            failed = error
-            session.note("retrieve", error.cause, error.message, "searched again", number, harmless=True)
-        else:
-            return hits
+    try:
+        return await session.search(retriever, query, k)
+    except CallError as error:
+        if not is_transient(error.cause):
+            raise
+        session.note("retrieve", error.cause, error.message, "searched again", number, harmless=True)
+    return await session.search(retriever, query, k)

@@ -16,36 +16,24 @@ from typing import Any
 import dspy
 from dspy.clients.cache import Cache
 
-_current: ContextVar[Kept | None] = ContextVar("keqa_kept_replies", default=None)
-
-
-class Kept:
-    """The replies that caches gave or took during one call.
-
-    Attributes:
-        ways: How to forget each.
-    """
-
-    def __init__(self) -> None:
-        self.ways: list[Callable[[], None]] = []
-
-    def forget(self) -> None:
-        """Take them out of their caches."""
-        for way in self.ways:
-            way()
+_current: ContextVar[list[Callable[[], None]] | None] = ContextVar("keqa_kept_replies", default=None)
 
 
 @contextmanager
-def keeping(lm: Any) -> Iterator[Kept]:
+def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
     """Within this context caches report which replies they keep; DSPy's own does, as does any that calls `tell_kept`.
 
     Args:
         lm: The language model that is called. DSPy makes its cache, with a folder on the disk, when it is first read,
             and one that caches nothing must not cause that.
+
+    Yields:
+        How to forget each reply that a cache gave or took.
     """
+    kept: list[Callable[[], None]] = []
     if getattr(lm, "cache", False):
         listen_to(dspy.cache)
-    token = _current.set(kept := Kept())
+    token = _current.set(kept)
     try:
         yield kept
     finally:
@@ -56,7 +44,7 @@ def tell_kept(forget: Callable[[], None]) -> None:
     """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
     kept = _current.get()
     if kept is not None:
-        kept.ways.append(forget)
+        kept.append(forget)
 
 
 def listen_to(cache: Any) -> None:

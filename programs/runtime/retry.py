@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import dspy
 
-from keqa.programs.runtime.answered import says_nothing
+from keqa.programs.runtime.answered import refusing_empty, says_nothing
 from keqa.programs.runtime.attempts import ANSWER, attempted
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
@@ -57,6 +58,36 @@ async def predict_with_retry(
         return None if line is None else dspy.Prediction(answer=line)
 
     return await attempted(session, ask, stage, number, draws=ANSWER, stands_in=stands_in)
+
+
+async def ask_for_answer(
+    session: Session,
+    predictor: dspy.Predict,
+    role: str,
+    *,
+    stage: str = "answer",
+    numbered: bool = False,
+    **inputs: Any,
+) -> dspy.Prediction:
+    """Ask a predictor for an answer that says something; see `predict_with_retry`.
+
+    Args:
+        session: The calls of the question.
+        predictor: Which to call.
+        role: To whom the cost is charged.
+        stage: Which stage it is, for degradations.
+        numbered: See `keqa.programs.runtime.answered.refusing_empty`.
+        **inputs: Every input field; of a choice `choices`.
+
+    Raises:
+        CallError: No attempt gave an answer.
+    """
+
+    async def ask(attempt: int) -> dspy.Prediction:
+        usable = refusing_empty(inputs["choices"], numbered=numbered, last=attempt == ANSWER)
+        return await session.predict(predictor, role, attempt=attempt, usable=usable, **inputs)
+
+    return await predict_with_retry(session, ask, stage=stage)
 
 
 def salvaged(session: Session, error: CallError, stage: str, number: int | None = None) -> str | None:

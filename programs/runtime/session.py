@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import dspy
@@ -15,7 +16,6 @@ from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.records import Degradation
-from keqa.programs.runtime import searching
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
 from keqa.programs.runtime.errors import CallError, typed_error
@@ -143,13 +143,14 @@ class Session:
         settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
         arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
         event = Event(self.ledger, role, reached.get(), self.step_of(predictor))
+        recorded = partial(_recorded, event, meter, listener)
         if demos is None and self._hidden is not None:
             hidden, signature = self._hidden, predictor.signature
             left = [demo for demo in predictor.demos if not hidden(demo, signature)]
             demos = (lambda: left) if len(left) < len(predictor.demos) else None
         try:
             with keeping(lm) as kept:
-                prediction = await self._called(predictor, lm, arguments, demos, _Recorded(event, meter, listener))
+                prediction = await self._called(predictor, lm, arguments, demos, recorded)
                 listener.refuse_truncated()
                 _refuse_bare(predictor, prediction)
                 if usable is not None:
@@ -158,7 +159,8 @@ class Session:
             event.failed = True
             known = typed_error(error, [lm])
             if isinstance(known, CallError) and known.unusable:
-                kept.forget()
+                for forget in kept:
+                    forget()
                 known.served = not runs_in_process(lm)
                 known.reply = listener.only
                 if len(listener.replies) > 1:
@@ -173,7 +175,7 @@ class Session:
             # A provider may give fewer replies than it was asked for.
             meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
             event.samples = meter.samples
-            self._passed(event)
+            reached.set(frozenset({event.number}))
         return prediction
 
     async def _called(
@@ -182,7 +184,7 @@ class Session:
         lm: Any,
         arguments: dict[str, Any],
         demos: Callable[[], Sequence[Any]] | None,
-        recorded: _Recorded,
+        recorded: Callable[[], AbstractContextManager[None]],
     ) -> dspy.Prediction:
         """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
         # What the adapter of ``dspy.Refine`` adds to a prompt would be left out of an awaited one.
@@ -193,14 +195,14 @@ class Session:
 
         def called() -> dspy.Prediction:
             full = found()
-            with recorded.entered(), only_wanted(full["config"]):
+            with recorded(), only_wanted(full["config"]):
                 return predictor(**full)
 
         async with self.bound.semaphore():
             if not awaited:
                 return await self.bound.in_thread(called)
             full = found() if demos is None else await self.bound.in_thread(found)
-            with recorded.entered(), only_wanted(full["config"]):
+            with recorded(), only_wanted(full["config"]):
                 return await predictor.acall(**full)
 
     async def search(self, retriever: Retriever, query: str, k: int) -> list[Hit]:
@@ -217,7 +219,7 @@ class Session:
 
         def called() -> list[Hit]:
             with event:
-                found = searching.search(retriever, query, k)
+                found = _search(retriever, query, k)
             event.saved = found.seconds if isinstance(found, Kept) else None
             return found
 
@@ -235,27 +237,37 @@ class Session:
                 raise
             raise known from error
         finally:
-            self._passed(event)
-
-    @staticmethod
-    def _passed(event: Event) -> None:
-        reached.set(frozenset({event.number}))
+            reached.set(frozenset({event.number}))
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """What hears of a call while it is made."""
+def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
+    """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it.
 
-    event: Event
-    meter: Meter
-    listener: Listener
+    They get the query, how many passages are wanted, and of each that was found `title`, `passage_id`, `text` and
+    `score`; or what was raised.
+    """
+    if not dspy.settings.callbacks:
+        return retriever.search(query, k)
+    found: list[list[Hit]] = []
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Meanwhile the adapter in use writes no text from outside that could pass for structure."""
-        adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
-        with self.event, listened(self.meter, self.listener), dspy.context(adapter=adapter):
-            yield
+    def searched(query: str, k: int) -> list[dict[str, Any]]:
+        hits = retriever.search(query, k)
+        found.append(hits)
+        return [
+            {"title": one.passage.title, "passage_id": one.passage.id, "text": one.passage.text, "score": one.score}
+            for one in hits
+        ]
+
+    dspy.Tool(searched, name="search", desc="Finds passages.")(query=query, k=k)
+    return found[0]
+
+
+@contextmanager
+def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
+    """Meanwhile all three hear of a call, and the adapter in use writes no text that could pass for structure."""
+    adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
+    with event, listened(meter, listener), dspy.context(adapter=adapter):
+        yield
 
 
 def text_of(value: object) -> str:

@@ -44,11 +44,9 @@ class DrawStore(Protocol):
 
     def get(self, key: str) -> dict[str, Any] | None:
         """What was put under a key."""
-        ...
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Keep a JSON value under a key."""
-        ...
 
 
 @dataclass(frozen=True)

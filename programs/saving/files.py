@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import re
 from collections.abc import Mapping
 from importlib.resources import files
@@ -178,11 +177,7 @@ def check_readable(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 def finite(value: Any) -> Any:
     """A value with null for the numbers that JSON has not, such as the mean of nothing."""
-    if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.loads(json.dumps(value), parse_constant=lambda name: None)
 
 
 def must_be_named(part: str, name: Any) -> str:

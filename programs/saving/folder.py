@@ -27,7 +27,7 @@ from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import LearnedQuestions, learned_from_json
-from keqa.programs.predictor_state import checked_state, load_predictor, shown
+from keqa.programs.predictor_state import checked_state, shown
 from keqa.programs.prompts import Prompts, drift, prompts_of
 from keqa.programs.record_redaction import lms_asked
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -320,7 +320,7 @@ def _loaded(
     program = made(name, arguments, retriever, lms, reference_in(folder, state, embedder))
     for part, predictor in program.named_predictors():
         if part in found or part not in program.optional:
-            load_predictor(predictor, found[part], part)
+            predictor.load_state(checked_state(found[part], predictor.signature, part))
     program.learned = learned_from_json(state["learned"])
     return program
 

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
-from keqa.programs.kept import become, prompts_of
+from keqa.programs.kept import become
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import named_values
+from keqa.programs.prompts import prompts_of
 from keqa.programs.reference.embedding import is_built_in
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import arguments_of
@@ -121,6 +122,13 @@ def _described(program: Program) -> dict[str, Any]:
     return {"method": method, "values": values, "reference": reference}
 
 
+def _parts_of(program: Program) -> dict[str, Any]:
+    """What of a program's arguments may be code of the user's own, the reference excepted."""
+    if not isinstance(program, KEQA):
+        return {}
+    return {"gate": program.examination.gate, "similarity": program.selection.similarity}
+
+
 def _set_up_like(program: Program, own: Mapping[str, Any], values: Any) -> Program | None:
     """A program with the saved settings; None where a method of the user's own has none that are known here."""
     if values is None or own["values"] is None:
@@ -128,13 +136,9 @@ def _set_up_like(program: Program, own: Mapping[str, Any], values: Any) -> Progr
     named_values(values, "the settings of a state")
     method: str = own["method"]
     given: dict[str, Any] = {}
-    if isinstance(program, KEQA):
-        parts = {"gate": program.examination.gate, "similarity": program.selection.similarity}
-        given = {
-            name: part
-            for name, part in parts.items()
-            if own["values"][name] == values.get(name) and not isinstance(values.get(name), Mapping | None)
-        }
+    for name, part in _parts_of(program).items():
+        if own["values"][name] == values.get(name) and not isinstance(values.get(name), Mapping | None):
+            given[name] = part
     if "workers" in arguments_of(type(program)):
         given["workers"] = program.bound.workers
     try:
@@ -247,7 +251,7 @@ def reduced(program: Program) -> tuple[Any, ...]:
                 f"a utility reference with the embedder {reference.embedder.name!a:.100} cannot be pickled; keqa.save "
                 "writes it with its vectors"
             )
-        parts = {"gate": program.examination.gate, "similarity": program.selection.similarity, "reference": reference}
+        parts = {**_parts_of(program), "reference": reference}
         described = {**state["values"], "reference": state["reference"]}
         own = {name: part for name, part in parts.items() if described[name] == OWN}
     return (_restored, (program.dump_state(), own, bool(program._compiled), absent))
@@ -256,10 +260,7 @@ def reduced(program: Program) -> tuple[Any, ...]:
 def _plain(program: Program, state: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a program for `made`, parts of the user's own given."""
     values = state["values"]
-    given = {}
-    if isinstance(program, KEQA):
-        parts = {"gate": program.examination.gate, "similarity": program.selection.similarity}
-        given = {name: part for name, part in parts.items() if values[name] == OWN}
+    given = {name: part for name, part in _parts_of(program).items() if values[name] == OWN}
     return arguments_from(state["method"], values, given)
 
 

@@ -22,20 +22,15 @@ from keqa.programs.gates import (
     smallest_wave,
 )
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.answered import refusing_empty, says_nothing
-from keqa.programs.runtime.attempts import ANSWER, DRAW, ask, attempted
+from keqa.programs.runtime.answered import says_nothing
+from keqa.programs.runtime.attempts import DRAW, ask
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import predict_with_retry
+from keqa.programs.runtime.retry import ask_for_answer
 from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
 from keqa.programs.stages.gate_question import GateQuestion
-from keqa.programs.stages.probabilities import (
-    LOGPROBS,
-    NoProbabilitiesError,
-    likelihoods_of,
-    tells_no_probabilities,
-)
+from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
@@ -71,7 +66,7 @@ async def means_the_same(
     """
     if same_answer(first, second, answer_type, choices):
         return True
-    asked = {"quiz": quiz, "first_answer": first, "second_answer": second}
+    asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
     return bool((await ask(session, judge, "consistency", "judge_consistency", number, **asked)).same)
 
 
@@ -144,20 +139,6 @@ class Examination(Stage):
         self._gate = NoCopy(gate)
         self.probabilities = asks(gate) in ("probabilities", IF_ANY)
 
-    def deciding_by(self, gate: Gate) -> Examination:
-        """The same examination with another gate, its predictors with what they learned.
-
-        Args:
-            gate: It asks the LM no question that this examination's gate does not ask.
-        """
-        new = Examination(self.tries, gate, self.temperature, self.top_p, self.seed, self.bound)
-        for name, predictor in self.named_parameters():
-            if "." not in name:
-                setattr(new, name, predictor)
-        if self.question is not None and type(self.question) is question_of(gate):
-            setattr(new, self.question.attribute, self.question)
-        return new
-
     @property
     def question(self) -> GateQuestion | None:
         """What the gate asks the LM in a call of its own; None where it asks nothing."""
@@ -195,7 +176,10 @@ class Examination(Stage):
             if found.known is not None:
                 found.certainty = self.gate.measure(found.votes)
                 found.stopped = self._why_stopped(found)
-                self._note_gate(session, found)
+                for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
+                    session.note(
+                        note.stage, note.cause, note.message, note.action, found.number, harmless=note.harmless
+                    )
                 self._mark(session, found)
                 return found
             if not found.votes.left:
@@ -225,11 +209,6 @@ class Examination(Stage):
         what = "verdict or answer" if found.known else "the verdict"
         left = f"the {votes.left} draws" if votes.left > 1 else "the draw"
         return f"{left} left could not change {what}"
-
-    def _note_gate(self, session: Session, found: Assessment) -> None:
-        """Record what went wrong in the gate's measure."""
-        for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
-            session.note(note.stage, note.cause, note.message, note.action, found.number, harmless=note.harmless)
 
     def _mark(self, session: Session, found: Assessment) -> None:
         """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
@@ -269,12 +248,7 @@ class Examination(Stage):
             CallError: There is no answer.
         """
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-
-        async def call(attempt: int) -> dspy.Prediction:
-            usable = refusing_empty(choices, last=attempt == ANSWER)
-            return await session.predict(self.quiz, "task", attempt=attempt, usable=usable, **asked)
-
-        return text_of((await predict_with_retry(session, call)).answer)
+        return text_of((await ask_for_answer(session, self.quiz, "task", **asked)).answer)
 
     @staticmethod
     async def _ask(question: GateQuestion, session: Session, found: Assessment) -> None:
@@ -336,16 +310,10 @@ class Examination(Stage):
 
     async def _sampled(self, session: Session, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
-        asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
 
         async def sampled(config: dict[str, Any]) -> dspy.Prediction:
-            return await attempted(
-                session,
-                lambda attempt: session.predict(self.quiz, "task", config=config, **asked),
-                "examine",
-                found.number,
-                draws=DRAW,
-            )
+            asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
+            return await ask(session, self.quiz, "task", "examine", found.number, draws=DRAW, config=config, **asked)
 
         try:
             return await sampled(config)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.programs.runtime.attempts import ANSWER, attempted
+from keqa.programs.runtime.attempts import ANSWER, ask
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
@@ -37,11 +37,10 @@ class Generation(Stage):
         """
         from keqa.lms.adapter import adapter
 
-        async def written(attempt: int) -> dspy.Prediction:
-            return await session.predict(self.write, "task", attempt=attempt, usable=_has_text, question=question)
-
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
-            prediction = await attempted(session, written, "document", draws=ANSWER)
+            prediction = await ask(
+                session, self.write, "task", "document", draws=ANSWER, usable=_has_text, question=question
+            )
         return text_of(prediction.title), text_of(prediction.document)
 
 

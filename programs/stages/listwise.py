@@ -58,8 +58,10 @@ class Listwise(Stage):
             action = "judged each passage by itself"
             session.note("judge_utility", error.cause, error.message, action, number, harmless=True)
             return [None] * len(passages)
-        helpful = {str(key): bool(value) for key, value in dict(prediction.helpful or {}).items()}
-        found: list[Verdict | None] = [_verdict(helpful.get(str(place))) for place in listed]
+        said: dict[str, Verdict] = {}
+        for key, helpful in dict(prediction.helpful or {}).items():
+            said[str(key)] = "helpful" if helpful else "not helpful"
+        found = [said.get(str(place)) for place in listed]
         missing = found.count(None)
         if missing:
             message = f"the reply says nothing of {missing} of {len(found)} passages"
@@ -86,7 +88,3 @@ def as_lists(demos: Iterable[Any]) -> list[dspy.Example]:
         verdicts = dict(enumerate(judged.values(), 1))
         chosen.append(dspy.Example(quiz=quiz, passages=passages, helpful=verdicts))
     return chosen[::-1]
-
-
-def _verdict(helpful: bool | None) -> Verdict | None:
-    return None if helpful is None else "helpful" if helpful else "not helpful"

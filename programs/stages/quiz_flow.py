@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import fraction_text
-from keqa.programs.records import ClusterRecord, PassageVerdict, QuizRecord, QuizSource, SampleRecord
+from keqa.programs.records import ClusterRecord, QuizRecord, QuizSource, SampleRecord
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.runtime.session import Session
-from keqa.programs.stages.answering import Answering
-from keqa.programs.stages.examination import Assessment, Examination
-from keqa.programs.stages.extraction import KeySentences
-from keqa.programs.stages.picking import Picking, unjudged, with_kept
-from keqa.programs.stages.selection import Selection
-from keqa.retrievers.base import Hit, Retriever
+from keqa.programs.stages.assessment import Assessment
+from keqa.programs.stages.picking import unjudged, with_kept
+from keqa.programs.stages.selection import with_key_sentences
+from keqa.retrievers.base import Hit
+
+if TYPE_CHECKING:
+    from keqa.programs.keqa import KEQA
 
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
@@ -30,35 +31,19 @@ _UNANSWERED = "left the quiz unanswered"
 
 @dataclass(frozen=True)
 class QuizFlow:
-    """The stages that a quiz passes, with the settings that say which of them are on.
+    """The stages of a program that a quiz passes, where its settings have them on.
 
     Attributes:
         session: The calls of the question.
         asked: The question.
-        examination: Samples, clusters and judges; also answers closed-book.
-        picking: Judges passages; None keeps all.
-        selection: Selects evidence; None leaves it out.
-        answering: Answers from passages.
-        retriever: None finds nothing.
-        top_k: How many passages to search for.
+        program: Whose stages and settings these are.
         examine: Whether to examine before retrieval.
-        on_nothing_helpful: What answers where no passage is kept.
-        select: Whether evidence goes beside the passages or, as in the KS-LLM paper, instead of them.
-        extraction: Cuts passages that are kept; None leaves them whole.
     """
 
     session: Session
     asked: Question
-    examination: Examination
-    picking: Picking | None
-    selection: Selection | None
-    answering: Answering
-    retriever: Retriever | None
-    top_k: int
+    program: KEQA
     examine: bool
-    on_nothing_helpful: OnNothingHelpful
-    select: Select | None = None
-    extraction: KeySentences | None = None
 
     async def run(
         self, quiz: Quiz, text: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
@@ -82,7 +67,9 @@ class QuizFlow:
         try:
             if self.examine:
                 place = place_of(self.asked.question, self.asked.choices, quiz.index)
-                found = await self.examination.acall(*asked, number=quiz.index, place=place, session=self.session)
+                found = await self.program.examination.acall(
+                    *asked, number=quiz.index, place=place, session=self.session
+                )
                 consistency = float(found.votes.consistency)
                 self.session.report(QuizExamined(quiz.index, text, bool(found.known), found.answer, consistency))
             if found is not None and found.known:
@@ -109,34 +96,36 @@ class QuizFlow:
         self, quiz: Quiz, asked: tuple[str, AnswerType, list[str]], found: Assessment | None, fields: dict[str, Any]
     ) -> tuple[str | None, QuizSource]:
         """Lines 8 to 16."""
-        text, answer_type, choices = asked
+        program, (text, answer_type, choices) = self.program, asked
+        retriever = program.given_retriever
         hits: list[Hit] = []
-        if self.retriever is not None:
+        if retriever is not None:
             try:
-                hits = await searched(self.session, self.retriever, text, self.top_k, quiz.index)
+                hits = await searched(self.session, retriever, text, program.top_k, quiz.index)
             except CallError as error:
                 self.session.note("retrieve", error.cause, error.message, _UNANSWERED, quiz.index)
                 return None, "failed"
         verdicts = unjudged(hits)
-        if self.picking is not None:
-            verdicts = await self.picking.acall(text, hits, quiz.index, session=self.session)
-        if hits and self.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
+        if program.pick:
+            verdicts = await program.picking.acall(text, hits, quiz.index, session=self.session)
+        if hits and program.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
-        if self.extraction is not None:
-            hits, verdicts = self.extraction.cut(text, hits, verdicts)
-        fields |= {"retrieved": self.retriever is not None, "passages": verdicts}
+        if program.extract_sentences is not None:
+            keep, similarity = program.extract_sentences, program.selection.similarity
+            hits, verdicts = with_key_sentences(text, hits, verdicts, keep, similarity)
+        fields |= {"retrieved": retriever is not None, "passages": verdicts}
         kept = tuple(verdict.passage_id for verdict in verdicts if verdict.kept)
         self.session.report(PassagesKept(quiz.index, text, len(verdicts), kept))
-        passages = _kept(hits, verdicts)
+        passages = [hit.passage.rendered for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
         if not passages:
             return await self._from_memory(found, asked)
-        if self.selection is not None:
-            chosen = await self.selection.acall(text, passages, quiz.index, session=self.session)
+        if program.select:
+            chosen = await program.selection.acall(text, passages, quiz.index, session=self.session)
             fields |= dict(zip(("triples", "evidence"), chosen, strict=True))
         evidence = fields.get("evidence", [])
-        answer = await self.answering.acall(
+        answer = await program.answering.acall(
             text,
-            [] if evidence and self.select == "instead" else passages,
+            [] if evidence and program.select == "instead" else passages,
             answer_type,
             choices,
             evidence=evidence,
@@ -150,15 +139,15 @@ class QuizFlow:
         self, found: Assessment | None, asked: tuple[str, AnswerType, list[str]]
     ) -> tuple[str, QuizSource]:
         """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""
-        if found is not None and (found.known or self.on_nothing_helpful != "closed_book"):
+        if found is not None and (found.known or self.program.on_nothing_helpful != "closed_book"):
             if not found.known:
-                await self.examination.complete(self.session, found)
+                await self.program.examination.complete(self.session, found)
             if found.answer is not None:
                 return found.answer, "largest_cluster"
-        return await self.examination.recall(self.session, *asked), "closed_book"
+        return await self.program.examination.recall(self.session, *asked), "closed_book"
 
     def _examined(self, found: Assessment) -> dict[str, Any]:
-        votes, threshold = found.votes, self.examination.gate.threshold
+        votes, gate = found.votes, self.program.examination.gate
         return {
             "samples": [
                 SampleRecord(
@@ -179,13 +168,9 @@ class QuizFlow:
             "stopped": found.stopped,
             "consistency": float(votes.consistency),
             "consistency_exact": fraction_text(votes.consistency),
-            "threshold": None if threshold is None else float(threshold),
-            "threshold_exact": None if threshold is None else fraction_text(threshold),
-            "gate": self.examination.gate.name,
+            "threshold": None if gate.threshold is None else float(gate.threshold),
+            "threshold_exact": None if gate.threshold is None else fraction_text(gate.threshold),
+            "gate": gate.name,
             "certainty": found.certainty,
             "known": found.known,
         }
-
-
-def _kept(hits: Sequence[Hit], verdicts: Sequence[PassageVerdict]) -> list[str]:
-    return [hit.passage.rendered for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]

@@ -1,21 +1,24 @@
-"""Evidence sentences: those of the passages that are closest to constructed triples (KS-LLM, sections 3.1 and 3.2)."""
+"""Sentences of passages: those closest to constructed triples (KS-LLM, sections 3.1 and 3.2), or to the quiz itself."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import tokens
 from keqa.programs.predictor_state import Predictor
+from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Remembering, open_embedder
 from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
+from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
 
@@ -104,6 +107,37 @@ def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similar
     scores = similarity(wanted, candidates)
     chosen = sorted(range(len(candidates)), key=lambda position: -scores[position])[:keep]
     return [candidates[position] for position in sorted(chosen)]
+
+
+def with_key_sentences(
+    quiz: str, hits: Sequence[Hit], verdicts: Sequence[PassageVerdict], keep: int, similarity: Similarity
+) -> tuple[list[Hit], list[PassageVerdict]]:
+    """Cut the passages that were kept down to the sentences closest to the quiz (KEQA, section 4.2, the variant w SE).
+
+    The judge of utility reads whole passages, as without it, so that the variant differs in what is answered from
+    alone.
+
+    Args:
+        quiz: Resolved text.
+        hits: The passages, best first.
+        verdicts: What became of each, in their order.
+        keep: How many sentences of each to keep.
+        similarity: Compares the quiz with sentences.
+
+    Returns:
+        Both again; a passage that was left out, or has no more sentences, is the same.
+    """
+
+    def shortened(hit: Hit) -> Hit:
+        parts = stripped_sentences(hit.passage.text)
+        if len(parts) <= keep:
+            return hit
+        short = " ".join(closest([quiz], parts, keep, similarity))
+        return replace(hit, passage=replace(hit.passage, text=short))
+
+    cut = [shortened(hit) if verdict.kept else hit for hit, verdict in zip(hits, verdicts, strict=True)]
+    pairs = zip(cut, verdicts, strict=True)
+    return cut, [verdict.model_copy(update={"text": hit.passage.text}) for hit, verdict in pairs]
 
 
 class Selection(Stage):

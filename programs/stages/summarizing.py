@@ -8,9 +8,7 @@ from typing import ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.runtime.answered import refusing_empty
-from keqa.programs.runtime.attempts import ANSWER
-from keqa.programs.runtime.retry import predict_with_retry as with_answer
+from keqa.programs.runtime.retry import ask_for_answer
 from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import Summarize
@@ -47,18 +45,15 @@ class Summarizing(Stage):
         Raises:
             CallError: There is no answer.
         """
-
-        async def ask(attempt: int) -> dspy.Prediction:
-            return await session.predict(
-                self.summarize,
-                "task",
-                attempt=attempt,
-                usable=refusing_empty(choices, numbered=True, last=attempt == ANSWER),
-                question=question,
-                answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
-                answer_type=answer_type,
-                choices=list(choices),
-            )
-
-        prediction = await with_answer(session, ask, stage="summarize")
+        prediction = await ask_for_answer(
+            session,
+            self.summarize,
+            "task",
+            stage="summarize",
+            numbered=True,
+            question=question,
+            answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
+            answer_type=answer_type,
+            choices=list(choices),
+        )
         return text_of(prediction.get("explanation")), text_of(prediction.answer)

@@ -17,7 +17,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.search_space import Grid
 from keqa.programs import KEQA, CertaintyGate
-from keqa.programs.boundary.light import root_digest
+from keqa.programs.boundary.saved import root_digest
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.learned import NOTHING, demonstration_digest
 from keqa.programs.reference.embedding import HashingEmbedder

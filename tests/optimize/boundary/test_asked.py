@@ -17,8 +17,8 @@ from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
 from keqa.optimize.boundary.reliability import draw_reliability, reliability
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Signals, read_model
 from keqa.programs.boundary.finetuned import _probability
-from keqa.programs.boundary.light import root_digest
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
+from keqa.programs.boundary.saved import root_digest
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 

@@ -12,7 +12,7 @@ from keqa.errors import InputError, TooManyFailuresError
 from keqa.optimize.boundary import collect, read_collected, write_collected
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.programs import KEQA
-from keqa.programs.boundary.light import root_digest
+from keqa.programs.boundary.saved import root_digest
 from keqa.storage.journal import Journal
 
 TWO = Example(

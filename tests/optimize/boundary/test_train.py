@@ -12,8 +12,8 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light, train_stepwise
 from keqa.optimize.boundary.labels import readings
 from keqa.optimize.boundary.stepwise import change
-from keqa.programs.boundary.files import model_from as any_model_from
-from keqa.programs.boundary.light import model_from, root_digest
+from keqa.programs.boundary.files import model_from
+from keqa.programs.boundary.saved import root_digest
 
 
 def town(number: int, seed: int = 0, *, probabilities: bool = True) -> CollectedQuiz:
@@ -102,7 +102,7 @@ def test_draws_as_needed(stepwise, trained):
 
 @pytest.mark.slow
 def test_draws_as_needed_hold_on_other_questions_and_in_their_file(stepwise):
-    model = any_model_from(json.loads(json.dumps(stepwise.model.written())))
+    model = model_from(json.loads(json.dumps(stepwise.model.written())))
     found = check_model(model, [towns(60, seed=1)], model.roots)
     assert found.mastery.auroc > 0.97
     assert 1 <= found.draws < 3

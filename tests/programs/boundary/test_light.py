@@ -10,7 +10,8 @@ from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary import BoundaryError, Signals, read_model
-from keqa.programs.boundary.light import model_from, root_digest
+from keqa.programs.boundary.files import model_from
+from keqa.programs.boundary.saved import root_digest
 
 
 def test_a_likely_draft_is_known():
@@ -76,7 +77,7 @@ def change(value, path, new):
     [
         ("format", "keqa-program", "is no boundary model"),
         ("version", 2, "another version"),
-        ("kind", "prompted", "another version"),
+        ("kind", "heavy", "another version"),
         ("reads", "everything", "reads"),
         ("embedder", "someone/model", "none of the built-in ones"),
         ("embedder", "../folder", "none of the built-in ones"),

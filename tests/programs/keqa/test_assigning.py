@@ -13,8 +13,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.arguments import checked
-from keqa.programs.baselines.always_retrieve import AlwaysRetrieve
-from keqa.programs.baselines.closed_book import ClosedBook
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.baselines.kbm import KBM
 from keqa.programs.baselines.self_rag import SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate

@@ -252,7 +252,10 @@ class OneRequest(Session):
         super().__init__(CallLimiter(1), blocking=False)
         self.given, self.asked = list(given), []
 
-    async def predict(self, predictor: Any, role: str, *, config: Any = None, **inputs: Any) -> dspy.Prediction:
+    async def predict(
+        self, predictor: Any, role: str, *, config: Any = None, attempt: int = 0, **inputs: Any
+    ) -> dspy.Prediction:
+        assert attempt == 0, "a draw is drawn no other way"
         self.asked.append((role, inputs, config))
         said = self.given if "n" in config else ["single"]
         if "n" in config and isinstance(said[0], Exception):

@@ -1,8 +1,6 @@
 import pytest
 
-from keqa.programs.abstention import WITHHELD, Abstention, Confidence
-from keqa.programs.abstention.confidence import words_of
-from keqa.programs.abstention.signals import abstained, record_signals
+from keqa.programs.abstention import WITHHELD, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.boundary.light import Regression, Signal
 from keqa.programs.fingerprint import program_spec

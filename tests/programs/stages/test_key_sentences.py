@@ -5,9 +5,8 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.stages.extraction import KeySentences
 from keqa.programs.stages.picking import unjudged, with_kept
-from keqa.programs.stages.selection import lexical_similarity
+from keqa.programs.stages.selection import lexical_similarity, with_key_sentences
 
 LONG = (
     "Carmouth is a harbour. Its mayor is Ann Berg. It was founded in 1204. The mayor of Carmouth sits in the old hall."
@@ -17,7 +16,7 @@ GARBURG = "Garburg: Garburg is a port. Its mayor is Bo Lind. It was founded in 1
 
 
 def cut(keep, quiz, hits, similarity=lexical_similarity):
-    found, verdicts = KeySentences(keep, similarity).cut(quiz, hits, unjudged(hits))
+    found, verdicts = with_key_sentences(quiz, hits, unjudged(hits), keep, similarity)
     assert [verdict.text for verdict in verdicts] == [hit.passage.text for hit in found]
     return [hit.passage.text for hit in found]
 
@@ -43,7 +42,7 @@ def test_another_similarity(retriever):
 def test_what_was_left_out_stays_whole(retriever):
     hits = retriever(LONG, LONG).search(MAYOR)
     left_out = [verdict.model_copy(update={"kept": False}) for verdict in unjudged(hits)]
-    found, verdicts = KeySentences(1, lexical_similarity).cut(MAYOR, hits, with_kept(left_out, 1, "kept"))
+    found, verdicts = with_key_sentences(MAYOR, hits, with_kept(left_out, 1, "kept"), 1, lexical_similarity)
     assert [len(hit.passage.text) < len(LONG) for hit in found] == [False, True]
     assert verdicts[0].text == LONG
 

@@ -1,13 +1,28 @@
-"""What a record says of the chance that its answer is right, as numbers: the same in calibration and in use."""
+"""Abstention: a program that says "I do not know" where its answer is too probably wrong for the risk it may take.
+
+What a record says of the chance that its answer is right, signals and words of its question, goes into a logistic
+regression: the same in calibration and in use.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import is_abstention, same_answer, tokens
+from keqa.programs.boundary.features import masked
+from keqa.programs.boundary.light import Regression
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.reference.embedding import open_built_in
+
+EMBEDDER = "hashing-256"
+"""Of the words of questions and quizzes: as few places as some hundred questions can bear."""
+
+WITHHELD = "I do not know"
+"""What replaces an answer that is withheld."""
 
 _UNSUPPORTED = frozenset({"closed_book", "largest_cluster", "blocked", "skipped", "failed"})
 
@@ -79,3 +94,68 @@ def _agreed(quiz: QuizRecord) -> float:
 
 def _mean(values: Sequence[float], without: float) -> float:
     return sum(values) / len(values) if values else without
+
+
+def words_of(record: QuestionRecord) -> str:
+    """What a question and its quizzes ask, without the names in them: some kinds of facts are known less well."""
+    return " ".join([masked(record.standalone or record.question), *(masked(quiz.text) for quiz in record.quizzes)])
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Says how probably the answer to a question is right; `keqa.optimize.abstention` learns one.
+
+    Attributes:
+        regression: What weighs signals and words.
+    """
+
+    regression: Regression
+
+    def of(self, record: QuestionRecord) -> float:
+        """From 0 to 1; of a record whose answer says that it does not know 0.
+
+        Args:
+            record: Of a question that has an answer.
+        """
+        if abstained(record):
+            return 0.0
+        embedding = open_built_in(EMBEDDER).embed([words_of(record)])[0]
+        return self.regression.probability(record_signals(record), embedding)
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """Withholds answers whose confidence does not reach a calibrated threshold.
+
+    Attributes:
+        confidence: How probably an answer is right.
+        threshold: Answers of less confidence are withheld.
+        risk: The share of the given answers that may be wrong.
+        delta: The chance that the threshold does not hold the risk.
+        calibrated_on: A digest of what the threshold was calibrated on.
+    """
+
+    confidence: Confidence
+    threshold: float
+    risk: float
+    delta: float
+    calibrated_on: str
+
+    def applied(self, record: QuestionRecord) -> QuestionRecord:
+        """The record with its confidence, and with "I do not know" in the place of an answer that is withheld.
+
+        An answer that says so itself stays as it is. The explanation of one that is withheld would give it away, and is
+        left out.
+
+        Args:
+            record: Of a question that has an answer.
+        """
+        confidence = self.confidence.of(record)
+        if confidence >= self.threshold or abstained(record):
+            return record.model_copy(update={"confidence": confidence})
+        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "explanation": ""}
+        return record.model_copy(update={"confidence": confidence, **withheld})
+
+    def spec(self) -> Mapping[str, Any]:
+        """What answers depend on, for fingerprints and the headers of run files."""
+        return {name: value for name, value in vars(self).items() if name != "confidence"}

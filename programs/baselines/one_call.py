@@ -1,0 +1,66 @@
+"""One call with what the language model remembers, or with all that is found for the question."""
+
+# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import dspy
+
+from keqa.data.question import Question
+from keqa.programs.arguments import checked
+from keqa.programs.baselines.base import Baseline, SearchingBaseline
+from keqa.programs.baselines.reading import answer_from, conclude, from_memory, unanswered
+from keqa.programs.predictor_state import Predictor
+from keqa.programs.program import RecordBuilder
+from keqa.programs.runtime.session import Session
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OneCallBaseline(Baseline):
+    """A method that answers in one call, at once or after a chain of thought.
+
+    Attributes:
+        asks: The signature that asks for an answer, and the one that asks for reasoning and an answer.
+        reason: Whether to reason step by step first.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+    asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]]
+
+    reason: bool = False
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        at_once, after_reasoning = self.asks
+        self.answer = Predictor(after_reasoning if self.reason else at_once)
+
+
+@checked
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClosedBook(OneCallBaseline):
+    """Answers from memory."""
+
+    method: ClassVar[str] = "closed book"
+    asks = (AnswerQuestion, ReasonFromMemory)
+
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+        """Answer in one call; see `Program.solve`."""
+        with unanswered("answer"):
+            reply = await from_memory(session, self.answer, asked)
+        conclude(story, reply, "closed_book")
+
+
+@checked
+@dataclass(kw_only=True, eq=False, repr=False)
+class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
+    """Searches with the question and answers from all that was found, whatever the LM knows (Lewis et al., 2020)."""
+
+    method: ClassVar[str] = "always retrieve"
+    asks = (AnswerWithKnowledge, ReasonWithKnowledge)
+
+    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+        """Search once and answer; see `Program.solve`."""
+        hits = await self.search(session, asked.question, 0)
+        await answer_from(session, self.answer, asked, hits, story)
