@@ -11,7 +11,8 @@ from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.asking import Asking, Trial
-from keqa.optimize.boundary.learn import Learned, learn, may_learn
+from keqa.optimize.boundary.learn import learn, may_learn
+from keqa.optimize.boundary.train import Trained
 from keqa.optimize.demos.bootstrap import bootstrap
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
@@ -214,7 +215,7 @@ class Steps:
         self.counts = {"helpful": counts[True], "harmful": counts[False]}
         return candidate
 
-    def _boundary(self, program: KEQA) -> Learned | None:
+    def _boundary(self, program: KEQA) -> Trained[Any] | None:
         """A boundary model from the training questions, where there are enough and a gate to replace."""
         if not self.options.boundary or not may_learn(program):
             return None
@@ -235,7 +236,7 @@ class Steps:
             self.problems.append(f"no boundary model: {error}")
             return None
 
-    def _tuned(self, program: KEQA, boundary: Learned | None) -> KEQA:
+    def _tuned(self, program: KEQA, boundary: Trained[Any] | None) -> KEQA:
         found = tune(
             program,
             self.val,
@@ -258,5 +259,10 @@ class Steps:
                 if point is found.best:
                     self._keep(self.trials[-1])
         if boundary is not None:
-            self.boundary = {**boundary.as_json(), "kept": found.best is found.bounded}
+            self.boundary = {
+                "reads": boundary.model.reads,
+                "tries": self.options.boundary_tries,
+                "held_out": boundary.held_out.as_json(),
+                "kept": found.best is found.bounded,
+            }
         return found.program

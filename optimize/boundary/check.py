@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from keqa.errors import InputError
-from keqa.metrics.calibration import brier, expected_calibration_error
+from keqa.errors import InputError, MissingExtraError
+from keqa.metrics.calibration import brier, expected_calibration_error, reliability
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import prediction_rejection_ratio
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
@@ -78,15 +79,69 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Seq
     Raises:
         InputError: Nothing is left.
     """
+    quizzes, seen, judged = _judged(model, collected, roots)
+    said = [one or Judgement(0.0, 0.0) for one in judged]
+    mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
+    return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
+
+
+def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path: Path) -> None:
+    """Draw how often quizzes are known that a model takes for so probably known, by tenths.
+
+    Args:
+        model: Which.
+        collected: What it is measured on; questions that it has learned from are left out.
+        path: A .png, .pdf or .svg file.
+
+    Raises:
+        InputError: It cannot be written, or nothing is left.
+        MissingExtraError: matplotlib is missing.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plots", "A drawing") from error
+    _, seen, judged = _judged(model, collected, getattr(model, "roots", ()))
+    scores = [0.0 if one is None else one.mastery for one in judged]
+    points = reliability(scores, [one.mastery for one in seen])
+    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    axes.plot([one.confidence for one in points], [one.accuracy for one in points], marker="o")
+    for one in points:
+        place = (one.confidence, one.accuracy)
+        axes.annotate(str(one.count), place, xytext=(4, -10), textcoords="offset points", fontsize=8)
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="mastery, as stated", ylabel="answers from memory that are right")
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be drawn: {error}") from error
+
+
+def _judged(
+    model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str]
+) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None]]:
+    """What is left of what was collected, as the model comes to see it, and what it says; None where it cannot judge.
+
+    Raises:
+        InputError: Nothing is left.
+    """
     known = set(roots)
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
     seen = [reading_of(model, quiz) for quiz in quizzes]
-    judged = judgements(model, quizzes, seen)
-    said = [one or Judgement(0.0, 0.0) for one in judged]
-    mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
-    return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
+
+    def judged(place: int) -> tuple[int, Judgement | None]:
+        quiz = quizzes[place]
+        try:
+            return place, model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
+        except BoundaryError:
+            return place, None
+
+    # One that asks a language model asks several quizzes at once.
+    said = sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))
+    return quizzes, seen, [one for _, one in said]
 
 
 def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | None = None) -> Reading:
@@ -103,27 +158,6 @@ def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | Non
     cost = float((len(every.signals.answers) - 1) * COST_PER_DRAW)
     draft = draft or model.judge(quiz.quiz, one.signals)
     return every if model.wants_draws(draft, "mastery", float(THRESHOLD), cost) else one
-
-
-def judgements(
-    model: BoundaryModel, quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading]
-) -> list[Judgement | None]:
-    """What a model says of collected quizzes, in their order; None where it cannot judge.
-
-    Args:
-        model: Which; one that asks a language model asks several quizzes at once.
-        quizzes: What was collected.
-        seen: As the model comes to see it.
-    """
-
-    def judged(place: int) -> tuple[int, Judgement | None]:
-        quiz = quizzes[place]
-        try:
-            return place, model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
-        except BoundaryError:
-            return place, None
-
-    return [one for _, one in sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))]
 
 
 def figures_of(
