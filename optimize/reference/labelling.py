@@ -17,7 +17,7 @@ from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.demos.provenance import DemoProvenance, without_demos
 from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference.entries import Labelled, UtilityEntry
-from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
+from keqa.optimize.reference.targets import Target, question_target, quiz_targets
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
@@ -59,48 +59,23 @@ class Labeller:
     demonstrations that the predictors have at the time.
     """
 
-    def __init__(
-        self,
-        program: KEQA,
-        *,
-        top_k: int | None = None,
-        rule: Rule = "auto",
-        correctness: Correctness = f1,
-        reason: Reason = "auto",
-        quiz_level: bool = True,
-        origins: DemoProvenance | None = None,
-    ) -> None:
+    def __init__(self, program: KEQA, *, correctness: Correctness = f1, origins: DemoProvenance | None = None) -> None:
         """Set up.
 
         Args:
             program: Whose retriever, predictors, demonstrations and language models are used.
-            top_k: Candidates to search for; the program's own number where None.
-            rule: ``growing`` lets helpful passages stay for the next candidate, ``one passage`` tries each alone;
-                ``auto`` takes the latter for questions of one hop: those that their data set says to be, those with a
-                single gold quiz, and where the program does not decompose all that no data set says otherwise of.
             correctness: Cor; F1 where not set.
-            reason: Whether whole questions are answered with reasoning; ``auto`` does so for those of more than one
-                hop.
-            quiz_level: Whether to label passages for gold quizzes as well.
             origins: Demonstrations that come from a training question are not shown while it is labelled; those that
                 hold its text never are.
 
         Raises:
-            ConfigurationError: Settings that cannot work.
+            ConfigurationError: The program has no retriever.
         """
         retriever = program._retriever.value
         if retriever is None:
             raise ConfigurationError("the utility reference needs passages: give the program a retriever")
-        if rule not in ("auto", "growing", "one passage"):
-            raise ConfigurationError(f"unknown rule={rule!r}")
-        if reason not in ("auto", True, False):
-            raise ConfigurationError(f"unknown reason={reason!r}")
-        if top_k is not None and top_k < 1:
-            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
         self.program, self.retriever = program, retriever
-        self.top_k = top_k or program.top_k
-        self.rule, self.correctness, self.reason, self.quiz_level = rule, correctness, reason, quiz_level
-        self.origins = origins or DemoProvenance()
+        self.correctness, self.origins = correctness, origins or DemoProvenance()
         self.reason_from_memory = dspy.Predict(ReasonFromMemory)
         self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
         for predictor in (self.reason_from_memory, self.reason_with_knowledge):
@@ -120,11 +95,12 @@ class Labeller:
         ]
         return {
             "task": "utility reference",
-            "top_k": self.top_k,
-            "rule": self.rule,
+            "top_k": program.top_k,
+            # Journals that were begun when these three could be chosen name them.
+            "rule": "auto",
+            "reason": "auto",
+            "quiz_level": True,
             "correctness": function_fingerprint(self.correctness),
-            "reason": self.reason,
-            "quiz_level": self.quiz_level,
             "decompose": program.decompose,
             "model": lm_spec(program.answering.answer.lm or dspy.settings.lm),
             "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
@@ -186,14 +162,13 @@ class Labeller:
 
     def _targets(self, example: Example) -> list[Target]:
         one_hop, most = not self.program.decompose, self.program.max_question_chars
-        question = question_target(example, self.rule, self.reason, one_hop=one_hop, max_chars=most)
-        return [question, *(quiz_targets(example, max_chars=most) if self.quiz_level else ())]
+        return [question_target(example, one_hop=one_hop, max_chars=most), *quiz_targets(example, max_chars=most)]
 
     async def _label(self, session: Session, target: Target, program: KEQA) -> _Labels:
         """Go through the candidates in descending relevance."""
         labels, program = _Labels(), _unprompted(program, target.asked.question)
         try:
-            hits = await session.search(self.retriever, target.asked.question, self.top_k)
+            hits = await session.search(self.retriever, target.asked.question, self.program.top_k)
         except CallError as error:
             return _Labels(errors=[error], problem=f"{target.name}: the search failed ({error})")
         candidates = _each_once([hit.passage for hit in hits])
@@ -203,18 +178,18 @@ class Labeller:
         if isinstance(without, CallError):
             message = f"{target.name}: there is no answer without passages to compare with ({without})"
             return _Labels(errors=[without], lost=Counter({without.cause: len(candidates)}), problem=message)
-        if target.growing:
+        if target.one_hop:
+            each = [self._correctness(session, target, program, [one]) for one in candidates]
+            scores = await session.gather(each)
+            for candidate, score in zip(candidates, scores, strict=True):
+                labels.add(candidate, score, without)
+        else:
             helpful: list[Passage] = []
             for candidate in candidates:
                 score = await self._correctness(session, target, program, [*helpful, candidate])
                 if labels.add(candidate, score, without) and not isinstance(score, CallError):
                     helpful.append(candidate)
                     without = score
-        else:
-            each = [self._correctness(session, target, program, [one]) for one in candidates]
-            scores = await session.gather(each)
-            for candidate, score in zip(candidates, scores, strict=True):
-                labels.add(candidate, score, without)
         if labels.lost.total() == len(candidates):
             labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
         return labels
@@ -237,13 +212,13 @@ class Labeller:
         would label a passage by an answer that it had no part in.
         """
         asked = target.asked
-        if not passages and not target.reason:
+        if not passages and target.one_hop:
             return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
-        if target.reason:
-            predictor = self.reason_with_knowledge if passages else self.reason_from_memory
-        else:
+        if target.one_hop:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
+        else:
+            predictor = self.reason_with_knowledge if passages else self.reason_from_memory
         prediction = await ask(
             session,
             predictor,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from keqa.data.example import Example
 from keqa.data.question import Question
@@ -11,9 +10,6 @@ from keqa.data.quiz_references import parse, resolve
 from keqa.metrics.answers import same_answer
 from keqa.optimize.reference.entries import Basis
 from keqa.programs.stages.decomposition import is_the_question
-
-Rule = Literal["auto", "growing", "one passage"]
-Reason = Literal["auto"] | bool
 
 
 @dataclass(frozen=True)
@@ -25,25 +21,22 @@ class Target:
         asked: Question or resolved quiz.
         golds: Its gold answers.
         basis: Which of the two it is.
-        growing: Whether helpful passages stay for the next (K* grows); otherwise each is tried alone.
-        reason: Whether to reason step by step.
+        one_hop: Whether it takes a single step: then each passage is tried alone, and it is answered at once. Otherwise
+            helpful passages stay for the next (K* grows), and it is answered by reasoning step by step.
     """
 
     name: str
     asked: Question
     golds: tuple[str, ...]
     basis: Basis
-    growing: bool
-    reason: bool
+    one_hop: bool
 
 
-def question_target(example: Example, rule: Rule, reason: Reason, *, one_hop: bool, max_chars: int) -> Target:
+def question_target(example: Example, *, one_hop: bool, max_chars: int) -> Target:
     """The whole question.
 
     Args:
         example: The training question.
-        rule: ``auto`` lets K* grow unless the question is of one hop.
-        reason: ``auto`` reasons unless the question is of one hop.
         one_hop: Whether all questions are of which their data set does not say it; one with a single gold quiz is in
             any case.
         max_chars: Longer questions are refused.
@@ -52,14 +45,12 @@ def question_target(example: Example, rule: Rule, reason: Reason, *, one_hop: bo
         InputError: The question cannot be asked.
     """
     one_hop = one_hop if example.one_hop is None else example.one_hop
-    one_hop = one_hop or len(example.quizzes) == 1
     return Target(
         name="the question",
         asked=Question.check(example.question, example.answer_type, example.choices, max_chars),
         golds=example.answers,
         basis="question",
-        growing=not one_hop if rule == "auto" else rule == "growing",
-        reason=not one_hop if reason == "auto" else bool(reason),
+        one_hop=one_hop or len(example.quizzes) == 1,
     )
 
 
@@ -89,8 +80,7 @@ def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
                 asked=Question.check(text, "short", (), max_chars),
                 golds=tuple(dict.fromkeys((gold, *aliases))),
                 basis="quiz",
-                growing=False,
-                reason=False,
+                one_hop=True,
             )
         )
     return targets
