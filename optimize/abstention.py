@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.metrics.risk import Controlled, control_risk, risk_bound, risk_p_value
+from keqa.metrics.risk import Controlled, control_risk, risk_p_value
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.abstention import Abstention, Confidence
 from keqa.programs.abstention.confidence import EMBEDDER, words_of
@@ -71,11 +71,6 @@ class Held:
 
     abstention: Abstention
     controlled: Controlled
-
-    @property
-    def wrong_bound(self) -> float:
-        """The share of wrong answers at its threshold that is exceeded with a chance of delta at most."""
-        return risk_bound(self.controlled.wrong, self.controlled.answered, self.abstention.delta)
 
     def __str__(self) -> str:
         found, held = self.controlled, self.abstention
