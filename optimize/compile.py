@@ -29,7 +29,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.asking import Asking, Progress, silent
-from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.demos.candidate import DemoProvenance
 from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options

@@ -143,15 +143,11 @@ class JudgeModule(dspy.Module):
     """A prompted boundary model as a module for DSPy's optimizers.
 
     Attributes:
+        model: Whose examples are shown.
         judge: The predictor whose instruction they may change.
     """
 
     def __init__(self, model: PromptedModel) -> None:
-        """Set up.
-
-        Args:
-            model: Whose examples are shown.
-        """
         super().__init__()
         self.model = model
         self.judge = model.predictor()

@@ -1,8 +1,12 @@
-"""How well a boundary model separates right answers from wrong ones, beside the vote of five draws."""
+"""What a boundary model is shown of collected draws, and how well it separates right answers from wrong ones.
+
+Beside it stands the vote of five draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from pathlib import Path
@@ -10,18 +14,36 @@ from statistics import fmean
 from typing import Any
 
 from keqa.errors import InputError, MissingExtraError
+from keqa.metrics.answers import normalize
 from keqa.metrics.calibration import brier, expected_calibration_error, reliability
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import prediction_rejection_ratio
-from keqa.optimize.boundary.collect import Collected, CollectedQuiz
-from keqa.optimize.boundary.labels import Reading, readings
-from keqa.programs.boundary.features import consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement
+from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
+from keqa.programs.boundary.features import certainty, consistency
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
 from keqa.programs.boundary.stepwise import StepwiseModel
 from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
 from keqa.programs.runtime.batch import in_parallel
 
 _AT_ONCE = 8
+DRAWS = 5
+"""So many draws a gate makes where nothing else is set: those collected are read in sets of as many."""
+_MOST_READINGS = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A quiz as a gate would come to see it.
+
+    Attributes:
+        signals: The draws that are read.
+        mastery: How right the answer is that would be given from memory.
+        certainty: How much all draws agree; see `keqa.programs.boundary.features.certainty`.
+    """
+
+    signals: Signals
+    mastery: float
+    certainty: float
 
 
 @dataclass(frozen=True)
@@ -142,6 +164,40 @@ def _judged(
     # One that asks a language model asks several quizzes at once.
     said = sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))
     return quizzes, seen, [one for _, one in said]
+
+
+def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
+    """A quiz in the ways in which a gate may come to see it, five at most.
+
+    Of a model that reads a draft each draw is one, and is right or not; of one that reads draws each set of five is
+    one, as right as its most frequent answer; for one that reads the quiz alone, it is the share of right answers.
+
+    Args:
+        quiz: As collected.
+        reads: What the model reads.
+    """
+    agreement = certainty(quiz.signals())
+    if reads == "quiz":
+        return [Reading(Signals(answer_type=quiz.answer_type), float(quiz.accuracy), agreement)]
+    sets = list(_sets(quiz, 1 if reads == "draft" else DRAWS))[:_MOST_READINGS]
+    return [Reading(quiz.signals(some), float(_leading_right(quiz, some)), agreement) for some in sets]
+
+
+def _sets(quiz: CollectedQuiz, size: int) -> Iterator[list[CollectedDraw]]:
+    """Successive sets of so many draws; all of them where there are fewer."""
+    size = min(size, len(quiz.draws))
+    for start in range(0, len(quiz.draws) - size + 1, size):
+        yield quiz.draws[start : start + size]
+
+
+def _leading_right(quiz: CollectedQuiz, draws: list[CollectedDraw]) -> bool:
+    """Whether the most frequent answer is right, the first one of equals; an abstention is none."""
+    said = [normalize(draw.text, quiz.answer_type, quiz.choices) for draw in draws if draw.text is not None]
+    if not said:
+        return False
+    leading = Counter(said).most_common(1)[0][0]
+    right = (draw.right for draw in draws if draw.text is not None)
+    return any(good for text, good in zip(said, right, strict=True) if text == leading)
 
 
 def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | None = None) -> Reading:

@@ -8,7 +8,8 @@ from typing import Any
 from keqa.data.example import Example
 from keqa.data.quiz_references import plain
 from keqa.errors import InputError
-from keqa.optimize.boundary.collect import Asked, Progress, collect, quizzes_of
+from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.boundary.collect import Progress, collect, quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUESTIONS, FEWEST_QUIZZES, Trained, train_light, train_stepwise
 from keqa.programs.boundary import LightModel, StepwiseModel
 from keqa.programs.gates import VoteGate
@@ -57,7 +58,7 @@ def learn(
     left_out = {_asked(one) for one in quizzes_of(val)}
     left_out |= {(plain(str(demo.get("quiz", ""))), ()) for demo in program.examination.quiz.demos}
 
-    def wanted(one: Asked) -> bool:
+    def wanted(one: GoldQuiz) -> bool:
         return _asked(one) not in left_out
 
     usable = [one for one in quizzes_of(train) if wanted(one)]
@@ -72,5 +73,5 @@ def learn(
     return train_light([collected], reads="draft" if likely else "draws")
 
 
-def _asked(asked: Asked) -> tuple[str, tuple[str, ...]]:
+def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
     return plain(asked.quiz), asked.choices

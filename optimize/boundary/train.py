@@ -12,9 +12,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from keqa.errors import InputError
-from keqa.optimize.boundary.check import Figures, figures_of, reading_of
+from keqa.optimize.boundary.check import Figures, Reading, figures_of, reading_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
-from keqa.optimize.boundary.labels import Reading, readings
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel, StepwiseModel
 from keqa.programs.boundary.features import masked, signal_values

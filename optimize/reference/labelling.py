@@ -10,14 +10,14 @@ from typing import Any
 import dspy
 
 from keqa.data.example import Example
-from keqa.data.question import question_digest
+from keqa.data.question import Question, question_digest
+from keqa.data.quiz_references import parse, resolve
 from keqa.errors import ConfigurationError, InputError
-from keqa.metrics.answers import f1
+from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.utility import Correctness, Utility, gain, utility
-from keqa.optimize.demos.provenance import DemoProvenance, without_demos
+from keqa.optimize.demos.candidate import DemoProvenance, without_demos
 from keqa.optimize.journal_keys import example_key
-from keqa.optimize.reference.entries import Labelled, UtilityEntry
-from keqa.optimize.reference.targets import Target, question_target, quiz_targets
+from keqa.optimize.reference.entries import Basis, Labelled, UtilityEntry
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
@@ -27,9 +27,30 @@ from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.decomposition import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be answered, and how.
+
+    Attributes:
+        name: For messages.
+        asked: Question or resolved quiz.
+        golds: Its gold answers.
+        basis: Which of the two it is.
+        one_hop: Whether it takes a single step: then each passage is tried alone, and it is answered at once. Otherwise
+            helpful passages stay for the next (K* grows), and it is answered by reasoning step by step.
+    """
+
+    name: str
+    asked: Question
+    golds: tuple[str, ...]
+    basis: Basis
+    one_hop: bool
 
 
 @dataclass
@@ -248,3 +269,57 @@ def _each_once(passages: Sequence[Passage]) -> list[Passage]:
     for passage in passages:
         found.setdefault(passage.rendered, passage)
     return list(found.values())
+
+
+def question_target(example: Example, *, one_hop: bool, max_chars: int) -> Target:
+    """The whole question.
+
+    Args:
+        example: The training question.
+        one_hop: Whether all questions are of which their data set does not say it; one with a single gold quiz is in
+            any case.
+        max_chars: Longer questions are refused.
+
+    Raises:
+        InputError: The question cannot be asked.
+    """
+    one_hop = one_hop if example.one_hop is None else example.one_hop
+    return Target(
+        name="the question",
+        asked=Question.check(example.question, example.answer_type, example.choices, max_chars),
+        golds=example.answers,
+        basis="question",
+        one_hop=one_hop or len(example.quizzes) == 1,
+    )
+
+
+def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
+    """The gold quizzes with gold answers in the places of references, each of one hop.
+
+    Args:
+        example: The training question; without gold answers to its quizzes there are none.
+        max_chars: Longer quizzes are refused.
+
+    Raises:
+        InputError: A quiz cannot be asked.
+    """
+    if not example.quiz_answers:
+        return []
+    golds: dict[int, str | None] = dict(enumerate(example.quiz_answers, start=1))
+    targets = []
+    for quiz in parse(example.quizzes):
+        text, gold = resolve(quiz, golds), str(golds[quiz.index])
+        if text is None or is_the_question(text, example.question):
+            continue
+        # Where a quiz asks for the answer to the question, the aliases of that answer are right as well.
+        aliases = example.answers if same_answer(gold, example.answers[0]) else ()
+        targets.append(
+            Target(
+                name=f"quiz {quiz.index}",
+                asked=Question.check(text, "short", (), max_chars),
+                golds=tuple(dict.fromkeys((gold, *aliases))),
+                basis="quiz",
+                one_hop=True,
+            )
+        )
+    return targets

@@ -22,8 +22,7 @@ from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyF
 from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import Failures
 from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference import build

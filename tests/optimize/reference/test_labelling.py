@@ -10,7 +10,7 @@ from fixtures.marton import MARTON
 from keqa.data.example import Example
 from keqa.data.question import Question
 from keqa.errors import InputError
-from keqa.optimize.reference.targets import Target, question_target, quiz_targets
+from keqa.optimize.reference.labelling import Target, question_target, quiz_targets
 
 CHOICE = Example("c", "Which is it?", ("Rome", "B"), "choice", ("Oslo", "Rome"))
 ONE_HOP = Example("o", "Who governs Marton?", ("Bo",), quizzes=("Who governs Marton?",), quiz_answers=("Bo",))
