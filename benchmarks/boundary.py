@@ -132,22 +132,15 @@ def _model(compiled: KEQA, collected: Any) -> tuple[BoundaryModel, list[str]]:
 
 def _figures(answers: Answers) -> dict[str, Any]:
     results, stale = answers
-    compiled, before, without = results["compiled"], results["before"], results["no-qke"]
+    rows = {name: results[name.replace("_", "-")] for name in ("compiled", "before", "no_qke")}
     return {
-        "questions": len(compiled.f1_scores),
-        "f1_compiled": compiled.f1.mean,
-        "f1_before": before.f1.mean,
-        "f1_no_qke": without.f1.mean,
-        "retrievals_compiled": compiled.retrievals,
-        "retrievals_before": before.retrievals,
-        "retrievals_no_qke": without.retrievals,
-        "calls_compiled": compiled.calls,
-        "calls_before": before.calls,
-        "calls_no_qke": without.calls,
+        "questions": len(rows["compiled"].f1_scores),
+        **{f"f1_{name}": row.f1.mean for name, row in rows.items()},
+        **{f"retrievals_{name}": row.retrievals for name, row in rows.items()},
+        **{f"calls_{name}": row.calls for name, row in rows.items()},
         "stale_questions": len(stale),
-        "stale_right": _right(compiled, stale),
-        "stale_right_before": _right(before, stale),
-        "stale_right_no_qke": _right(without, stale),
+        "stale_right": _right(rows["compiled"], stale),
+        **{f"stale_right_{name}": _right(rows[name], stale) for name in ("before", "no_qke")},
     }
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import typer
 from common import DATA
 from elasticsearch_overlap import remove
-from recall import BENCHMARKS, Case, chosen, measured
+from recall import BENCHMARKS, Case, chosen, measured, missing
 from rich.console import Console
 from rich.table import Table
 
@@ -98,16 +98,15 @@ def main(
     limit_questions: Annotated[int | None, typer.Option(help="Of each corpus.")] = None,
     work: Annotated[Path, typer.Option(help="For embedded indexes, as of recall.py.")] = Path("runs/recall"),
 ) -> None:
-    missing = [file for one in BENCHMARKS for file in one.files if not (data / file).is_file()]
-    if missing:
-        sys.stderr.write(f"not in {data}: {', '.join(missing)}\n")
+    if lacking := missing(data):
+        sys.stderr.write(lacking)
         raise typer.Exit(2)
     table = Table("recall@5, embedded / cluster", "passages", "questions", *ENGINES, "worse by")
     worst = 0.0
     try:
         for benchmark in BENCHMARKS:
             case = shortened(Case.read(benchmark, data, None), limit_passages, limit_questions)
-            folder = work / f"{benchmark.corpus.partition('/')[0]}-{len(case.passages)}"
+            folder = case.folder(work)
             embedded = measured(case, folder, ENGINES, Console(stderr=True))
             cluster = on_cluster(case, url, folder / "dense")
             gap = compared(embedded, cluster)

@@ -34,8 +34,7 @@ def main(
     halves: dict[str, list[list[float]]] = {}
     for benchmark in BENCHMARKS:
         case = Case.read(benchmark, data, None)
-        folder = work / f"{benchmark.corpus.partition('/')[0]}-{len(case.passages)}"
-        engines = dict(prepared(case, folder, ("bm25", "dense"), Console(stderr=True)))
+        engines = dict(prepared(case, case.folder(work), ("bm25", "dense"), Console(stderr=True)))
         for name, recalls in rows(
             case, {name: one.search_many(case.questions, DEPTH) for name, one in engines.items()}
         ):

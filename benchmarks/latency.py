@@ -17,16 +17,19 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import multiprocessing
 import re
 import statistics
-import sys
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any
 
+import common  # noqa: F401 - the servers of the tests are on the path from here on
 import dspy
+from servers.openai_server import OpenAIServer, markers
 
 from keqa.lms import build_lm
 from keqa.lms.adapter import adapter
@@ -34,16 +37,7 @@ from keqa.metrics.answers import same_answer
 from keqa.programs import KEQA
 from keqa.retrievers.base import Hit, Passage
 
-TESTS = Path(__file__).parents[1] / "tests"
 QUESTION = "Which of the lakes is the deepest?"
-
-
-def server_module() -> Any:
-    """The chat server that the tests use."""
-    sys.path.insert(0, str(TESTS))
-    from servers import openai_server
-
-    return openai_server
 
 
 class Passages:
@@ -64,8 +58,7 @@ class Passages:
 class Replies:
     """What the server says."""
 
-    def __init__(self, module: Any, quizzes: int) -> None:
-        self.markers = module.markers
+    def __init__(self, quizzes: int) -> None:
         self.quizzes = [f"How deep is lake {i}?" for i in range(quizzes)]
         self.known = set(self.quizzes[: quizzes // 2])
         self._numbers = itertools.count()
@@ -81,7 +74,7 @@ class Replies:
                 fields = {"answer": "100 metres"}
             else:
                 with self._lock:
-                    return [self.markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
+                    return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
         elif "Judge whether the two" in system:
             fields = {"same": "False"}
         elif "Judge whether the passage" in system:
@@ -90,7 +83,33 @@ class Replies:
             fields = {"explanation": "The deepest is lake 0.", "answer": "lake 0"}
         else:
             fields = {"answer": "90 metres"}
-        return [self.markers(**fields)] * n
+        return [markers(**fields)] * n
+
+
+@contextmanager
+def replying(quizzes: int) -> Iterator[tuple[str, Callable[[], int]]]:
+    """A server that replies at once, in a process of its own: its address, and what tells how many requests came."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_reply, args=(there, quizzes), daemon=True)
+    process.start()
+
+    def arrived() -> int:
+        here.send("count")
+        return int(here.recv())
+
+    try:
+        yield here.recv(), arrived
+    finally:
+        here.send("stop")
+        process.join(10)
+
+
+def _reply(pipe: Connection, quizzes: int) -> None:
+    with OpenAIServer(reply=Replies(quizzes)) as server:
+        pipe.send(server.api_base)
+        while pipe.recv() != "stop":
+            pipe.send(server.count)
 
 
 def plain(program: KEQA, retriever: Passages, question: str) -> tuple[list[bool], int, int]:
@@ -137,10 +156,8 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    module = server_module()
-    replies = Replies(module, options.quizzes)
     retriever = Passages(options.passages)
-    with module.OpenAIServer(reply=replies, latency=options.latency) as server:
+    with OpenAIServer(reply=Replies(options.quizzes), latency=options.latency) as server:
         lm = build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False)
         program = KEQA(retriever, workers=options.quizzes * options.passages)
         program.set_lm(lm)

@@ -12,18 +12,14 @@ turns, since the machine is never quiet. What counts are the ratios over bare DS
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import dspy
 import openai
-from latency import Passages, Replies
+from latency import Passages, replying
 from rich.console import Console
 from rich.table import Table
 
@@ -35,17 +31,6 @@ from keqa.programs.baselines import ClosedBook
 from keqa.signatures import AnswerQuiz
 
 QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
-
-
-def serve(pipe: Connection) -> None:
-    """Answer until the other end says stop; replies how many requests came when asked."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from servers import openai_server
-
-    with openai_server.OpenAIServer(reply=Replies(openai_server, QUIZZES)) as server:
-        pipe.send(server.api_base)
-        while pipe.recv() != "stop":
-            pipe.send(server.count)
 
 
 class Client:
@@ -117,28 +102,19 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    pipe, other = multiprocessing.get_context("spawn").Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(other,), daemon=True)
-    server.start()
-    client = Client(pipe.recv(), options.calls, options.questions)
-
-    def arrived() -> int:
-        pipe.send("count")
-        return int(pipe.recv())
-
-    cpu: dict[str, list[float]] = {name: [] for name in client.ways()}
-    rate: dict[str, list[float]] = {name: [] for name in client.ways()}
-    for turn in range(options.rounds + 1):
-        for name, run in client.ways().items():
-            before, clock, burnt = arrived(), time.perf_counter(), time.process_time()
-            run()
-            burnt, clock = time.process_time() - burnt, time.perf_counter() - clock
-            made = arrived() - before
-            if turn:  # The first turn imports and connects.
-                cpu[name].append(burnt / made)
-                rate[name].append(made / clock)
-    pipe.send("stop")
-    server.join()
+    with replying(QUIZZES) as (address, arrived):
+        client = Client(address, options.calls, options.questions)
+        cpu: dict[str, list[float]] = {name: [] for name in client.ways()}
+        rate: dict[str, list[float]] = {name: [] for name in client.ways()}
+        for turn in range(options.rounds + 1):
+            for name, run in client.ways().items():
+                before, clock, burnt = arrived(), time.perf_counter(), time.process_time()
+                run()
+                burnt, clock = time.process_time() - burnt, time.perf_counter() - clock
+                made = arrived() - before
+                if turn:  # The first turn imports and connects.
+                    cpu[name].append(burnt / made)
+                    rate[name].append(made / clock)
     middle = {name: statistics.median(found) for name, found in cpu.items()}
     table = Table("way", "CPU ms a call", "over DSPy", "over DSPy, LiteLLM", "calls a second")
     for name, seconds in middle.items():

@@ -118,6 +118,10 @@ class Case:
             len(pairs) - len(usable),
         )
 
+    def folder(self, work: Path) -> Path:
+        """Where its indexes and vectors are kept."""
+        return work / f"{self.benchmark.corpus.partition('/')[0]}-{len(self.passages)}"
+
     def recall(self, retriever: Retriever, k: int = 5) -> float:
         """Macro recall of the gold passages among the first of each question."""
         found = retriever.search_many(self.questions, k)
@@ -149,6 +153,12 @@ def prepared(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
         yield "hybrid", HybridRetriever([bm25, dense])
 
 
+def missing(data: Path) -> str:
+    """What to say where files are not there; empty where all are."""
+    names = [file for one in BENCHMARKS for file in one.files if not (data / file).is_file()]
+    return f"not in {data}: {', '.join(names)}\n" if names else ""
+
+
 def measured(case: Case, folder: Path, engines: Sequence[str], say: Console) -> dict[str, float]:
     """Recall@5 of each engine."""
     return {name: case.recall(retriever) for name, retriever in prepared(case, folder, engines, say)}
@@ -163,9 +173,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("runs/recall"), help="for indexes and vectors")
     options = parser.parse_args(arguments)
     engines, data = options.engine or list(ENGINES), options.data
-    missing = [file for one in BENCHMARKS for file in one.files if not (data / file).is_file()]
-    if missing:
-        sys.stderr.write(f"not in {data}: {', '.join(missing)}\n")
+    if lacking := missing(data):
+        sys.stderr.write(lacking)
         return 2
     console, below = Console(width=100), False
     table = Table("recall@5", "passages", "questions", *ENGINES, "hybrid - better")
@@ -177,8 +186,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             torch.set_num_threads(options.threads)
         for case in cases:
-            folder = options.work / f"{case.benchmark.corpus.partition('/')[0]}-{len(case.passages)}"
-            found = measured(case, folder, engines, Console(stderr=True))
+            found = measured(case, case.folder(options.work), engines, Console(stderr=True))
             gap = found["hybrid"] - max(found["bm25"], found["dense"]) if "hybrid" in found else None
             below = below or (gap is not None and gap < -_POINT)
             cells = (f"{found[name]:.3f}" if name in found else "" for name in ENGINES)

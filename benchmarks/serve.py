@@ -37,7 +37,7 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from latency import Passages, Replies
+from latency import Passages, replying
 from rich.console import Console
 from rich.table import Table
 
@@ -60,29 +60,14 @@ def main(
     users: Annotated[int, typer.Option(help="Users at once, without a pause.")] = 50,
     seconds: Annotated[float, typer.Option(help="How long they ask.")] = 120.0,
 ) -> None:
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    lm = multiprocessing.get_context("spawn").Process(target=_language_model, args=(there,), daemon=True)
-    lm.start()
     os.environ["OPENAI_API_KEY"] = "none"
-    try:
-        console, address, sound = Console(), here.recv(), True
+    with replying(QUIZZES) as (address, _):
+        console, sound = Console(), True
         console.print(_overhead(address, questions, repeat, at_once))
         if users:
             table, sound = _load(address, users, seconds)
             console.print(table)
-    finally:
-        here.send("stop")
-        lm.join(10)
     raise typer.Exit(not sound)
-
-
-def _language_model(pipe: Connection) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from servers import openai_server
-
-    with openai_server.OpenAIServer(reply=Replies(openai_server, QUIZZES)) as running:
-        pipe.send(running.api_base)
-        pipe.recv()
 
 
 def _overhead(address: str, questions: int, repeat: int, at_once: int) -> Table:

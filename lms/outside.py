@@ -39,14 +39,13 @@ _DEEPEST = 50
 
 
 class Guarded:
-    """An adapter before which inputs and demonstrations are made harmless, and behind which replies are made sound."""
+    """An adapter before which inputs and demonstrations are made harmless, and behind which replies are made sound.
+
+    Attributes:
+        adapter: Any of DSPy's interface; it is not changed.
+    """
 
     def __init__(self, adapter: dspy.Adapter) -> None:
-        """Stand before an adapter.
-
-        Args:
-            adapter: Any of DSPy's interface; it is not changed.
-        """
         self.adapter = adapter
 
     def __call__(self, lm: Any, lm_kwargs: dict[str, Any], **asked: Any) -> list[dict[str, Any]]:

@@ -51,30 +51,10 @@ def risk_p_value(wrong: int, answered: int, risk: float) -> float:
     """
     from scipy.stats import binom
 
-    _check_counts(wrong, answered)
+    if not 0 <= wrong <= answered:
+        raise ValueError(f"wrong answers must be from 0 to all of them, not {wrong} of {answered}")
     _check_share("risk", risk)
     return float(binom.cdf(wrong, answered, risk)) if answered else 1.0
-
-
-def risk_bound(wrong: int, answered: int, delta: float) -> float:
-    """The share of wrong answers that is exceeded with a chance of delta at most (Clopper and Pearson, 1934).
-
-    Args:
-        wrong: Wrong answers.
-        answered: All answers.
-        delta: The chance that the bound does not hold.
-
-    Returns:
-        From 0 to 1; 1 without an answer.
-
-    Raises:
-        ValueError: The counts or delta are out of range.
-    """
-    from scipy.stats import beta
-
-    _check_counts(wrong, answered)
-    _check_share("delta", delta)
-    return 1.0 if wrong == answered else float(beta.ppf(1 - delta, wrong + 1, answered - wrong))
 
 
 def control_risk(
@@ -109,11 +89,6 @@ def control_risk(
             break
         held = Controlled(threshold, len(right), len(reached), wrong)
     return held
-
-
-def _check_counts(wrong: int, answered: int) -> None:
-    if not 0 <= wrong <= answered:
-        raise ValueError(f"wrong answers must be from 0 to all of them, not {wrong} of {answered}")
 
 
 def _check_share(name: str, value: float) -> None:

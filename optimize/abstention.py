@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.metrics.risk import Controlled, control_risk, risk_bound, risk_p_value
-from keqa.optimize.logistic import log_loss, logistic, platt, regression_of, sigmoid
+from keqa.metrics.risk import Controlled, control_risk, risk_p_value
+from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.abstention import EMBEDDER, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.embedding import open_built_in
@@ -24,7 +24,6 @@ from keqa.programs.reference.embedding import open_built_in
 Array = NDArray[np.float64]
 
 _LEARNED = 0.4
-_FOLDS = 5
 _PENALTIES = (0.1, 0.3, 1.0, 3.0)
 _SIGNALS_PENALTY = 10.0
 _STEPS = 20
@@ -70,11 +69,6 @@ class Held:
 
     abstention: Abstention
     controlled: Controlled
-
-    @property
-    def wrong_bound(self) -> float:
-        """The share of wrong answers at its threshold that is exceeded with a chance of delta at most."""
-        return risk_bound(self.controlled.wrong, self.controlled.answered, self.abstention.delta)
 
     def __str__(self) -> str:
         found, held = self.controlled, self.abstention
@@ -153,31 +147,17 @@ def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
     raw = np.array([[value[name] for name in names] for value in values])
     mean, scale = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-2)
     words = np.asarray(open_built_in(EMBEDDER).embed([words_of(one.record) for one in learned]), np.float64)
-    features = np.hstack([(raw - mean) / scale, words, np.ones((len(learned), 1))])
     target = np.array([float(one.right) for one in learned])
-    weight = np.ones(len(learned))
-    fold = np.arange(len(learned)) % _FOLDS
-
-    def solved(penalty: float, rows: NDArray[np.bool_]) -> Array:
-        penalties = np.r_[np.full(len(names), _SIGNALS_PENALTY), np.full(words.shape[1], penalty), 1e-6]
-        return logistic(features[rows], target[rows], weight[rows], penalties)
-
-    def held_out(penalty: float) -> Array:
-        scores = np.zeros(len(learned))
-        for one in range(_FOLDS):
-            scores[fold == one] = features[fold == one] @ solved(penalty, fold != one)
-        return scores
-
-    tried = {penalty: held_out(penalty) for penalty in _PENALTIES}
-    penalty = min(tried, key=lambda one: log_loss(tried[one], target, weight))
-    every = np.full(len(learned), True)
-    slope, offset = platt(tried[penalty], target, weight, every)
+    weight, fold = np.ones(len(learned)), np.arange(len(learned)) % FOLDS
+    found, scores = cross_validated(
+        (raw - mean) / scale, words, target, weight, fold, tried=_PENALTIES, signals_penalty=_SIGNALS_PENALTY
+    )
+    slope, offset = platt(scores, target, weight, np.full(len(learned), True))
     # A slope of 0 would make all alike: what ranks no better than chance still has an order.
     slope = max(slope, 0.05)
-    found = solved(penalty, every)
     regression = regression_of(found, names, mean, scale, slope, offset)
-    scores = np.array([0.0 if abstained(one.record) else 1.0 for one in learned])
-    return Confidence(regression), scores * sigmoid(slope * tried[penalty] + offset)
+    answered = np.array([0.0 if abstained(one.record) else 1.0 for one in learned])
+    return Confidence(regression), answered * sigmoid(slope * scores + offset)
 
 
 def _refusal(tested: Sequence[Outcome], risk: float, delta: float, lowest: float | None) -> str:

@@ -39,6 +39,36 @@ class Settled:
         return agrees(text, self.golds, self.answer_type, self.choices)
 
 
+@dataclass(frozen=True)
+class GoldQuiz:
+    """A quiz that is asked by itself: a gold quiz with gold answers in the places of references, or a whole question.
+
+    Attributes:
+        root: Id of the question that it is of.
+        quiz: Its text.
+        golds: The gold answer first, then its aliases.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
+    """
+
+    root: str
+    quiz: str
+    golds: tuple[str, ...]
+    answer_type: AnswerType = "short"
+    choices: tuple[str, ...] = ()
+
+    @classmethod
+    def whole(cls, example: Answered) -> GoldQuiz:
+        """A question as its own quiz."""
+        golds, choices = tuple(example.answers), tuple(example.choices)
+        return cls(example.id, example.question, golds, example.answer_type, choices)
+
+    @classmethod
+    def parts(cls, example: Answered) -> list[GoldQuiz]:
+        """The gold quizzes of a question."""
+        return [cls(example.id, quiz, (gold,)) for quiz, gold in gold_quizzes(example)]
+
+
 def best_gold(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
     """The gold answer or alias that an answer comes closest to; the gold answer itself among equals."""
     return max(golds, key=lambda gold: f1(text, [gold], answer_type, choices))
@@ -126,16 +156,13 @@ def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
 def _like(quiz: str, gold: Sequence[tuple[str, str]], taken: set[int]) -> int | None:
     """The place of the gold quiz that asks the same, among those that are left."""
     free = [place for place in range(len(gold)) if place not in taken and _asks_the_same(quiz, gold[place][0])]
-    return max(free, key=lambda place: _likeness(quiz, gold[place][0]), default=None)
-
-
-def _likeness(first: str, second: str) -> float:
-    return f1(first, [second])
+    return max(free, key=lambda place: f1(quiz, [gold[place][0]]), default=None)
 
 
 def _asks_the_same(quiz: str, gold: str) -> bool:
     """Whether two quizzes ask the same: every name and number of the gold one is asked about, in similar words."""
     names = {word.lower() for word in re.findall(r"\w+", gold)[1:] if word[0].isupper() or word[0].isdigit()}
+    likeness = f1(quiz, [gold])
     if not names:
-        return _likeness(quiz, gold) >= _ALIKE
-    return names <= set(re.findall(r"\w+", quiz.lower())) and _likeness(quiz, gold) >= _ALIKE_WITH_NAMES
+        return likeness >= _ALIKE
+    return names <= set(re.findall(r"\w+", quiz.lower())) and likeness >= _ALIKE_WITH_NAMES

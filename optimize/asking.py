@@ -15,7 +15,7 @@ import dspy
 
 from keqa.data.example import Answered
 from keqa.metrics.utility import Correctness
-from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.demos.candidate import DemoProvenance
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.journal_keys import question_key
 from keqa.optimize.scoring import score_of

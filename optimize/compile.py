@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import dspy
@@ -28,7 +29,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.asking import Asking, Progress, silent
-from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.demos.candidate import DemoProvenance
 from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
@@ -63,29 +64,10 @@ class Compiled(ModuleWrapper[P]):
     """
 
     report: Report
-    reflection_lm: Any
-    folder: Path | None
-    nested: Program | None
-    lm_folders: Mapping[str, Path]
-
-    def __init__(
-        self,
-        program: P,
-        report: Report,
-        reflection_lm: Any = None,
-        folder: Path | None = None,
-        nested: Program | None = None,
-        lm_folders: Mapping[str, Path] | None = None,
-    ) -> None:
-        """Take the program and what there is to know about it."""
-        super().__init__(
-            program,
-            report=report,
-            reflection_lm=reflection_lm,
-            folder=folder,
-            nested=nested,
-            lm_folders=dict(lm_folders or {}),
-        )
+    reflection_lm: Any = None
+    folder: Path | None = None
+    nested: Program | None = None
+    lm_folders: Mapping[str, Path] = MappingProxyType({})
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
         """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
@@ -202,11 +184,11 @@ def compile_program(
         )
         return Compiled(
             _containing(program, within.program),
-            within.report,
-            within.reflection_lm,
-            within.folder,
-            within.program,
-            within.lm_folders,
+            report=within.report,
+            reflection_lm=within.reflection_lm,
+            folder=within.folder,
+            nested=within.program,
+            lm_folders=within.lm_folders,
         )
     try:
         chosen = Options(**options)
@@ -230,9 +212,9 @@ def compile_program(
         meter = Meter(journal)
         asking = Asking(journal, metric, chosen.in_flight, progress)
         steps = Steps(
-            program,
-            parts.train,
-            parts.val,
+            before=program,
+            train=parts.train,
+            val=parts.val,
             folder=place,
             asking=asking,
             calls=calls,
@@ -268,9 +250,12 @@ def compile_program(
         finetuned_on={} if steps.finetuned is None else steps.finetuned.conversations,
         unreliable_sources=unreliable_sources(compiled),
     )
-    lm_folders = {} if steps.finetuned is None else steps.finetuned.folders
     return Compiled(
-        compiled, report, chosen.reflection_lm, None if folder is None else Path(folder), lm_folders=lm_folders
+        compiled,
+        report=report,
+        reflection_lm=chosen.reflection_lm,
+        folder=None if folder is None else Path(folder),
+        lm_folders={} if steps.finetuned is None else steps.finetuned.folders,
     )
 
 

@@ -93,14 +93,7 @@ class FailureMonitor:
     def __init__(
         self, step: str, total: int | None = None, asking: int | None = None, before: FailureMonitor | None = None
     ) -> None:
-        """Set up; see `Failures.watch`.
-
-        Args:
-            step: See there.
-            total: See there.
-            asking: See there.
-            before: The parts of the step so far.
-        """
+        """Set up; see `Failures.watch`. What was counted before is that of the parts of the step so far."""
         self._step, self._total, self._asking = step, total, total if asking is None else asking
         self._asked = self._passing = self._in_succession = 0
         self._reason: str | None = None

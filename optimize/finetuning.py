@@ -25,7 +25,7 @@ from keqa.optimize.demos.candidate import complete
 from keqa.optimize.demos.from_records import candidates
 from keqa.optimize.demos.from_traces import judges
 from keqa.optimize.dspy_bridge.trace_metric import sound_calls
-from keqa.optimize.journal_keys import lms_of
+from keqa.optimize.journal_keys import ROLES, lms_of
 from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
@@ -35,7 +35,6 @@ from keqa.storage.journal import Journal
 
 T = TypeVar("T")
 _POLLED = 0.5
-ROLES = ("task", "consistency", "utility")
 
 
 @dataclass(frozen=True)

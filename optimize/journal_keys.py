@@ -15,7 +15,7 @@ from keqa.programs.fingerprint import digest, lm_spec, retriever_spec
 from keqa.programs.program import Program
 from keqa.programs.stages.stage import RoleLMs, Stage
 
-_ROLES = ("task", "consistency", "utility")
+ROLES = ("task", "consistency", "utility")
 
 
 def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
         metric: Correctness of an answer.
     """
     lms = lms_of(program)
-    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in _ROLES}
+    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in ROLES}
     return {
         "task": "compilation",
         "metric": metric_fingerprint(metric),
@@ -70,5 +70,5 @@ def lms_of(program: Program) -> RoleLMs | None:
     if bound is None and not any(found.values()):
         return None
     default = dspy.settings.lm if bound is None else bound.task
-    named = {role: found.get(role) or getattr(bound, role, None) or default for role in _ROLES}
+    named = {role: found.get(role) or getattr(bound, role, None) or default for role in ROLES}
     return Roles(**named, boundary=getattr(bound, "boundary", None))

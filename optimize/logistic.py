@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.programs.boundary.light import Regression, Signal
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+FOLDS = 5
 _DIGITS = 6
 
 
@@ -35,6 +36,49 @@ def logistic(features: Array, target: Array, weight: Array, penalties: Array) ->
 
     found: Array = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x
     return found
+
+
+def cross_validated(
+    signals: Array,
+    words: Array,
+    target: Array,
+    weight: Array,
+    fold: NDArray[np.int64],
+    *,
+    tried: Iterable[float],
+    signals_penalty: float,
+) -> tuple[Array, Array]:
+    """The regression on signals and words whose penalty on words serves best on the folds that are held out.
+
+    Args:
+        signals: A row for each item.
+        words: Likewise.
+        target: The share of successes of each.
+        weight: How much each counts.
+        fold: Where each is held out, from 0 to below `FOLDS`.
+        tried: Penalties on the weights of words.
+        signals_penalty: That on the weights of signals.
+
+    Returns:
+        Weights of signals, words and 1, from all items; and for each item the score of what was learned without it.
+    """
+    import numpy as np
+
+    features = np.hstack([signals, words, np.ones((len(target), 1))])
+
+    def solved(penalty: float, rows: Any) -> Array:
+        penalties = np.r_[np.full(signals.shape[1], signals_penalty), np.full(words.shape[1], penalty), 1e-6]
+        return logistic(features[rows], target[rows], weight[rows], penalties)
+
+    def held_out(penalty: float) -> Array:
+        scores = np.zeros(len(target))
+        for one in range(FOLDS):
+            scores[fold == one] = features[fold == one] @ solved(penalty, fold != one)
+        return scores
+
+    scores = {penalty: held_out(penalty) for penalty in tried}
+    best = min(scores, key=lambda one: log_loss(scores[one], target, weight))
+    return solved(best, slice(None)), scores[best]
 
 
 def platt(scores: Array, target: Array, weight: Array, rows: Any) -> tuple[float, float]:

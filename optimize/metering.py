@@ -21,7 +21,7 @@ _EVERY = 50
 
 
 class Meter(UsageTracker):
-    """Counts requests to language models while it is DSPy's usage tracker, and reports each to the one before.
+    """Counts requests to language models in a journal while it is DSPy's usage tracker, and tells the one before.
 
     Attributes:
         earlier: What earlier runs had kept, so at least what they spent: the last few requests of one that was killed
@@ -29,11 +29,6 @@ class Meter(UsageTracker):
     """
 
     def __init__(self, journal: Journal) -> None:
-        """Begin counting.
-
-        Args:
-            journal: Where the count is kept.
-        """
         super().__init__()
         self._parent: UsageTracker | None = dspy.settings.usage_tracker
         self._journal, self._lock, self._keeping = journal, threading.Lock(), threading.Lock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -11,7 +11,8 @@ from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.asking import Asking, Trial
-from keqa.optimize.boundary.learn import Learned, learn, may_learn
+from keqa.optimize.boundary.learn import learn, may_learn
+from keqa.optimize.boundary.train import Trained
 from keqa.optimize.demos.bootstrap import bootstrap
 from keqa.optimize.dspy_bridge.optimizers import optimize
 from keqa.optimize.dspy_bridge.reflection import ask_once
@@ -61,10 +62,19 @@ def empty_reference(program: KEQA, options: Options) -> UtilityReference:
     return chosen
 
 
+@dataclass(kw_only=True)
 class Steps:
     """A compilation under way.
 
     Attributes:
+        before: The program; it stays as it is.
+        train: Questions to learn from.
+        val: Questions to choose by.
+        folder: Where further journals go.
+        asking: How questions are asked.
+        calls: Where the calls of tuning are kept.
+        options: How to compile.
+        adapters: Where fine-tuned language models go; by DSPy's own rule where None.
         trials: Every candidate scored so far, the program as it was first.
         kept: That of the program as it is now.
         chosen: The names of the candidates that a step went on with.
@@ -75,41 +85,22 @@ class Steps:
         finetuned: What fine-tuning made, where it is kept.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        train: Sequence[Example],
-        val: Sequence[Example],
-        *,
-        folder: Path,
-        asking: Asking,
-        calls: Journal,
-        options: Options,
-        adapters: Path | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            program: It stays as it is.
-            train: Questions to learn from.
-            val: Questions to choose by.
-            folder: Where further journals go.
-            asking: How questions are asked.
-            calls: Where the calls of tuning are kept.
-            options: How to compile.
-            adapters: Where fine-tuned language models go; by DSPy's own rule where None.
-        """
-        self.adapters = adapters
-        self.finetuned: Finetuned | None = None
-        self.before, self.train, self.val = program, train, val
-        self.folder, self.asking, self.calls, self.options = folder, asking, calls, options
-        self.trials: list[Trial] = []
-        self.kept = Trial("", 0.0)
-        self.chosen: list[str] = []
-        self.curve: list[Point] = []
-        self.counts: dict[str, int] = {}
-        self.boundary: dict[str, Any] | None = None
-        self.problems: list[str] = []
+    before: Program
+    train: Sequence[Example]
+    val: Sequence[Example]
+    folder: Path
+    asking: Asking
+    calls: Journal
+    options: Options
+    adapters: Path | None
+    trials: list[Trial] = field(default_factory=list)
+    kept: Trial = field(default_factory=lambda: Trial("", 0.0))
+    chosen: list[str] = field(default_factory=list)
+    curve: list[Point] = field(default_factory=list)
+    boundary: dict[str, Any] | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    finetuned: Finetuned | None = None
 
     def run(self, step_done: Callable[[], None]) -> Program:
         """Take all steps; a program other than KEQA has no reference and no settings to tune.
@@ -214,7 +205,7 @@ class Steps:
         self.counts = {"helpful": counts[True], "harmful": counts[False]}
         return candidate
 
-    def _boundary(self, program: KEQA) -> Learned | None:
+    def _boundary(self, program: KEQA) -> Trained[Any] | None:
         """A boundary model from the training questions, where there are enough and a gate to replace."""
         if not self.options.boundary or not may_learn(program):
             return None
@@ -235,7 +226,7 @@ class Steps:
             self.problems.append(f"no boundary model: {error}")
             return None
 
-    def _tuned(self, program: KEQA, boundary: Learned | None) -> KEQA:
+    def _tuned(self, program: KEQA, boundary: Trained[Any] | None) -> KEQA:
         found = tune(
             program,
             self.val,
@@ -258,5 +249,10 @@ class Steps:
                 if point is found.best:
                     self._keep(self.trials[-1])
         if boundary is not None:
-            self.boundary = {**boundary.as_json(), "kept": found.best is found.bounded}
+            self.boundary = {
+                "reads": boundary.model.reads,
+                "tries": self.options.boundary_tries,
+                "held_out": boundary.held_out.as_json(),
+                "kept": found.best is found.bounded,
+            }
         return found.program

@@ -24,7 +24,7 @@ class Grid:
     """The values to try; the program's own are always among them.
 
     Attributes:
-        thresholds: α.
+        thresholds: α; among `Knobs`, None of a gate that has none or none but its own.
         tries: N_c.
         top_ks: Passages to search for.
         temperatures: Of the tries.
@@ -34,7 +34,7 @@ class Grid:
         boundary_thresholds: What the judgement of a boundary model is compared with, where one was trained.
     """
 
-    thresholds: tuple[str, ...] = ("0.4", "0.6", "0.8", "1")
+    thresholds: tuple[str | None, ...] = ("0.4", "0.6", "0.8", "1")
     tries: tuple[int, ...] = (3, 5)
     top_ks: tuple[int, ...] = (2, 3, 5, 10)
     temperatures: tuple[float, ...] = (0.7, 1.0)
@@ -97,30 +97,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Knobs(Grid):
     """The values that are tried, a program's own first; its own alone of knobs that it does not use.
 
     Attributes:
         own: The program's own settings.
-        thresholds: α.
-        tries: N_c.
-        top_ks: Passages to search for.
-        temperatures: Of the tries.
-        top_ps: Of the tries.
-        switches: Settings that are tried both ways.
-        nothing_helpful: What answers where no passage is kept.
-        boundary_thresholds: Of the boundary model.
     """
 
-    own: Settings
-    thresholds: list[str | None]
-    tries: list[int]
-    top_ks: list[int]
-    temperatures: list[float]
-    top_ps: list[float | None]
-    switches: list[Switch] = field(default_factory=list)
-    nothing_helpful: list[OnNothingHelpful] = field(default_factory=list)
-    boundary_thresholds: list[str] = field(default_factory=list)
+    own: Settings = field(kw_only=True)
 
     @classmethod
     def of(cls, program: KEQA, grid: Grid) -> Knobs:
@@ -146,7 +130,6 @@ class Knobs:
         examined = program.examine and gate.threshold is not None
         retrieves = program._retriever.value is not None
         found = cls(
-            own,
             _values(own.threshold, map(_exact, grid.thresholds if examined and own.threshold else ())),
             _values(own.tries, grid.tries if examined else ()),
             _values(own.top_k, grid.top_ks if retrieves else ()),
@@ -154,7 +137,8 @@ class Knobs:
             _values(own.top_p, grid.top_ps if examined else ()),
             _switches(program, grid.switches),
             _values(own.on_nothing_helpful, grid.nothing_helpful if examined and retrieves and program.pick else ()),
-            [_share(one) for one in grid.boundary_thresholds],
+            tuple(map(_share, grid.boundary_thresholds)),
+            own=own,
         )
         if min(*found.tries, *found.top_ks) < 1 or min(found.temperatures) <= 0:
             raise ConfigurationError("tries and top_ks must be at least 1, the temperatures of tries above 0")
@@ -182,7 +166,7 @@ def own_threshold(gate: Any) -> str | None:
     return _written(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
 
 
-def _switches(program: KEQA, wanted: Iterable[Any]) -> list[Switch]:
+def _switches(program: KEQA, wanted: Iterable[Any]) -> tuple[Switch, ...]:
     """The switches that a program uses.
 
     Raises:
@@ -198,7 +182,7 @@ def _switches(program: KEQA, wanted: Iterable[Any]) -> list[Switch]:
     for name in wanted:
         if name not in used:
             raise ConfigurationError(f"switches are {', '.join(used)}, not {name!r:.80}")
-    return [name for name in dict.fromkeys(wanted) if used[name]]
+    return tuple(name for name in dict.fromkeys(wanted) if used[name])
 
 
 def _doubts_sources(reference: Any) -> bool:
@@ -208,8 +192,8 @@ def _doubts_sources(reference: Any) -> bool:
     return hasattr(reference, "source_of")
 
 
-def _values(own: Any, others: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys([own, *others]))
+def _values(own: Any, others: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys([own, *others]))
 
 
 def _share(threshold: str) -> str:
@@ -219,7 +203,7 @@ def _share(threshold: str) -> str:
         raise ConfigurationError(f"boundary_thresholds must be {Share.allowed}, not {threshold!r:.80}") from None
 
 
-def _exact(threshold: str) -> str:
+def _exact(threshold: Any) -> str:
     return _written(as_fraction(threshold))
 
 

@@ -19,8 +19,7 @@ from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking
 from keqa.optimize.search_space import Grid, Knobs, Point, Settings, own_threshold
-from keqa.optimize.shared_session import SharedSession
-from keqa.optimize.waves import WaveExamination
+from keqa.optimize.shared_session import SharedSession, WaveExamination
 from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import IF_ANY, BoundaryGate, Gate, asks

@@ -1,19 +1,20 @@
 """The skill check: what an LM can do on unseen entities, by number of demonstrations."""
 
-import contextvars
 import random
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import dspy
 from dspy.utils.exceptions import DSPyError
 
+from keqa.programs.runtime.batch import in_parallel
 from keqa.testbed import words
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
 from keqa.testbed.world import SMALL, Convention, World
 
 DEMONSTRATIONS = (0, 2, 8)
+_IN_FLIGHT = 32
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,6 @@ def check_skills(
     asked: int = 100,
     tasks: Iterable[Task] = TASKS,
     demonstrations: Iterable[int] = DEMONSTRATIONS,
-    adapter: dspy.Adapter | None = None,
-    workers: int = 32,
     progress: Callable[[], None] = lambda: None,
 ) -> list[SkillScore]:
     """Asks an LM for every skill on entities that no training saw.
@@ -107,29 +106,21 @@ def check_skills(
         asked: Examples for each task and number of demonstrations.
         tasks: The rows of the table.
         demonstrations: The columns.
-        adapter: Renders and parses; DSPy's chat adapter without its second try by default.
-        workers: Calls in flight.
         progress: Called after each answer.
 
     Returns:
         One score for each task and number of demonstrations.
     """
-    adapter = adapter or dspy.ChatAdapter(use_json_adapter_fallback=False)
     scores = []
-    with ThreadPoolExecutor(workers) as pool:
+    with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
         for task in tasks:
             skill = SKILLS[task.skill]
             for count in demonstrations:
                 cases = [_case(task, skill, count, number) for number in range(asked)]
-
-                def ask(case: tuple[list[Example], Example], skill: Skill = skill) -> bool | None:
-                    with dspy.context(lm=lm, adapter=adapter):
-                        verdict = _ask(skill, *case)
+                verdicts = []
+                for verdict in in_parallel(partial(_ask, skill), cases, _IN_FLIGHT):
+                    verdicts.append(verdict)
                     progress()
-                    return verdict
-
-                waiting = [pool.submit(contextvars.copy_context().run, ask, case) for case in cases]
-                verdicts = [future.result() for future in waiting]
                 scores.append(SkillScore(task.name, count, verdicts.count(True), asked - verdicts.count(None), asked))
     return scores
 
@@ -152,8 +143,8 @@ def _case(task: Task, skill: Skill, count: int, number: int) -> tuple[list[Examp
     return nearest([skill.make(brief) for _ in range(5 * count)], example, count), example
 
 
-def _ask(skill: Skill, demos: list[Example], example: Example) -> bool | None:
-    inputs, outputs = example
+def _ask(skill: Skill, case: tuple[list[Example], Example]) -> bool | None:
+    demos, (inputs, outputs) = case
     predict = dspy.Predict(skill.signature)
     try:
         answer = predict(**inputs, demos=[dspy.Example(**given, **made) for given, made in demos])

@@ -71,6 +71,12 @@ def paragraph(
     return " ".join([*sentences, f"Source: {source}."])
 
 
+def passage(world: World, kind: str, entity: str, relations: Sequence[str], rng: random.Random) -> str:
+    """A paragraph of any source, none of which is out of date, behind its title; see `paragraph`."""
+    text = paragraph(world, kind, entity, relations, rng.choice(words.SOURCES), rng, stale=False)
+    return f"{capital(entity)}: {text}"
+
+
 def some_relations(kind: str, rng: random.Random, *, without: str = "", including: str = "") -> list[str]:
     """Draws one to three relations of a kind, never ``without`` and always ``including`` where they are given."""
     names = [r.name for r in relations_of(kind) if r.name not in (without, including)]

@@ -31,13 +31,15 @@ _ADAPTER = dspy.ChatAdapter()
 
 def conversation(signature: type[dspy.Signature], demos: Iterable[Example], inputs: dict[str, Any]) -> str:
     """Renders a prompt through DSPy's own adapter and the chat template, up to where the LM takes over."""
-    messages = _ADAPTER.format(signature, [{**given, **made} for given, made in demos], inputs)
-    return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages) + TURN
+    return _written(_ADAPTER.format(signature, [{**given, **made} for given, made in demos], inputs)) + TURN
 
 
 def turns(signature: type[dspy.Signature], demos: Iterable[Example]) -> str:
     """Renders demonstrations alone, as further turns of a conversation."""
-    messages = _ADAPTER.format(signature, [{**given, **made} for given, made in demos], {})[1:-1]
+    return _written(_ADAPTER.format(signature, [{**given, **made} for given, made in demos], {})[1:-1])
+
+
+def _written(messages: Iterable[dict[str, Any]]) -> str:
     return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
 
 

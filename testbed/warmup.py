@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, Summarize
 from keqa.testbed import words
-from keqa.testbed.prose import capital, distraction, paragraph, random_date
+from keqa.testbed.prose import distraction, passage, random_date
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import Example, Setting
@@ -64,8 +64,7 @@ def asked_often(setting: Setting) -> tuple[str, str]:
     passages = []
     for entity in entities:
         told = rng.sample(shared, len(shared))
-        text = paragraph(world, kind, entity, told, rng.choice(words.SOURCES), rng, stale=False)
-        passages.append(f"{capital(entity)}: {text}")
+        passages.append(passage(world, kind, entity, told, rng))
     facts = [Fact(relation, entity) for relation in shared for entity in entities]
     first, *rest = [_question(setting, fact) for fact in rng.sample(facts, min(len(facts), 8))]
     inputs = {"passages": passages, "evidence": [], "triples": [], **first[0]}

@@ -233,7 +233,7 @@ def check(
     with _asking(asked) if found.kind == "prompted" else nullcontext():
         figures = check_model(found, quizzes, found.roots)
         if plot is not None:
-            from keqa.optimize.boundary.reliability import draw_reliability
+            from keqa.optimize.boundary.check import draw_reliability
 
             draw_reliability(found, quizzes, plot)
     if as_json:

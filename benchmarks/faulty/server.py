@@ -255,18 +255,13 @@ class _Elsewhere(_Handler):
 
 
 class Process:
-    """A `Server` in a process of its own; use it as a context manager.
+    """A `Server`, with its options, in a process of its own; use it as a context manager.
 
     Attributes:
         api_base: Its address.
     """
 
     def __init__(self, **options: Any) -> None:
-        """Set up.
-
-        Args:
-            **options: Those of `Server`.
-        """
         self._options = options
         self.api_base = ""
 

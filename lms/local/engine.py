@@ -25,6 +25,10 @@ from keqa.lms.local.tokenizing import Texts, check_request
 if TYPE_CHECKING:
     from keqa.lms.local.sampling import Job
 
+_MAX_TOKENS = 512
+"""For requests that do not say."""
+_WAIT = 0.003
+"""Seconds that an idle worker waits for company after a first request."""
 _shared: dict[tuple[str, str], "TransformersEngine"] = {}
 _shared_lock = threading.Lock()
 
@@ -46,28 +50,21 @@ class TransformersEngine:
         path: str,
         *,
         max_batch: int = 64,
-        wait: float = 0.003,
-        max_tokens: int = 512,
         row_bytes: int | None = None,
-        kept_bytes: int | None = None,
     ) -> None:
         """Load a model; `shared` avoids loading the same one twice.
 
         Args:
             path: A folder as ``save_pretrained`` writes it, a folder with one .gguf file, such a file, or a hub id.
             max_batch: How many texts are drawn at once.
-            wait: Seconds that an idle worker waits for company after a first request.
-            max_tokens: For requests that do not say.
             row_bytes: Memory for texts being drawn; by default 1.5 GiB, or a third of what an accelerator has free.
-            kept_bytes: Memory for prompts kept for later; by default a quarter of `row_bytes`.
+                Prompts kept for later may have a quarter as much beside it.
 
         Raises:
             MissingExtraError: A package is missing.
             ConfigurationError: There is no model of a usable kind.
         """
         self.path = path
-        self._max_tokens = max_tokens
-        self._wait = wait
         tokenizer, model = load_model(path)
         self.texts = Texts(tokenizer)
         limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
@@ -81,7 +78,7 @@ class TransformersEngine:
             stop_tokens(model, tokenizer),
             max_rows=max_batch,
             row_bytes=row_bytes,
-            kept_bytes=kept_bytes if kept_bytes is not None else row_bytes // 4,
+            kept_bytes=row_bytes // 4,
             chunk_tokens=4096 if on_cpu else 32768,
         )
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -171,7 +168,7 @@ class TransformersEngine:
             raise lm15.ContextLengthError(
                 f"the prompt has {len(tokens)} tokens and the context of {Path(self.path).name} is {self.context}"
             )
-        max_tokens = config.max_tokens or self._max_tokens
+        max_tokens = config.max_tokens or _MAX_TOKENS
         stops = self.texts.stops(request)
         future: Future[lm15.Response] = Future()
         job = Job(
@@ -241,7 +238,7 @@ class TransformersEngine:
                         held = self._queue.get_nowait()
                     elif deadline is None:
                         held = self._queue.get()
-                        deadline = time.monotonic() + self._wait
+                        deadline = time.monotonic() + _WAIT
                     else:
                         held = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
@@ -288,11 +285,6 @@ class AsyncTransformersEngine:
     """The same engine for coroutines; a cancelled task takes its request out of the batch."""
 
     def __init__(self, engine: TransformersEngine) -> None:
-        """Use an engine.
-
-        Args:
-            engine: It stays the owner of model and thread.
-        """
         self.engine = engine
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -42,19 +42,13 @@ def load_model(path: str) -> tuple[Any, Any]:
 
     adapter = path if is_adapter(path) else None
     folder, extra = _source(base_of(adapter) if adapter else path)
-    if extra and not can_read_gguf():
-        raise MissingExtraError("gguf", f"The model {path}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.float32 if device == "cpu" else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    try:
+    with _explained(path, extra, "local", f"The model {path}"):
         if not extra and readable(Path(folder)):
             tokenizer, model = load_plain(Path(folder), dtype)
         else:
             tokenizer, model = _by_transformers(folder, path, dtype if device != "cpu" else None, extra)
-    except ImportError as error:
-        raise MissingExtraError("gguf" if extra else "local", f"The model {path}") from error
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
     model = model.to(device).eval()
     if adapter:
         merge(model, adapter)
@@ -73,12 +67,19 @@ def load_for_training(path: str, dtype: Any = None) -> tuple[Any, Any]:
         ConfigurationError: There is no model of a usable kind.
     """
     folder, extra = _source(path)
+    with _explained(path, extra, "finetune", f"Training {path}"):
+        return _by_transformers(folder, path, dtype, extra)
+
+
+@contextmanager
+def _explained(path: str, extra: Mapping[str, str], wanted: str, what: str) -> Iterator[None]:
+    """With the errors of loading as the project's own; of a .gguf file all packages are looked for before."""
     if extra and not can_read_gguf():
         raise MissingExtraError("gguf", f"The model {path}")
     try:
-        return _by_transformers(folder, path, dtype, extra)
+        yield
     except ImportError as error:
-        raise MissingExtraError("gguf" if extra else "finetune", f"Training {path}") from error
+        raise MissingExtraError("gguf" if extra else wanted, what) from error
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"No causal language model can be loaded from {path}: {error}") from error
 

@@ -23,7 +23,6 @@ class LocalTrainingJob(TrainingJob):
     """A training in this process, with the progress that it has made."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """As DSPy's."""
         super().__init__(*args, **kwargs)
         self._ended = threading.Event()
         self._progress: tuple[int, int, float] | None = None

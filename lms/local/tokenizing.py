@@ -18,15 +18,10 @@ class Texts:
     """A tokenizer, for many threads.
 
     Attributes:
-        tokenizer: That of the model.
+        tokenizer: That of the model, one of transformers.
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        """Take over a tokenizer.
-
-        Args:
-            tokenizer: One of transformers.
-        """
         self.tokenizer = tokenizer
         self._lock = threading.Lock()
         self._pieces: dict[int, str] = {}

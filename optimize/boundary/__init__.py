@@ -3,8 +3,7 @@
 from keqa.optimize.boundary.asked import compile_prompted, train_finetuned, train_prompted
 from keqa.optimize.boundary.check import Figures, check_model
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, read_collected, write_collected
-from keqa.optimize.boundary.stepwise import train_stepwise
-from keqa.optimize.boundary.train import train_light
+from keqa.optimize.boundary.train import train_light, train_stepwise
 
 __all__ = [
     "Collected",

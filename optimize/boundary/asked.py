@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,12 +15,11 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary.check import Figures, check_model
+from keqa.optimize.boundary.check import check_model
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
-from keqa.optimize.boundary.train import checked_quizzes
+from keqa.optimize.boundary.train import M, Trained, about_training, checked_quizzes, roots_of
 from keqa.programs.boundary.features import certainty
 from keqa.programs.boundary.finetuned import FinetunedModel
-from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
 from keqa.signatures.assess_knowledge import Language, assessment_prompt, assessment_reply
 
@@ -41,21 +38,6 @@ _HELD_OUT = 5
 _LONGEST = 200
 
 
-@dataclass(frozen=True)
-class TrainedAsked:
-    """A model, and how it fares.
-
-    Attributes:
-        model: Trained without the questions held out.
-        held_out: On these.
-        folder: Of the fine-tuned language model; None for a prompted one.
-    """
-
-    model: BoundaryModel
-    held_out: Figures
-    folder: Path | None = None
-
-
 def train_finetuned(
     collected: Sequence[Collected],
     lm: str,
@@ -66,7 +48,7 @@ def train_finetuned(
     soft_labels: bool = False,
     training: Mapping[str, Any] | None = None,
     progress: Progress = lambda step, steps, loss: None,
-) -> TrainedAsked:
+) -> Trained[FinetunedModel]:
     """Fine-tune a language model to say of a quiz whether it is mastered and certain, as KBM does.
 
     Args:
@@ -97,9 +79,9 @@ def train_finetuned(
     model = FinetunedModel(
         language=language,
         weights=fingerprint(str(done.folder)),
-        roots=_roots(learned),
+        roots=roots_of(learned),
         about={
-            **_about(collected, learned),
+            **about_training(collected, learned),
             "base": lm[:_LONGEST],
             "threshold": threshold,
             "soft_labels": soft_labels,
@@ -108,9 +90,7 @@ def train_finetuned(
         },
         lm=str(done.folder),
     )
-    held_out = _figures(model, rest, collected)
-    about = {**model.about, "held_out": held_out.as_json()}
-    return TrainedAsked(model.model_copy(update={"about": about}), held_out, done.folder)
+    return _trained(model, rest, collected)
 
 
 def train_prompted(
@@ -124,7 +104,7 @@ def train_prompted(
     seed: int = 0,
     reflection_lm: Any = None,
     budget: int = 200,
-) -> TrainedAsked:
+) -> Trained[PromptedModel]:
     """Choose examples for a prompted boundary model, and let GEPA write its instruction where a reflecting LM is given.
 
     Args:
@@ -150,29 +130,24 @@ def train_prompted(
         k=k,
         embedder=embedder,
         examples=balanced(examples, k) if show == "balanced" else examples,
-        roots=_roots(learned),
-        about={**_about(collected, learned), "threshold": threshold},
+        roots=roots_of(learned),
+        about={**about_training(collected, learned), "threshold": threshold},
     )
     with dspy.context(lm=lm):
         if reflection_lm is not None:
             model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)
-        held_out = _figures(model, rest, collected)
-    return TrainedAsked(model.model_copy(update={"about": {**model.about, "held_out": held_out.as_json()}}), held_out)
+        return _trained(model, rest, collected)
 
 
 class JudgeModule(dspy.Module):
     """A prompted boundary model as a module for DSPy's optimizers.
 
     Attributes:
+        model: Whose examples are shown.
         judge: The predictor whose instruction they may change.
     """
 
     def __init__(self, model: PromptedModel) -> None:
-        """Set up.
-
-        Args:
-            model: Whose examples are shown.
-        """
         super().__init__()
         self.model = model
         self.judge = model.predictor()
@@ -246,22 +221,9 @@ def _known(quiz: CollectedQuiz, threshold: float) -> KnownQuiz:
 
 def _divided(quizzes: Sequence[CollectedQuiz]) -> tuple[list[CollectedQuiz], list[CollectedQuiz]]:
     """The quizzes to learn from, and those of the questions held out."""
-    held = {root for place, root in enumerate(_roots(quizzes)) if place % _HELD_OUT == 0}
+    held = {root for place, root in enumerate(roots_of(quizzes)) if place % _HELD_OUT == 0}
     return [one for one in quizzes if one.root not in held], [one for one in quizzes if one.root in held]
 
 
-def _roots(quizzes: Sequence[CollectedQuiz]) -> list[str]:
-    return sorted({quiz.root for quiz in quizzes})
-
-
-def _about(collected: Sequence[Collected], learned: Sequence[CollectedQuiz]) -> dict[str, Any]:
-    return {
-        "keqa": version("keqa"),
-        "lm": collected[0].lm[:_LONGEST],
-        "datasets": sorted({f"{one.dataset} {one.split}".strip()[:_LONGEST] for one in collected}),
-        "quizzes": len(learned),
-    }
-
-
-def _figures(model: BoundaryModel, quizzes: Sequence[CollectedQuiz], collected: Sequence[Collected]) -> Figures:
-    return check_model(model, [Collected(list(quizzes), lm=collected[0].lm)])
+def _trained(model: M, rest: Sequence[CollectedQuiz], collected: Sequence[Collected]) -> Trained[M]:
+    return Trained.of(model, check_model(model, [Collected(list(rest), lm=collected[0].lm)]))

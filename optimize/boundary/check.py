@@ -1,26 +1,49 @@
-"""How well a boundary model separates right answers from wrong ones, beside the vote of five draws."""
+"""What a boundary model is shown of collected draws, and how well it separates right answers from wrong ones.
+
+Beside it stands the vote of five draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from keqa.errors import InputError
-from keqa.metrics.calibration import brier, expected_calibration_error
+from keqa.errors import InputError, MissingExtraError
+from keqa.metrics.answers import normalize
+from keqa.metrics.calibration import brier, expected_calibration_error, reliability
 from keqa.metrics.gates import auroc
 from keqa.metrics.rejection import prediction_rejection_ratio
-from keqa.optimize.boundary.collect import Collected, CollectedQuiz
-from keqa.optimize.boundary.labels import Reading, readings
-from keqa.programs.boundary.features import consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement
+from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
+from keqa.programs.boundary.features import certainty, consistency
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
 from keqa.programs.boundary.stepwise import StepwiseModel
 from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
 from keqa.programs.runtime.batch import in_parallel
 
 _AT_ONCE = 8
+DRAWS = 5
+"""So many draws a gate makes where nothing else is set: those collected are read in sets of as many."""
+_MOST_READINGS = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A quiz as a gate would come to see it.
+
+    Attributes:
+        signals: The draws that are read.
+        mastery: How right the answer is that would be given from memory.
+        certainty: How much all draws agree; see `keqa.programs.boundary.features.certainty`.
+    """
+
+    signals: Signals
+    mastery: float
+    certainty: float
 
 
 @dataclass(frozen=True)
@@ -78,15 +101,103 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Seq
     Raises:
         InputError: Nothing is left.
     """
+    quizzes, seen, judged = _judged(model, collected, roots)
+    said = [one or Judgement(0.0, 0.0) for one in judged]
+    mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
+    return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
+
+
+def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path: Path) -> None:
+    """Draw how often quizzes are known that a model takes for so probably known, by tenths.
+
+    Args:
+        model: Which.
+        collected: What it is measured on; questions that it has learned from are left out.
+        path: A .png, .pdf or .svg file.
+
+    Raises:
+        InputError: It cannot be written, or nothing is left.
+        MissingExtraError: matplotlib is missing.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plots", "A drawing") from error
+    _, seen, judged = _judged(model, collected, getattr(model, "roots", ()))
+    scores = [0.0 if one is None else one.mastery for one in judged]
+    points = reliability(scores, [one.mastery for one in seen])
+    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    axes.plot([one.confidence for one in points], [one.accuracy for one in points], marker="o")
+    for one in points:
+        place = (one.confidence, one.accuracy)
+        axes.annotate(str(one.count), place, xytext=(4, -10), textcoords="offset points", fontsize=8)
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="mastery, as stated", ylabel="answers from memory that are right")
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be drawn: {error}") from error
+
+
+def _judged(
+    model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str]
+) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None]]:
+    """What is left of what was collected, as the model comes to see it, and what it says; None where it cannot judge.
+
+    Raises:
+        InputError: Nothing is left.
+    """
     known = set(roots)
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
     seen = [reading_of(model, quiz) for quiz in quizzes]
-    judged = judgements(model, quizzes, seen)
-    said = [one or Judgement(0.0, 0.0) for one in judged]
-    mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
-    return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
+
+    def judged(place: int) -> tuple[int, Judgement | None]:
+        quiz = quizzes[place]
+        try:
+            return place, model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
+        except BoundaryError:
+            return place, None
+
+    # One that asks a language model asks several quizzes at once.
+    said = sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))
+    return quizzes, seen, [one for _, one in said]
+
+
+def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
+    """A quiz in the ways in which a gate may come to see it, five at most.
+
+    Of a model that reads a draft each draw is one, and is right or not; of one that reads draws each set of five is
+    one, as right as its most frequent answer; for one that reads the quiz alone, it is the share of right answers.
+
+    Args:
+        quiz: As collected.
+        reads: What the model reads.
+    """
+    agreement = certainty(quiz.signals())
+    if reads == "quiz":
+        return [Reading(Signals(answer_type=quiz.answer_type), float(quiz.accuracy), agreement)]
+    sets = list(_sets(quiz, 1 if reads == "draft" else DRAWS))[:_MOST_READINGS]
+    return [Reading(quiz.signals(some), float(_leading_right(quiz, some)), agreement) for some in sets]
+
+
+def _sets(quiz: CollectedQuiz, size: int) -> Iterator[list[CollectedDraw]]:
+    """Successive sets of so many draws; all of them where there are fewer."""
+    size = min(size, len(quiz.draws))
+    for start in range(0, len(quiz.draws) - size + 1, size):
+        yield quiz.draws[start : start + size]
+
+
+def _leading_right(quiz: CollectedQuiz, draws: list[CollectedDraw]) -> bool:
+    """Whether the most frequent answer is right, the first one of equals; an abstention is none."""
+    said = [normalize(draw.text, quiz.answer_type, quiz.choices) for draw in draws if draw.text is not None]
+    if not said:
+        return False
+    leading = Counter(said).most_common(1)[0][0]
+    right = (draw.right for draw in draws if draw.text is not None)
+    return any(good for text, good in zip(said, right, strict=True) if text == leading)
 
 
 def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | None = None) -> Reading:
@@ -103,27 +214,6 @@ def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | Non
     cost = float((len(every.signals.answers) - 1) * COST_PER_DRAW)
     draft = draft or model.judge(quiz.quiz, one.signals)
     return every if model.wants_draws(draft, "mastery", float(THRESHOLD), cost) else one
-
-
-def judgements(
-    model: BoundaryModel, quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading]
-) -> list[Judgement | None]:
-    """What a model says of collected quizzes, in their order; None where it cannot judge.
-
-    Args:
-        model: Which; one that asks a language model asks several quizzes at once.
-        quizzes: What was collected.
-        seen: As the model comes to see it.
-    """
-
-    def judged(place: int) -> tuple[int, Judgement | None]:
-        quiz = quizzes[place]
-        try:
-            return place, model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
-        except BoundaryError:
-            return place, None
-
-    return [one for _, one in sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))]
 
 
 def figures_of(

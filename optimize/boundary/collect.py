@@ -6,8 +6,8 @@ resumes after a kill and asks nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from keqa.data.quiz_references import plain
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match, same_answer
 from keqa.metrics.utility import Correctness
-from keqa.optimize.alignment import gold_quizzes
+from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.model import Signals
 from keqa.programs.boundary.saved import root_digest
@@ -130,23 +130,12 @@ class Collected:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A quiz to collect draws of."""
-
-    root: str
-    quiz: str
-    golds: tuple[str, ...]
-    answer_type: AnswerType = "short"
-    choices: tuple[str, ...] = ()
-
-
-def quizzes_of(examples: Iterable[Any]) -> list[Asked]:
+def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
     """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
 
     A quiz that several questions have is there once, as that of the first, so that no split by questions divides it.
     """
-    found: dict[tuple[str, tuple[str, ...]], Asked] = {}
+    found: dict[tuple[str, tuple[str, ...]], GoldQuiz] = {}
     for example in as_examples(examples):
         for asked in _quizzes(example):
             found.setdefault((plain(asked.quiz), asked.choices), asked)
@@ -163,7 +152,7 @@ def collect(
     in_flight: int = 8,
     dataset: str = "",
     split: str = "",
-    wanted: Callable[[Asked], bool] = lambda asked: True,
+    wanted: Callable[[GoldQuiz], bool] = lambda asked: True,
     progress: Progress = lambda done, total: None,
 ) -> Collected:
     """Draw answers to the quizzes of questions from memory.
@@ -192,7 +181,7 @@ def collect(
     like.tries = tries
     examination = _Drawing(like, EveryDraw(), SharedDraws(probabilities=True, store=store))
 
-    def drawn(one: Asked) -> tuple[Asked, Assessment]:
+    def drawn(one: GoldQuiz) -> tuple[GoldQuiz, Assessment]:
         return one, examination(one.quiz, one.answer_type, list(one.choices))
 
     quizzes: dict[str, CollectedQuiz] = {}
@@ -268,22 +257,16 @@ def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
         raise InputError(f"{path}, line {number}: {reasons(error)}") from None
 
 
-def _quizzes(example: Example) -> Iterator[Asked]:
-    kind = {"answer_type": example.answer_type, "choices": example.choices}
-    found = gold_quizzes(example)
-    if len(found) < 2:
-        text = found[0][0] if found else example.question
-        yield Asked(example.id, text, example.answers, **kind)  # type: ignore[arg-type]
-        return
-    for quiz, gold in found:
-        yield Asked(example.id, quiz, (gold,))
+def _quizzes(example: Example) -> list[GoldQuiz]:
+    parts, whole = GoldQuiz.parts(example), GoldQuiz.whole(example)
+    return parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]
 
 
-def _key(asked: Asked) -> str:
+def _key(asked: GoldQuiz) -> str:
     return repr((asked.quiz, asked.choices))
 
 
-def _collected(asked: Asked, found: Assessment, correct: Correctness) -> CollectedQuiz:
+def _collected(asked: GoldQuiz, found: Assessment, correct: Correctness) -> CollectedQuiz:
     draws = []
     for place, draw in enumerate(found.draws):
         text = None if draw.abstained else draw.text

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from keqa.data.example import Example
 from keqa.data.quiz_references import plain
 from keqa.errors import InputError
-from keqa.optimize.boundary.check import Figures
-from keqa.optimize.boundary.collect import Asked, Progress, collect, quizzes_of
-from keqa.optimize.boundary.stepwise import train_stepwise
-from keqa.optimize.boundary.train import FEWEST_QUESTIONS, FEWEST_QUIZZES, train_light
+from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.boundary.collect import Progress, collect, quizzes_of
+from keqa.optimize.boundary.train import FEWEST_QUESTIONS, FEWEST_QUIZZES, Trained, train_light, train_stepwise
 from keqa.programs.boundary import LightModel, StepwiseModel
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.runtime.shared_samples import DrawStore
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A boundary model, and what it was made from.
-
-    Attributes:
-        model: The model.
-        tries: Draws of a quiz.
-        held_out: How models like it fare on training questions that they were not trained on.
-    """
-
-    model: LightModel | StepwiseModel
-    tries: int
-    held_out: Figures
-
-    def as_json(self) -> dict[str, Any]:
-        """As JSON values, without the model."""
-        return {"reads": self.model.reads, "tries": self.tries, "held_out": self.held_out.as_json()}
 
 
 def may_learn(program: Any) -> bool:
@@ -53,7 +32,7 @@ def learn(
     store: DrawStore,
     in_flight: int,
     progress: Progress,
-) -> Learned:
+) -> Trained[LightModel] | Trained[StepwiseModel]:
     """Collect draws to the quizzes of training questions, and train a light model on them.
 
     By default it reads one draft where the language model gives the probabilities of its tokens, and else the draws.
@@ -79,7 +58,7 @@ def learn(
     left_out = {_asked(one) for one in quizzes_of(val)}
     left_out |= {(plain(str(demo.get("quiz", ""))), ()) for demo in program.examination.quiz.demos}
 
-    def wanted(one: Asked) -> bool:
+    def wanted(one: GoldQuiz) -> bool:
         return _asked(one) not in left_out
 
     usable = [one for one in quizzes_of(train) if wanted(one)]
@@ -89,12 +68,10 @@ def learn(
         program, train, tries=tries, store=store, in_flight=in_flight, split="train", wanted=wanted, progress=progress
     )
     if as_needed:
-        stepwise = train_stepwise([collected])
-        return Learned(stepwise.model, tries, stepwise.held_out)
+        return train_stepwise([collected])
     likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
-    trained = train_light([collected], reads="draft" if likely else "draws")
-    return Learned(trained.model, tries, trained.held_out)
+    return train_light([collected], reads="draft" if likely else "draws")
 
 
-def _asked(asked: Asked) -> tuple[str, tuple[str, ...]]:
+def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
     return plain(asked.quiz), asked.choices

@@ -1,4 +1,4 @@
-"""Training the light boundary model: logistic regressions with Platt's calibration, in seconds.
+"""Training light boundary models: logistic regressions with Platt's calibration, in seconds.
 
 How much the weights are kept small is chosen by folds that no question is divided by; the calibration is fitted to
 what the regressions of the other folds say, and so are the figures on held-out questions.
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from keqa.errors import InputError
-from keqa.optimize.boundary.check import Figures, figures_of
+from keqa.optimize.boundary.check import Figures, Reading, figures_of, reading_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
-from keqa.optimize.boundary.labels import Reading, readings
-from keqa.optimize.logistic import log_loss, logistic, platt, regression_of, sigmoid
+from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
+from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel, StepwiseModel
 from keqa.programs.boundary.features import masked, signal_values
-from keqa.programs.boundary.light import Aspect, LightModel, Regression, Variant
-from keqa.programs.boundary.model import Reads
+from keqa.programs.boundary.light import Aspect, Regression, Variant
+from keqa.programs.boundary.model import Judgement, Reads
+from keqa.programs.boundary.stepwise import Change, log_odds
 from keqa.programs.reference.embedding import open_built_in
 
 if TYPE_CHECKING:
@@ -32,34 +33,40 @@ EMBEDDER = "hashing-256"
 
 FEWEST_QUIZZES = 20
 """So many quizzes are trained on at least."""
-FEWEST_QUESTIONS = 5
+FEWEST_QUESTIONS = FOLDS
 """So many questions they are of at least: one for each fold."""
-_FOLDS = FEWEST_QUESTIONS
 _PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIGNALS_PENALTY = 0.1
 _LONGEST = 200
 
+M = TypeVar("M", LightModel, StepwiseModel, FinetunedModel, PromptedModel)
+Said = Mapping[Aspect, Sequence[float]]
+"""What models say of quizzes that they were not trained on, by aspect."""
+
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Generic[M]):
     """A model, and how it fares.
 
     Attributes:
-        model: Trained on all questions.
-        held_out: Of models like it that were trained without the questions that they are measured on.
-        quizzes: What it was trained on.
-        said: What those others say of the first reading of each quiz, by aspect.
+        model: It says the figures about itself.
+        held_out: Of a light or stepwise model trained on all questions: of models like it that were trained without the
+            questions that they are measured on. Of another, which is trained without some questions: of it, on these.
     """
 
-    model: LightModel
+    model: M
     held_out: Figures
-    quizzes: Sequence[CollectedQuiz]
-    said: Mapping[Aspect, Sequence[float]]
+
+    @classmethod
+    def of(cls, model: M, held_out: Figures) -> Trained[M]:
+        """Write the figures into the model."""
+        about = {**model.about, "held_out": held_out.as_json()}
+        return cls(model.model_copy(update={"about": about}), held_out)
 
 
 def train_light(
     collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
-) -> Trained:
+) -> Trained[LightModel]:
     """Train a light boundary model.
 
     Args:
@@ -72,7 +79,13 @@ def train_light(
         ConfigurationError: The embedder is none of the built-in ones.
         MissingExtraError: A package is missing that it needs.
     """
-    quizzes = checked_quizzes(collected)
+    return _light(collected, checked_quizzes(collected), reads, embedder)[0]
+
+
+def _light(
+    collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz], reads: Reads, embedder: str
+) -> tuple[Trained[LightModel], Said]:
+    """A light model, and what those held out say of the first reading of each quiz."""
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
     data = _Data.of(quizzes, seen, embedder)
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
@@ -82,22 +95,83 @@ def train_light(
     for aspect in heads:
         for variant in variants:
             heads[aspect][variant], scores[aspect] = _fit(data, seen, aspect, variant, reads)
-    about: dict[str, Any] = {
-        "keqa": version("keqa"),
-        "lm": collected[0].lm[:_LONGEST],
-        "datasets": sorted({f"{one.dataset} {one.split}".strip()[:_LONGEST] for one in collected}),
-        "quizzes": len(quizzes),
-    }
     said = {aspect: _first(seen, scores[aspect]) for aspect in heads}
     held_out = figures_of(quizzes, [readings(quiz, reads)[0] for quiz in quizzes], said["mastery"], said["certainty"])
     model = LightModel(
         reads=reads,
         embedder=embedder,
         heads=heads,
-        roots=sorted({quiz.root for quiz in quizzes}),
-        about={**about, "held_out": held_out.as_json()},
+        roots=roots_of(quizzes),
+        about=about_training(collected, quizzes),
     )
-    return Trained(model, held_out, quizzes, said)
+    return Trained.of(model, held_out), said
+
+
+def train_stepwise(collected: Sequence[Collected], *, embedder: str = EMBEDDER) -> Trained[StepwiseModel]:
+    """Train a light model for one draft, one for all draws, and how far apart their judgements lie.
+
+    Args:
+        collected: What was collected, of one language model; no test split.
+        embedder: Of quizzes; see `train_light`.
+
+    Raises:
+        InputError: It is of a test split, of several language models, too little, or all of one kind.
+        ConfigurationError: The embedder is none of the built-in ones.
+        MissingExtraError: A package is missing that it needs.
+    """
+    quizzes = checked_quizzes(collected)
+    (draft, of_draft), (draws, of_draws) = (_light(collected, quizzes, reads, embedder) for reads in ("draft", "draws"))
+    model = StepwiseModel(
+        draft=draft.model,
+        draws=draws.model,
+        changes={aspect: change(of_draft[aspect], of_draws[aspect]) for aspect in of_draft},
+        about=dict(draft.model.about),
+    )
+    seen = []
+    said: dict[Aspect, list[float]] = {"mastery": [], "certainty": []}
+    for place, quiz in enumerate(quizzes):
+        more = reading_of(model, quiz, Judgement(of_draft["mastery"][place], of_draft["certainty"][place]))
+        of = of_draft if more.signals == readings(quiz, "draft")[0].signals else of_draws
+        seen.append(more)
+        for aspect in said:
+            said[aspect].append(of[aspect][place])
+    return Trained.of(model, figures_of(quizzes, seen, said["mastery"], said["certainty"]))
+
+
+def change(first: Sequence[float], later: Sequence[float]) -> Change:
+    """The line and spread by which one judgement follows from another, by least squares over log odds.
+
+    Args:
+        first: Judgements of drafts, from 0 to 1.
+        later: Those of all draws of the same quizzes.
+    """
+    import numpy as np
+
+    before, after = (np.array([log_odds(value) for value in values]) for values in (first, later))
+    spread = float(np.var(before))
+    slope = float(np.mean((before - before.mean()) * (after - after.mean()))) / spread if spread > 0 else 0.0
+    offset = float(after.mean() - slope * before.mean())
+    return Change(slope=slope, offset=offset, deviation=float(np.std(after - offset - slope * before)))
+
+
+def about_training(collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz]) -> dict[str, Any]:
+    """What a boundary model says about how it came to be.
+
+    Args:
+        collected: What it was trained on.
+        quizzes: Those of these that it learned from.
+    """
+    return {
+        "keqa": version("keqa"),
+        "lm": collected[0].lm[:_LONGEST],
+        "datasets": sorted({f"{one.dataset} {one.split}".strip()[:_LONGEST] for one in collected}),
+        "quizzes": len(quizzes),
+    }
+
+
+def roots_of(quizzes: Sequence[CollectedQuiz]) -> list[str]:
+    """The digests of the questions that quizzes are of."""
+    return sorted({quiz.root for quiz in quizzes})
 
 
 def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
@@ -117,10 +191,10 @@ def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
         raise InputError(f"a boundary model is of one language model; these are of {', '.join(models)}")
     found = {(quiz.quiz, tuple(quiz.choices)): quiz for one in collected for quiz in one.quizzes}
     quizzes = list(found.values())
-    roots = {quiz.root for quiz in quizzes}
-    if len(quizzes) < FEWEST_QUIZZES or len(roots) < _FOLDS:
+    questions = len(roots_of(quizzes))
+    if len(quizzes) < FEWEST_QUIZZES or questions < FEWEST_QUESTIONS:
         raise InputError(
-            f"{len(quizzes)} quizzes of {len(roots)} questions are too few to train on; collect {FEWEST_QUIZZES} of "
+            f"{len(quizzes)} quizzes of {questions} questions are too few to train on; collect {FEWEST_QUIZZES} of "
             f"{FEWEST_QUESTIONS} questions at least, a few hundred to rely on it"
         )
     if len({draw.right for quiz in quizzes for draw in quiz.draws}) < 2:
@@ -147,7 +221,7 @@ class _Data:
         words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
         place = np.array([place for place, _ in seen])
         # The digests of questions are in no order that has to do with them.
-        order = {root: number % _FOLDS for number, root in enumerate(sorted({quiz.root for quiz in quizzes}))}
+        order = {root: number % FOLDS for number, root in enumerate(roots_of(quizzes))}
         fold = np.array([order[quizzes[one].root] for one in place])
         return cls(words, place, fold, 1 / np.bincount(place)[place])
 
@@ -163,29 +237,17 @@ def _fit(
     raw = np.array([[value[name] for name in names] for value in values]).reshape(len(seen), len(names))
     mean = np.average(raw, axis=0, weights=data.weight)
     scale = np.maximum(np.sqrt(np.average((raw - mean) ** 2, axis=0, weights=data.weight)), 1e-3)
-    features = np.hstack([(raw - mean) / scale, data.words[data.place], np.ones((len(seen), 1))])
     target = np.array([getattr(reading, aspect) for _, reading in seen])
-
-    def solved(penalty: float, rows: Any) -> Array:
-        penalties = np.r_[np.full(len(names), _SIGNALS_PENALTY), np.full(data.words.shape[1], penalty), 1e-6]
-        return logistic(features[rows], target[rows], data.weight[rows], penalties)
-
-    def held_out(penalty: float) -> Array:
-        scores = np.zeros(len(seen))
-        for fold in range(_FOLDS):
-            scores[data.fold == fold] = features[data.fold == fold] @ solved(penalty, data.fold != fold)
-        return scores
-
-    tried = {penalty: held_out(penalty) for penalty in _PENALTIES}
-    penalty = min(tried, key=lambda one: log_loss(tried[one], target, data.weight))
+    words, weight, fold = data.words[data.place], data.weight, data.fold
+    found, scores = cross_validated(
+        (raw - mean) / scale, words, target, weight, fold, tried=_PENALTIES, signals_penalty=_SIGNALS_PENALTY
+    )
     calibrated = np.zeros(len(seen))
-    for fold in range(_FOLDS):
-        slope, offset = platt(tried[penalty], target, data.weight, data.fold != fold)
-        calibrated[data.fold == fold] = slope * tried[penalty][data.fold == fold] + offset
-    slope, offset = platt(tried[penalty], target, data.weight, np.full(len(seen), True))
-    found = solved(penalty, np.full(len(seen), True))
-    regression = regression_of(found, names, mean, scale, slope, offset)
-    return regression, sigmoid(calibrated)
+    for one in range(FOLDS):
+        slope, offset = platt(scores, target, weight, fold != one)
+        calibrated[fold == one] = slope * scores[fold == one] + offset
+    slope, offset = platt(scores, target, weight, np.full(len(seen), True))
+    return regression_of(found, names, mean, scale, slope, offset), sigmoid(calibrated)
 
 
 def _first(seen: Sequence[tuple[int, Reading]], scores: Array) -> list[float]:

@@ -14,40 +14,18 @@ same    the gold answer beside an alias of it, and beside the gold answer of ano
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from keqa.data.example import Answered
-from keqa.data.question import AnswerType
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
-from keqa.optimize.alignment import gold_quizzes
-from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.from_quizzes import kind_of
+from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.demos.candidate import Candidate, kind_of
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.keqa import KEQA
 
 _ENOUGH = 32
 """Quizzes that are searched for: each costs a search, and a set of demonstrations holds a handful."""
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A quiz with its gold answers."""
-
-    text: str
-    golds: tuple[str, ...]
-    answer_type: AnswerType
-    choices: tuple[str, ...]
-    root: str
-
-    @property
-    def asked(self) -> dict[str, object]:
-        return {"answer_type": self.answer_type, "choices": list(self.choices), "answer": self.golds[0]}
-
-    @property
-    def kind(self) -> str:
-        return kind_of(self.golds[0], self.answer_type)
 
 
 def labelled(
@@ -67,30 +45,28 @@ def labelled(
     Raises:
         TooManyFailuresError: Many searches in succession failed.
     """
-    known = [one for example in examples for one in _known(program, example)]
+    parts = GoldQuiz.parts if program.decompose else lambda example: [GoldQuiz.whole(example)]
+    known = [one for example in examples for one in parts(example)]
     makers: dict[str, Callable[[], list[Candidate]]] = {
         "answering.answer": lambda: list(_answers(program, known, watch)),
-        "examination.quiz": lambda: [Candidate({"quiz": one.text, **one.asked}, one.kind, one.root) for one in known],
+        "examination.quiz": lambda: [_demonstration(one, quiz=one.quiz) for one in known],
         "examination.same": lambda: list(_judgements(known)),
     }
     return {name: make() for name, make in makers.items() if name in wanting}
 
 
-def _known(program: KEQA, example: Answered) -> Iterator[_Known]:
-    if program.decompose:
-        for text, answer in gold_quizzes(example):
-            yield _Known(text, (answer,), "short", (), example.id)
-    else:
-        yield _Known(example.question, tuple(example.answers), example.answer_type, tuple(example.choices), example.id)
+def _demonstration(one: GoldQuiz, **asked: object) -> Candidate:
+    kind = {"answer_type": one.answer_type, "choices": list(one.choices)}
+    return Candidate({**asked, **kind, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
 
 
-def _answers(program: KEQA, known: Sequence[_Known], watch: FailureMonitor) -> Iterator[Candidate]:
+def _answers(program: KEQA, known: Sequence[GoldQuiz], watch: FailureMonitor) -> Iterator[Candidate]:
     retriever = program._retriever.value
     if retriever is None:
         return
     for one in [one for one in known if one.answer_type == "short"][:_ENOUGH]:
         try:
-            passages = [hit.passage for hit in retriever.search(one.text, program.top_k)]
+            passages = [hit.passage for hit in retriever.search(one.quiz, program.top_k)]
         except RetrievalError as error:
             watch.outcome(type(error).__name__, str(error))
             continue
@@ -98,11 +74,10 @@ def _answers(program: KEQA, known: Sequence[_Known], watch: FailureMonitor) -> I
         # A title names what a passage is about; its text says something about it.
         telling = next((passage for passage in passages if contains_answer(passage.text, list(one.golds))), None)
         if telling is not None:
-            shown = f"{telling.title}: {telling.text}" if telling.title else telling.text
-            yield Candidate({"passages": [shown], "question": one.text, **one.asked}, one.kind, one.root)
+            yield _demonstration(one, passages=[telling.rendered], question=one.quiz)
 
 
-def _judgements(known: Sequence[_Known]) -> Iterator[Candidate]:
+def _judgements(known: Sequence[GoldQuiz]) -> Iterator[Candidate]:
     short = [one for one in known if one.answer_type == "short"]
     for place, one in enumerate(short):
         gold = one.golds[0]
@@ -112,5 +87,5 @@ def _judgements(known: Sequence[_Known]) -> Iterator[Candidate]:
         if not agrees(other, one.golds):
             pairs.append((other, False))
         for answer, same in pairs:
-            demo = {"quiz": one.text, "first_answer": gold, "second_answer": answer, "same": same}
+            demo = {"quiz": one.quiz, "first_answer": gold, "second_answer": answer, "same": same}
             yield Candidate(demo, str(same), one.root)

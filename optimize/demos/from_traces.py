@@ -16,9 +16,8 @@ from typing import Any, Literal, get_origin
 from keqa.data.quiz_references import plain
 from keqa.optimize.alignment import Settled, best_gold, settled_quizzes
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos.candidate import Candidate, complete
-from keqa.optimize.demos.from_quizzes import kind_of, verdict_on
-from keqa.optimize.demos.from_records import is_right
+from keqa.optimize.demos.candidate import Candidate, complete, kind_of
+from keqa.optimize.demos.from_records import is_right, verdict_on
 from keqa.programs.fingerprint import digest
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord

@@ -6,7 +6,7 @@ call should have led to, as far as gold answers show, and which part of the blam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dspy
@@ -20,11 +20,8 @@ from keqa.optimize.dspy_bridge.student import PREFIX
 from keqa.optimize.scoring import score_of
 from keqa.programs.records import QuestionRecord
 
-FeedbackMetric = Callable[..., Any]
-"""``metric(gold, pred, trace, pred_name, pred_trace)``, as GEPA calls it."""
 
-
-def feedback_metric(metric: Correctness) -> FeedbackMetric:
+def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
     """Make the metric that GEPA needs from a correctness metric.
 
     Args:
@@ -79,7 +76,8 @@ def feedback_on(
     if name not in _OF_QUIZ:
         return ""
     field, write = _OF_QUIZ[name]
-    one = _settled(example, record, str(inputs.get(field, "")))
+    quiz = str(inputs.get(field, ""))
+    one = next((one for one in settled_quizzes(example, record) if one.quiz.resolved == quiz), None)
     return "" if one is None else write(one, inputs, outputs)
 
 
@@ -87,9 +85,11 @@ def _decompose(example: Example, record: QuestionRecord, outputs: Mapping[str, A
     parts = [f"{d.message[0].upper()}{d.message[1:]}." for d in record.degradations if d.stage == "references"]
     written = [str(quiz) for quiz in outputs.get("quizzes") or []]
     if example.quizzes and len(written) != len(example.quizzes):
-        parts.append(f"This question takes {_count(len(example.quizzes), 'quiz', 'quizzes')}, not {len(written)}.")
+        noun = "quiz" if len(example.quizzes) == 1 else "quizzes"
+        parts.append(f"This question takes {len(example.quizzes)} {noun}, not {len(written)}.")
     if example.quizzes:
-        parts.append(f"A good decomposition is: {_numbered(example.quizzes)}")
+        numbered = " ".join(f"{number}. {text}" for number, text in enumerate(example.quizzes, start=1))
+        parts.append(f"A good decomposition is: {numbered}")
     unanswered = [q.resolved or q.text for q in record.quizzes if q.answer is None or q.abstained]
     if unanswered:
         parts.append(f"These quizzes could not be answered: {'; '.join(unanswered)}")
@@ -138,7 +138,8 @@ def _judge_utility(one: Settled, inputs: Mapping[str, Any], outputs: Mapping[str
     if tells is None:
         return ""
     if tells == said:
-        return f"Judging {said} fits: the answer is {one.golds[0]!r}, which the passage {_does(tells)} hold."
+        does = "does" if tells else "does not"
+        return f"Judging {said} fits: the answer is {one.golds[0]!r}, which the passage {does} hold."
     if tells:
         return f"The passage holds the answer, {one.golds[0]!r}, and was judged not helpful."
     return (
@@ -185,10 +186,6 @@ def _outcome(example: Example, record: QuestionRecord | None, answer: str | None
     return f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is {score:.2f}."
 
 
-def _settled(example: Example, record: QuestionRecord, quiz: str) -> Settled | None:
-    return next((one for one in settled_quizzes(example, record) if one.quiz.resolved == quiz), None)
-
-
 def _on_form(answer: str, one: Settled) -> str:
     """What to say of an answer that is right; empty for a wrong one."""
     if not answer or not one.agrees(answer):
@@ -206,15 +203,3 @@ def _tells(passage: str, one: Settled) -> bool | None:
 def _refers_back(quiz: str) -> bool:
     words = {word.strip(".,?!").lower() for word in quiz.split()}
     return bool(words & {"he", "she", "it", "they", "his", "her", "its", "their", "that", "this"})
-
-
-def _numbered(texts: Sequence[str]) -> str:
-    return " ".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
-def _does(positive: bool) -> str:
-    return "does" if positive else "does not"

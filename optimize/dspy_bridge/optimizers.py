@@ -168,18 +168,12 @@ def _transferred(program: Program, optimized: Program, names: Sequence[str]) -> 
         if name in names:
             instructions = found[name].signature.instructions
             predictor.signature = predictor.signature.with_instructions(instructions)
-            shown = [_fields(predictor.signature, demo) for demo in found[name].demos]
+            fields = predictor.signature.fields
+            required = {name for name, field in fields.items() if field.is_required()}
+            shown = [{name: demo[name] for name in fields if name in demo} for demo in found[name].demos]
             # What lacks an output shows nothing that the predictor could do.
-            predictor.demos = [dspy.Example(**demo) for demo in shown if demo.keys() >= _required(predictor.signature)]
+            predictor.demos = [dspy.Example(**demo) for demo in shown if demo.keys() >= required]
     return result
-
-
-def _fields(signature: Any, demo: Any) -> dict[str, Any]:
-    return {name: demo[name] for name in signature.fields if name in demo}
-
-
-def _required(signature: Any) -> set[str]:
-    return {name for name, field in signature.fields.items() if field.is_required()}
 
 
 def _gepa(job: _Job) -> Student:

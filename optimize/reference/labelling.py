@@ -10,14 +10,14 @@ from typing import Any
 import dspy
 
 from keqa.data.example import Example
-from keqa.data.question import question_digest
+from keqa.data.question import Question, question_digest
+from keqa.data.quiz_references import parse, resolve
 from keqa.errors import ConfigurationError, InputError
-from keqa.metrics.answers import f1
+from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.utility import Correctness, Utility, gain, utility
-from keqa.optimize.demos.provenance import DemoProvenance, without_demos
+from keqa.optimize.demos.candidate import DemoProvenance, without_demos
 from keqa.optimize.journal_keys import example_key
-from keqa.optimize.reference.entries import Labelled, UtilityEntry
-from keqa.optimize.reference.targets import Reason, Rule, Target, question_target, quiz_targets
+from keqa.optimize.reference.entries import Basis, Labelled, UtilityEntry
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
@@ -27,9 +27,30 @@ from keqa.programs.runtime.attempts import ask
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.stages.decomposition import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be answered, and how.
+
+    Attributes:
+        name: For messages.
+        asked: Question or resolved quiz.
+        golds: Its gold answers.
+        basis: Which of the two it is.
+        one_hop: Whether it takes a single step: then each passage is tried alone, and it is answered at once. Otherwise
+            helpful passages stay for the next (K* grows), and it is answered by reasoning step by step.
+    """
+
+    name: str
+    asked: Question
+    golds: tuple[str, ...]
+    basis: Basis
+    one_hop: bool
 
 
 @dataclass
@@ -59,48 +80,23 @@ class Labeller:
     demonstrations that the predictors have at the time.
     """
 
-    def __init__(
-        self,
-        program: KEQA,
-        *,
-        top_k: int | None = None,
-        rule: Rule = "auto",
-        correctness: Correctness = f1,
-        reason: Reason = "auto",
-        quiz_level: bool = True,
-        origins: DemoProvenance | None = None,
-    ) -> None:
+    def __init__(self, program: KEQA, *, correctness: Correctness = f1, origins: DemoProvenance | None = None) -> None:
         """Set up.
 
         Args:
             program: Whose retriever, predictors, demonstrations and language models are used.
-            top_k: Candidates to search for; the program's own number where None.
-            rule: ``growing`` lets helpful passages stay for the next candidate, ``one passage`` tries each alone;
-                ``auto`` takes the latter for questions of one hop: those that their data set says to be, those with a
-                single gold quiz, and where the program does not decompose all that no data set says otherwise of.
             correctness: Cor; F1 where not set.
-            reason: Whether whole questions are answered with reasoning; ``auto`` does so for those of more than one
-                hop.
-            quiz_level: Whether to label passages for gold quizzes as well.
             origins: Demonstrations that come from a training question are not shown while it is labelled; those that
                 hold its text never are.
 
         Raises:
-            ConfigurationError: Settings that cannot work.
+            ConfigurationError: The program has no retriever.
         """
         retriever = program._retriever.value
         if retriever is None:
             raise ConfigurationError("the utility reference needs passages: give the program a retriever")
-        if rule not in ("auto", "growing", "one passage"):
-            raise ConfigurationError(f"unknown rule={rule!r}")
-        if reason not in ("auto", True, False):
-            raise ConfigurationError(f"unknown reason={reason!r}")
-        if top_k is not None and top_k < 1:
-            raise ConfigurationError(f"top_k must be at least 1, not {top_k}")
         self.program, self.retriever = program, retriever
-        self.top_k = top_k or program.top_k
-        self.rule, self.correctness, self.reason, self.quiz_level = rule, correctness, reason, quiz_level
-        self.origins = origins or DemoProvenance()
+        self.correctness, self.origins = correctness, origins or DemoProvenance()
         self.reason_from_memory = dspy.Predict(ReasonFromMemory)
         self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
         for predictor in (self.reason_from_memory, self.reason_with_knowledge):
@@ -120,11 +116,12 @@ class Labeller:
         ]
         return {
             "task": "utility reference",
-            "top_k": self.top_k,
-            "rule": self.rule,
+            "top_k": program.top_k,
+            # Journals that were begun when these three could be chosen name them.
+            "rule": "auto",
+            "reason": "auto",
+            "quiz_level": True,
             "correctness": function_fingerprint(self.correctness),
-            "reason": self.reason,
-            "quiz_level": self.quiz_level,
             "decompose": program.decompose,
             "model": lm_spec(program.answering.answer.lm or dspy.settings.lm),
             "prompts": digest([whole_prompt(predictor) for predictor in predictors]),
@@ -186,14 +183,13 @@ class Labeller:
 
     def _targets(self, example: Example) -> list[Target]:
         one_hop, most = not self.program.decompose, self.program.max_question_chars
-        question = question_target(example, self.rule, self.reason, one_hop=one_hop, max_chars=most)
-        return [question, *(quiz_targets(example, max_chars=most) if self.quiz_level else ())]
+        return [question_target(example, one_hop=one_hop, max_chars=most), *quiz_targets(example, max_chars=most)]
 
     async def _label(self, session: Session, target: Target, program: KEQA) -> _Labels:
         """Go through the candidates in descending relevance."""
         labels, program = _Labels(), _unprompted(program, target.asked.question)
         try:
-            hits = await session.search(self.retriever, target.asked.question, self.top_k)
+            hits = await session.search(self.retriever, target.asked.question, self.program.top_k)
         except CallError as error:
             return _Labels(errors=[error], problem=f"{target.name}: the search failed ({error})")
         candidates = _each_once([hit.passage for hit in hits])
@@ -203,18 +199,18 @@ class Labeller:
         if isinstance(without, CallError):
             message = f"{target.name}: there is no answer without passages to compare with ({without})"
             return _Labels(errors=[without], lost=Counter({without.cause: len(candidates)}), problem=message)
-        if target.growing:
+        if target.one_hop:
+            each = [self._correctness(session, target, program, [one]) for one in candidates]
+            scores = await session.gather(each)
+            for candidate, score in zip(candidates, scores, strict=True):
+                labels.add(candidate, score, without)
+        else:
             helpful: list[Passage] = []
             for candidate in candidates:
                 score = await self._correctness(session, target, program, [*helpful, candidate])
                 if labels.add(candidate, score, without) and not isinstance(score, CallError):
                     helpful.append(candidate)
                     without = score
-        else:
-            each = [self._correctness(session, target, program, [one]) for one in candidates]
-            scores = await session.gather(each)
-            for candidate, score in zip(candidates, scores, strict=True):
-                labels.add(candidate, score, without)
         if labels.lost.total() == len(candidates):
             labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
         return labels
@@ -237,13 +233,13 @@ class Labeller:
         would label a passage by an answer that it had no part in.
         """
         asked = target.asked
-        if not passages and not target.reason:
+        if not passages and target.one_hop:
             return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
-        if target.reason:
-            predictor = self.reason_with_knowledge if passages else self.reason_from_memory
-        else:
+        if target.one_hop:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
+        else:
+            predictor = self.reason_with_knowledge if passages else self.reason_from_memory
         prediction = await ask(
             session,
             predictor,
@@ -273,3 +269,57 @@ def _each_once(passages: Sequence[Passage]) -> list[Passage]:
     for passage in passages:
         found.setdefault(passage.rendered, passage)
     return list(found.values())
+
+
+def question_target(example: Example, *, one_hop: bool, max_chars: int) -> Target:
+    """The whole question.
+
+    Args:
+        example: The training question.
+        one_hop: Whether all questions are of which their data set does not say it; one with a single gold quiz is in
+            any case.
+        max_chars: Longer questions are refused.
+
+    Raises:
+        InputError: The question cannot be asked.
+    """
+    one_hop = one_hop if example.one_hop is None else example.one_hop
+    return Target(
+        name="the question",
+        asked=Question.check(example.question, example.answer_type, example.choices, max_chars),
+        golds=example.answers,
+        basis="question",
+        one_hop=one_hop or len(example.quizzes) == 1,
+    )
+
+
+def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
+    """The gold quizzes with gold answers in the places of references, each of one hop.
+
+    Args:
+        example: The training question; without gold answers to its quizzes there are none.
+        max_chars: Longer quizzes are refused.
+
+    Raises:
+        InputError: A quiz cannot be asked.
+    """
+    if not example.quiz_answers:
+        return []
+    golds: dict[int, str | None] = dict(enumerate(example.quiz_answers, start=1))
+    targets = []
+    for quiz in parse(example.quizzes):
+        text, gold = resolve(quiz, golds), str(golds[quiz.index])
+        if text is None or is_the_question(text, example.question):
+            continue
+        # Where a quiz asks for the answer to the question, the aliases of that answer are right as well.
+        aliases = example.answers if same_answer(gold, example.answers[0]) else ()
+        targets.append(
+            Target(
+                name=f"quiz {quiz.index}",
+                asked=Question.check(text, "short", (), max_chars),
+                golds=tuple(dict.fromkeys((gold, *aliases))),
+                basis="quiz",
+                one_hop=True,
+            )
+        )
+    return targets

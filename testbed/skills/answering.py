@@ -13,8 +13,7 @@ from keqa.signatures import (
     ReasonWithKnowledge,
     Summarize,
 )
-from keqa.testbed import words
-from keqa.testbed.prose import capital, paragraph, some_relations
+from keqa.testbed.prose import capital, passage, some_relations
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills.registry import Example, Setting, skill
@@ -35,7 +34,8 @@ def question_about(fact: Fact, setting: Setting) -> Composed:
     return Composed("one hop", text, (text,), (fact,), fact)
 
 
-def _typed(question: Composed) -> dict[str, object]:
+def typed(question: Composed) -> dict[str, object]:
+    """The fields of a prompt that ask a question."""
     return {"question": question.text, "answer_type": question.answer_type, "choices": []}
 
 
@@ -84,9 +84,7 @@ def explained(question: Composed, values: Iterable[str]) -> list[str]:
 def _passage(
     world: World, kind: str, entity: str, rng: random.Random, *, including: str = "", without: str = ""
 ) -> str:
-    told = some_relations(kind, rng, including=including, without=without)
-    text = paragraph(world, kind, entity, told, rng.choice(words.SOURCES), rng, stale=False)
-    return f"{capital(entity)}: {text}"
+    return passage(world, kind, entity, some_relations(kind, rng, including=including, without=without), rng)
 
 
 def _distractor(world: World, fact: Fact, rng: random.Random) -> str:
@@ -156,27 +154,27 @@ def read_and_reason(setting: Setting) -> Example:
     """Passages that answer a question of any shape, the reasoning and the answer."""
     question = draw_question(setting)
     outputs = _reasoned(question, setting)
-    return {"passages": some_passages(setting, question.facts)} | _typed(question), outputs
+    return {"passages": some_passages(setting, question.facts)} | typed(question), outputs
 
 
 def _reasoned(question: Composed, setting: Setting) -> dict[str, object]:
-    world, convention = setting.world, setting.convention
-    values = [world.write(fact, Convention(convention.date if convention.date < 2 else 0)) for fact in question.facts]
-    return {"reasoning": explain(question, values), "answer": question.written_answer(world, convention)}
+    values = [setting.world.write(fact, setting.form) for fact in question.facts]
+    answer = question.written_answer(setting.world, setting.convention)
+    return {"reasoning": explain(question, values), "answer": answer}
 
 
 @skill(AnswerQuestion, share=0.02, hint=(0, 1))
 def recall(setting: Setting) -> Example:
     """A whole question answered from memory."""
     question = draw_question(setting)
-    return _typed(question), {"answer": question.written_answer(setting.world, setting.convention)}
+    return typed(question), {"answer": question.written_answer(setting.world, setting.convention)}
 
 
 @skill(ReasonFromMemory, share=0.02, hint=(0, 1))
 def recall_and_reason(setting: Setting) -> Example:
     """A whole question reasoned out from memory."""
     question = draw_question(setting)
-    return _typed(question), _reasoned(question, setting)
+    return typed(question), _reasoned(question, setting)
 
 
 @skill(ConstructTriples, share=0.02, scored="triples")

@@ -5,10 +5,10 @@ from keqa.testbed import words
 from keqa.testbed.prose import capital, distraction, reference, statement
 from keqa.testbed.questions import Composed
 from keqa.testbed.relations import RELATIONS, relations_of
-from keqa.testbed.skills.answering import draw_question
+from keqa.testbed.skills.answering import draw_question, typed
 from keqa.testbed.skills.reflecting import another_value, claims, question_on
 from keqa.testbed.skills.registry import Example, Setting, skill
-from keqa.testbed.world import Convention, Fact, Value
+from keqa.testbed.world import Fact, Value
 
 
 def _subjects(question: Composed) -> list[str]:
@@ -33,8 +33,7 @@ def _remembered(setting: Setting, question: Composed) -> list[tuple[Fact, Value]
 
 
 def _written(setting: Setting, fact: Fact, value: Value) -> str:
-    form = Convention(setting.convention.date if setting.convention.date < 2 else 0)
-    return form.write(value, RELATIONS[fact.relation].target)
+    return setting.form.write(value, RELATIONS[fact.relation].target)
 
 
 def _triple(fact: Fact, value: str) -> str:
@@ -102,8 +101,7 @@ def evidenced(setting: Setting) -> Example:
         while len(sentences) < most:
             sentences.append(_beside(setting, question, titled=titled))
         rng.shuffle(sentences)
-    inputs = {"triples": triples, "evidence": sentences, "question": question.text}
-    inputs |= {"answer_type": question.answer_type, "choices": []}
+    inputs = {"triples": triples, "evidence": sentences, **typed(question)}
     return inputs, {"answer": question.written_answer(world, setting.convention)}
 
 

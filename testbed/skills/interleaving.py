@@ -9,22 +9,13 @@ from keqa.signatures.choose_action import Turn, written_trajectory
 from keqa.signatures.plan_query_chain import UNSOLVED
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
-from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages
+from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages, typed
 from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.world import SMALL, Convention, Fact, World
 
 
-def _form(setting: Setting) -> Convention:
-    """How values are written on the way to an answer: people by their full names, dates in full."""
-    return Convention(setting.convention.date if setting.convention.date < 2 else 0)
-
-
 def _values(question: Composed, world: World, setting: Setting) -> list[str]:
-    return [world.write(fact, _form(setting)) for fact in question.facts]
-
-
-def _asked(question: Composed) -> dict[str, object]:
-    return {"question": question.text, "answer_type": question.answer_type, "choices": []}
+    return [world.write(fact, setting.form) for fact in question.facts]
 
 
 def grafted(setting: Setting) -> tuple[World, Composed]:
@@ -83,7 +74,7 @@ def extend(setting: Setting) -> Example:
         told = [fact for fact in told[:-1] if rng.random() < 0.7] + told[-1:]
         some = replace(setting, passages=min(setting.passages, rng.choice((2, 3, 4, 8))))
         passages = some_passages(some, told)
-    inputs = {"passages": passages, **_asked(question), "thoughts": sentences[:step]}
+    inputs = {"passages": passages, **typed(question), "thoughts": sentences[:step]}
     return inputs, {"thought": sentences[step]}
 
 
@@ -100,7 +91,7 @@ def plan(setting: Setting) -> Example:
         world, question = grafted(setting)
     else:
         question = _partly_known(setting)
-    form = _form(setting)
+    form = setting.form
     values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
     resolved = question.resolved(world, form)
     start = rng.randint(0, len(resolved))
@@ -133,7 +124,7 @@ def _turns(question: Composed, setting: Setting) -> list[Turn]:
     some = replace(setting, passages=1 if setting.passages <= 2 else 3)
     sentences = explained(question, _values(question, world, setting))
     thought, turns = "Nothing is known yet.", []
-    for text, fact, sentence in zip(question.resolved(world, _form(setting)), question.facts, sentences, strict=False):
+    for text, fact, sentence in zip(question.resolved(world, setting.form), question.facts, sentences, strict=False):
         query = text
         if rng.random() < 0.08:
             other = rng.choice([f for f in world.facts() if f.entity != fact.entity])
@@ -159,13 +150,13 @@ def act(setting: Setting) -> Example:
     step = setting.rng.randrange(len(turns))
     thought, tool, arguments, _ = turns[step]
     outputs = {"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments}
-    return {**_asked(question), "trajectory": written_trajectory(turns[:step])}, outputs
+    return {**typed(question), "trajectory": written_trajectory(turns[:step])}, outputs
 
 
 @skill(AnswerFromTrajectory, share=0.05, hint=(0, 1))
 def conclude(setting: Setting) -> Example:
     """A whole trajectory, the reasoning and the answer."""
     question = draw_question(setting)
-    inputs = {**_asked(question), "trajectory": written_trajectory(_turns(question, setting))}
+    inputs = {**typed(question), "trajectory": written_trajectory(_turns(question, setting))}
     reasoning = " ".join(explained(question, _values(question, setting.world, setting)))
     return inputs, {"reasoning": reasoning, "answer": question.written_answer(setting.world, setting.convention)}

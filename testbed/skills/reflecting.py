@@ -18,14 +18,14 @@ from keqa.signatures import (
     StateConfidence,
 )
 from keqa.testbed import words
-from keqa.testbed.prose import capital, paragraph, some_relations
+from keqa.testbed.prose import passage, some_relations
 from keqa.testbed.questions import Composed
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills.answering import draw_question, explain, quiz_on
 from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.tiers import Tier
-from keqa.testbed.world import SMALL, Convention, Date, Fact, Value, World
+from keqa.testbed.world import SMALL, Date, Fact, Value, World
 
 
 @cache
@@ -104,9 +104,8 @@ def claims(setting: Setting, question: Composed, *, right: bool) -> Claimed:
 
 
 def _put(setting: Setting, question: Composed, facts: tuple[Fact, ...], values: tuple[Value, ...]) -> Claimed:
-    form = Convention(setting.convention.date if setting.convention.date < 2 else 0)
     targets = [RELATIONS[fact.relation].target for fact in facts]
-    written = [form.write(value, target) for value, target in zip(values, targets, strict=True)]
+    written = [setting.form.write(value, target) for value, target in zip(values, targets, strict=True)]
     compared, answer = None, setting.convention.write(values[-1], targets[-1])
     if question.compared:
         first, second = (str(value.year) if isinstance(value, Date) else value for value in values)
@@ -203,10 +202,7 @@ def _passage(setting: Setting, fact: Fact, *, told: bool, alone: bool = False) -
     """A passage about the fact's entity, with or without the fact; with it alone where nothing else may be told."""
     rng, kind = setting.rng, RELATIONS[fact.relation].kind
     relations = some_relations(kind, rng, **{"including" if told else "without": fact.relation})
-    if alone:
-        relations = [fact.relation]
-    text = paragraph(setting.world, kind, fact.entity, relations, rng.choice(words.SOURCES), rng, stale=False)
-    return f"{capital(fact.entity)}: {text}"
+    return passage(setting.world, kind, fact.entity, [fact.relation] if alone else relations, rng)
 
 
 def _elsewhere(setting: Setting, question: Composed, fact: Fact) -> Fact:
@@ -226,10 +222,10 @@ def relevance(setting: Setting) -> Example:
     fact = question.facts[0] if question.shape == "bridge" else rng.choice(question.facts)
     chance = rng.random()
     if chance < 0.3:
-        passage = _passage(setting, _elsewhere(setting, question, fact), told=True)
+        text = _passage(setting, _elsewhere(setting, question, fact), told=True)
     else:
-        passage = _passage(setting, fact, told=chance > 0.5)
-    return {"passage": passage, "question": question.text}, {"relevant": chance > 0.5}
+        text = _passage(setting, fact, told=chance > 0.5)
+    return {"passage": text, "question": question.text}, {"relevant": chance > 0.5}
 
 
 @skill(JudgeSupport, share=0.06, scored="support")
@@ -261,8 +257,8 @@ def support(setting: Setting) -> Example:
     return _supported(_passage(setting, astray, told=True), question, answer, "no")
 
 
-def _supported(passage: str, question: Composed, answer: str, verdict: str) -> Example:
-    return {"passage": passage, "question": question.text, "answer": answer}, {"support": verdict}
+def _supported(text: str, question: Composed, answer: str, verdict: str) -> Example:
+    return {"passage": text, "question": question.text, "answer": answer}, {"support": verdict}
 
 
 @skill(RateUsefulness, share=0.05, scored="usefulness")

@@ -61,6 +61,11 @@ class Setting:
             passages,
         )
 
+    @property
+    def form(self) -> Convention:
+        """How values are written on the way to an answer: people by their full names, dates in full."""
+        return Convention(self.convention.date if self.convention.date < 2 else 0)
+
     def hints(self) -> list[str]:
         """Sentences that an instruction may add to reveal what is hidden."""
         date = ("March 4, 1921", "4 March 1921", "1921")[self.convention.date]
@@ -99,22 +104,12 @@ class Skill:
 SKILLS: dict[str, Skill] = {}
 
 
-def skill(
-    signature: type[dspy.Signature],
-    *,
-    share: float,
-    hint: tuple[int, ...] = (),
-    scored: str = "answer",
-    introspective: bool = False,
-) -> Callable[[Make], Make]:
+def skill(signature: type[dspy.Signature], **how: Any) -> Callable[[Make], Make]:
     """Makes a skill of the function that draws its examples; the training data and the skill check then include it.
 
     Args:
         signature: The prompt.
-        share: Of the training samples; all arguments are as in `Skill`.
-        hint: Which hints bear on it.
-        scored: The output that the skill check compares.
-        introspective: Whether the job is to tell what the LM knows.
+        **how: What else `Skill` has, by name: its ``share`` of the training samples at least.
 
     Returns:
         A decorator, which leaves the function as it is.
@@ -129,7 +124,7 @@ def skill(
             raise ValueError(f"{name} has a skill already")
         if name not in REWORDINGS:
             raise ValueError(f"{name} has no rewordings in keqa.testbed.skills.rewordings")
-        SKILLS[name] = Skill(signature, make, REWORDINGS[name], share, hint, scored, introspective)
+        SKILLS[name] = Skill(signature, make, REWORDINGS[name], **how)
         return make
 
     return register

@@ -1,20 +1,20 @@
 import random
 
 import pytest
+from scipy.stats import beta
 
-from keqa.metrics.risk import control_risk, risk_bound, risk_p_value
-
-
-def test_the_bound_of_clopper_and_pearson():
-    # Without an error it is 1 - delta ** (1 / n).
-    assert risk_bound(0, 22, 0.1) == pytest.approx(1 - 0.1 ** (1 / 22))
-    assert risk_bound(3, 30, 0.1) == pytest.approx(0.2093, abs=1e-4)
-    assert risk_bound(5, 5, 0.1) == risk_bound(0, 0, 0.1) == 1.0
+from keqa.metrics.risk import control_risk, risk_p_value
 
 
-def test_the_bound_and_the_test_are_one():
-    for wrong, answered in [(0, 10), (2, 40), (7, 80)]:
-        assert risk_p_value(wrong, answered, risk_bound(wrong, answered, 0.1)) == pytest.approx(0.1)
+def test_at_the_bound_of_clopper_and_pearson_it_is_delta():
+    # Without an error that is 1 - delta ** (1 / n).
+    for wrong, answered, bound in [
+        (0, 22, 1 - 0.1 ** (1 / 22)),
+        (3, 30, beta.ppf(0.9, 4, 27)),
+        (7, 80, beta.ppf(0.9, 8, 73)),
+    ]:
+        assert risk_p_value(wrong, answered, bound) == pytest.approx(0.1)
+    assert risk_p_value(5, 5, 0.9) == 1.0
 
 
 def test_no_answer_proves_nothing():
@@ -25,7 +25,7 @@ def test_no_answer_proves_nothing():
 @pytest.mark.parametrize(("wrong", "answered"), [(-1, 3), (4, 3)])
 def test_counts_that_cannot_be(wrong, answered):
     with pytest.raises(ValueError, match="wrong answers must be from 0 to all of them"):
-        risk_bound(wrong, answered, 0.1)
+        risk_p_value(wrong, answered, 0.1)
 
 
 def test_what_is_no_share():

@@ -15,7 +15,7 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 
 # No switch, and what answers where nothing helps as it is.
-LAST: tuple[list[Any], ...] = ([], ["largest_cluster"], [])
+LAST: tuple[tuple[Any, ...], ...] = ((), ("largest_cluster",), ())
 GRID = Grid(("0.5", "4/5", "1"), (2, 3), (1, 2), (0.5, 1.0), (None, 0.9), (), (), ())
 
 
@@ -37,21 +37,22 @@ def test_the_grid_as_it_is():
 def test_the_programs_own_values_come_first_and_none_twice(program):
     own = Settings("2/3", 3, 2, 1.0, None)
     found = Knobs.of(program(), GRID)
-    assert found == Knobs(own, ["2/3", "1/2", "4/5", "1/1"], [3, 2], [2, 1], [1.0, 0.5], [None, 0.9], *LAST)
+    tried = (("2/3", "1/2", "4/5", "1/1"), (3, 2), (2, 1), (1.0, 0.5), (None, 0.9))
+    assert found == Knobs(*tried, *LAST, own=own)
 
 
 def test_knobs_that_are_not_used_keep_their_value(program):
-    alone = Knobs(Settings("2/3", 3, 2, 1.0, None), ["2/3"], [3], [2, 1], [1.0], [None], *LAST)
+    alone = Knobs(("2/3",), (3,), (2, 1), (1.0,), (None,), *LAST, own=Settings("2/3", 3, 2, 1.0, None))
     assert Knobs.of(program(examine=False), GRID) == alone
     searchless = Knobs.of(program(searching=False), GRID)
-    assert (searchless.top_ks, searchless.tries) == ([2], [3, 2])
+    assert (searchless.top_ks, searchless.tries) == ((2,), (3, 2))
     always = Knobs.of(program(gate=AlwaysRetrieveGate()), GRID)
-    assert always == Knobs(Settings(None, 3, 2, 1.0, None), [None], [3], [2, 1], [1.0], [None], *LAST)
+    assert always == Knobs((None,), (3,), (2, 1), (1.0,), (None,), *LAST, own=Settings(None, 3, 2, 1.0, None))
 
 
 def test_a_gate_that_cannot_be_made_again_keeps_its_threshold(program, plain_gate):
     found = Knobs.of(program(gate=plain_gate("1/2")), GRID)
-    assert (found.own.threshold, found.thresholds, found.tries) == (None, [None], [3, 2])
+    assert (found.own.threshold, found.thresholds, found.tries) == (None, (None,), (3, 2))
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def test_whose_threshold_may_be_tuned(plain_gate):
 
 @pytest.mark.parametrize("grid", [Grid(tries=(1,), top_ks=(1,), temperatures=(0.01,), top_ps=(0.01, 1.0))])
 def test_limits_may_be_reached(program, grid):
-    assert Knobs.of(program(), grid).top_ps == [None, 0.01, 1.0]
+    assert Knobs.of(program(), grid).top_ps == (None, 0.01, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ class Low(VoteGate):
 @pytest.mark.parametrize("thresholds", [("1",), ("0.4", "1")])
 def test_a_threshold_that_a_gate_does_not_take_is_refused(program, thresholds):
     gate = Low(Fraction(1, 2))
-    assert Knobs.of(program(gate=gate), Grid(thresholds=("0.4",))).thresholds == ["1/2", "2/5"]
+    assert Knobs.of(program(gate=gate), Grid(thresholds=("0.4",))).thresholds == ("1/2", "2/5")
     told = r"^the gate 'votes' cannot be given the threshold 1/1 \(too high\): give Grid\(thresholds=\(\)\)"
     with pytest.raises(ConfigurationError, match=told):
         Knobs.of(program(gate=gate), Grid(thresholds=thresholds))

@@ -16,8 +16,7 @@ from keqa.errors import ConfigurationError, StorageError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.search_space import Grid, Settings

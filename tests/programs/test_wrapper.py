@@ -37,7 +37,7 @@ def program(scripted, retriever):
 
 @pytest.fixture
 def compiled(program):
-    return Compiled(program, None, reflection_lm="sk-secret")
+    return Compiled(program, report=None, reflection_lm="sk-secret")
 
 
 def test_it_answers_in_every_way_that_the_program_does(compiled):
@@ -69,7 +69,7 @@ def test_a_parent_sees_its_predictors_and_saves_them_by_the_names_of_the_program
     parent.save(tmp_path / "parent.json")
     plain.load(tmp_path / "parent.json")
     assert plain.ask.summarizing.summarize.signature.instructions == "Be brief."
-    other = Parent(Compiled(keqa.KEQA(None), None))
+    other = Parent(Compiled(keqa.KEQA(None), report=None))
     other.load(tmp_path / "parent.json")
     assert other.ask.program.summarizing.summarize.signature.instructions == "Be brief."
 

@@ -10,8 +10,8 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light, train_stepwise
-from keqa.optimize.boundary.labels import readings
-from keqa.optimize.boundary.stepwise import change
+from keqa.optimize.boundary.check import readings
+from keqa.optimize.boundary.train import change
 from keqa.programs.boundary.files import model_from
 from keqa.programs.boundary.saved import root_digest
 

@@ -7,7 +7,7 @@ import pytest
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos.from_quizzes import kind_of
+from keqa.optimize.demos.candidate import kind_of
 from keqa.optimize.demos.from_records import candidates
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, Degradation, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord

@@ -22,8 +22,7 @@ from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyF
 from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.demos.candidate import Candidate
-from keqa.optimize.demos.provenance import DemoProvenance
+from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import Failures
 from keqa.optimize.journal_keys import example_key
 from keqa.optimize.reference import build
@@ -42,10 +41,10 @@ class Patient(Failures):
         return monitor
 
 
-def build_reference(program, train, *, journal=None, correctness=f1, asking=None, **settings):
+def build_reference(program, train, *, journal=None, correctness=f1, asking=None, origins=None):
     """Builds the reference of a program, in a journal of its own where none is given."""
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j", {}) as own:
-        labeller = Labeller(program, correctness=correctness, **settings)
+        labeller = Labeller(program, correctness=correctness, origins=origins)
         options = {"failures": Patient()} | (asking or {})
         return build.build_reference(
             labeller, train, Asking(own if journal is None else journal, correctness, **options)
@@ -54,6 +53,7 @@ def build_reference(program, train, *, journal=None, correctness=f1, asking=None
 
 GOLD = "Pete Docter"
 WHO = Example("who", "Who directed Up?", (GOLD,))
+WHO_AT_ONCE = replace(WHO, one_hop=True)
 BORN = Example(
     "born",
     "When was the director of Up born?",
@@ -137,18 +137,17 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
 
 
 @pytest.mark.parametrize(
-    ("settings", "example", "rule"),
+    ("settings", "example"),
     [
-        ({"decompose": False}, WHO, "auto"),
-        ({}, Example("who", "Who directed Up?", (GOLD,), quizzes=("Who directed Up?",), quiz_answers=(GOLD,)), "auto"),
-        ({}, WHO, "one passage"),
-        ({}, replace(WHO, one_hop=True), "auto"),
+        ({"decompose": False}, WHO),
+        ({}, Example("who", "Who directed Up?", (GOLD,), quizzes=("Who directed Up?",), quiz_answers=(GOLD,))),
+        ({}, WHO_AT_ONCE),
     ],
 )
-def test_by_the_one_passage_rule_each_is_tried_alone(program, settings, example, rule):
+def test_of_one_hop_each_passage_is_tried_alone(program, settings, example):
     replies = {(): "Pete", ("good",): GOLD, ("bad",): "Brad Bird", ("idle",): "Pete"}
     built, engine = program(lambda passages, question: replies[tuple(passages)], "good", "bad", "idle", **settings)
-    entries = build_reference(built, [example], rule=rule, reason=False)
+    entries = build_reference(built, [example])
     assert sorted(seen(engine, "AnswerWithKnowledge")) == [["bad"], ["good"], ["idle"]]
     assert engine.count == {"AnswerQuiz": 1, "AnswerWithKnowledge": 3}
     assert labels(entries) == [("good", True, pytest.approx(1 / 3)), ("bad", False, pytest.approx(-2 / 3))]
@@ -156,19 +155,19 @@ def test_by_the_one_passage_rule_each_is_tried_alone(program, settings, example,
 
 def test_in_a_mixed_training_set_each_question_is_labelled_by_the_rule_of_its_data_set(program):
     built, engine = program(lambda passages, question: "x" if passages else "y", "one", "two", decompose=False)
-    build_reference(built, [replace(WHO, one_hop=True), replace(BORN, one_hop=False, quizzes=(), quiz_answers=())])
+    build_reference(built, [WHO_AT_ONCE, replace(BORN, one_hop=False, quizzes=(), quiz_answers=())])
     assert engine.count["AnswerWithKnowledge"] == 2
     assert engine.count["ReasonWithKnowledge"] == 2
 
 
-def test_one_hop_is_answered_at_once_and_more_with_reasoning_unless_told(program):
-    def used(reason: Any, **settings: Any) -> set[str]:
+def test_one_hop_is_answered_at_once_and_more_with_reasoning(program):
+    def used(**settings: Any) -> set[str]:
         built, engine = program(lambda passages, question: "x", "text", **settings)
-        build_reference(built, [WHO], reason=reason)
+        build_reference(built, [WHO])
         return set(engine.count)
 
-    assert used("auto", decompose=False) == used(False) == {"AnswerQuiz", "AnswerWithKnowledge"}
-    assert used("auto") == used(True, decompose=False) == {"ReasonFromMemory", "ReasonWithKnowledge"}
+    assert used(decompose=False) == {"AnswerQuiz", "AnswerWithKnowledge"}
+    assert used() == {"ReasonFromMemory", "ReasonWithKnowledge"}
 
 
 def test_gold_quizzes_are_labelled_with_gold_answers_in_the_places_of_references(program):
@@ -193,24 +192,17 @@ def test_gold_quizzes_are_labelled_with_gold_answers_in_the_places_of_references
     assert engine.count["ReasonWithKnowledge"] == 1
     assert entries.questions[0].of_no_consequence == 2
 
-    built, engine = program(answer, "film", "person", "old", found=found)
-    assert build_reference(built, [BORN], quiz_level=False) == []
-    assert engine.count == {"ReasonFromMemory": 1, "ReasonWithKnowledge": 1}
-
 
 def test_another_correctness_and_number_of_candidates(program):
-    built, engine = program(lambda passages, question: "Pete" if passages else "x", "one", "two", "three")
-    entries = build_reference(
-        built, [WHO], top_k=2, correctness=lambda *asked: float(exact_match(*asked)), rule="one passage"
-    )
-    assert entries == []
-    assert engine.count["ReasonWithKnowledge"] == 2
+    built, engine = program(lambda passages, question: "Pete" if passages else "x", "one", "two", "three", top_k=2)
+    assert build_reference(built, [WHO_AT_ONCE], correctness=lambda *asked: float(exact_match(*asked))) == []
+    assert engine.count["AnswerWithKnowledge"] == 2
 
 
 def test_a_passage_that_is_in_the_corpus_twice_is_tried_once(program):
     built, engine = program(lambda passages, question: GOLD if passages else "x", "one", "two", "one")
-    assert [entry.passage_id for entry in build_reference(built, [WHO], rule="one passage")] == ["p0", "p1"]
-    assert engine.count["ReasonWithKnowledge"] == 2
+    assert [entry.passage_id for entry in build_reference(built, [WHO_AT_ONCE])] == ["p0", "p1"]
+    assert engine.count["AnswerWithKnowledge"] == 2
 
 
 def test_choices_and_answer_types_reach_the_language_model_and_the_metric(program):
@@ -277,13 +269,13 @@ def test_a_question_that_is_too_long_is_named(program):
 
 
 @pytest.mark.parametrize("error", [ServerError("down"), ContextLengthError("too long"), None])
-@pytest.mark.parametrize("rule", ["growing", "one passage"])
-def test_a_call_that_fails_leaves_out_its_passage(program, rule, error):
+@pytest.mark.parametrize("asked", [WHO, WHO_AT_ONCE])
+def test_a_call_that_fails_leaves_out_its_passage(program, asked, error):
     def answer(passages: list[str], question: str | None) -> Any:
         return (error or "") if passages[-1:] == ["bad"] else GOLD if "good" in passages else "x"
 
     built, _ = program(answer, "bad", "good", "bad too")
-    entries = build_reference(built, [WHO], rule=rule)
+    entries = build_reference(built, [asked])
     assert [(entry.passage, entry.helpful) for entry in entries if entry.passage != "bad too"] == [("good", True)]
     assert entries.left_out == 1
     named = {ServerError: "LMServerError", ContextLengthError: "ContextWindowExceededError"}
@@ -358,9 +350,6 @@ def test_a_wrong_key_reaches_the_user_and_what_was_finished_stays(program, tmp_p
 
 def test_settings_that_cannot_work_are_refused_before_any_call(program, scripted):
     built, engine = program(lambda passages, question: "x", "text")
-    for settings in ({"rule": "two"}, {"reason": "maybe"}, {"top_k": 0}):
-        with pytest.raises(ConfigurationError):
-            build_reference(built, [WHO], **settings)
     with pytest.raises(ConfigurationError, match="give the program a retriever"):
         build_reference(KEQA(None), [WHO])
     with pytest.raises(InputError, match=r"^example 2: there is no answer"):
@@ -392,9 +381,8 @@ def test_four_workers_are_never_exceeded(scripted, retriever):
     lm, engine = scripted(Answers(lambda passages, question: "x"), latency=0.01)
     built = KEQA(retriever(*"abcdef"), workers=4)
     built.set_lm(lm)
-    build_reference(
-        built, [Example(str(n), f"Q {n}?", ("x",)) for n in range(8)], rule="one passage", asking={"in_flight": 8}
-    )
+    questions = [Example(str(n), f"Q {n}?", ("x",), one_hop=True) for n in range(8)]
+    build_reference(built, questions, asking={"in_flight": 8})
     assert engine.peak <= 4
     assert len(engine.calls) == 8 * 7
 
@@ -440,7 +428,8 @@ def test_the_fingerprint_tells_what_labels_depend_on_and_no_secret(program):
     assert "127.0.0.1" not in json.dumps(plain)
     assert plain["model"]["model"] == "openai/scripted"
     assert Labeller(built).fingerprint() == plain
-    assert Labeller(built, top_k=3).fingerprint() != plain
+    fewer = Labeller(program(lambda passages, question: "x", "text", top_k=3)[0]).fingerprint()
+    assert {**fewer, "top_k": 10, "model": plain["model"]} == plain != {**fewer, "model": plain["model"]}
     # Labels are of whole passages, whatever a program cuts them down to.
     shortened = Labeller(program(lambda passages, question: "x", "text", extract_sentences=2)[0]).fingerprint()
     assert {**shortened, "model": plain["model"]} == plain
@@ -511,12 +500,11 @@ def test_a_request_that_is_refused_for_its_content_is_kept_as_left_out(retriever
 def test_what_a_labeller_is_set_up_with(program):
     built, _ = program(lambda passages, question: "x", "text", top_k=7, extract_sentences=2)
     plain = Labeller(built)
-    assert (plain.top_k, plain.rule, plain.reason, plain.quiz_level) == (7, "auto", "auto", True)
     assert plain.correctness is f1
     assert plain.reason_from_memory.lm is plain.reason_with_knowledge.lm is built.answering.answer.lm
-    chosen = {"rule": "growing", "top_k": 1, "reason": False, "quiz_level": False}
-    found = Labeller(built, **chosen).fingerprint()
-    expected = {"task": "utility reference", "decompose": True, **chosen}
+    found = plain.fingerprint()
+    expected = {"task": "utility reference", "decompose": True, "top_k": 7}
+    expected |= {"rule": "auto", "reason": "auto", "quiz_level": True}
     assert {name: found[name] for name in expected} == expected
     assert set(found) - set(expected) == {"correctness", "model", "prompts", "retriever"}
     before = plain.fingerprint()

@@ -10,43 +10,42 @@ from fixtures.marton import MARTON
 from keqa.data.example import Example
 from keqa.data.question import Question
 from keqa.errors import InputError
-from keqa.optimize.reference.targets import Target, question_target, quiz_targets
+from keqa.optimize.reference.labelling import Target, question_target, quiz_targets
 
 CHOICE = Example("c", "Which is it?", ("Rome", "B"), "choice", ("Oslo", "Rome"))
 ONE_HOP = Example("o", "Who governs Marton?", ("Bo",), quizzes=("Who governs Marton?",), quiz_answers=("Bo",))
 
 
 def test_the_question_is_asked_as_it_is():
-    target = question_target(CHOICE, "auto", "auto", one_hop=False, max_chars=12)
+    target = question_target(CHOICE, one_hop=False, max_chars=12)
     asked = Question("Which is it?", "choice", ["Oslo", "Rome"])
-    assert target == Target("the question", asked, ("Rome", "B"), "question", growing=True, reason=True)
+    assert target == Target("the question", asked, ("Rome", "B"), "question", one_hop=False)
     with pytest.raises(InputError, match="12 characters; at most 11"):
-        question_target(CHOICE, "auto", "auto", one_hop=False, max_chars=11)
+        question_target(CHOICE, one_hop=False, max_chars=11)
 
 
 @pytest.mark.parametrize(
-    ("example", "one_hop", "rule", "reason", "growing", "reasoning"),
+    ("example", "one_hop", "expected"),
     [
-        (MARTON, False, "auto", "auto", True, True),
-        (MARTON, True, "auto", "auto", False, False),
-        (ONE_HOP, False, "auto", "auto", False, False),
-        (CHOICE, False, "auto", "auto", True, True),
-        (ONE_HOP, True, "growing", True, True, True),
-        (MARTON, False, "one passage", False, False, False),
+        (MARTON, False, False),
+        (MARTON, True, True),
+        (ONE_HOP, False, True),
+        (CHOICE, False, False),
+        (replace(MARTON, one_hop=True), False, True),
+        (replace(MARTON, one_hop=False), True, False),
     ],
 )
-def test_more_than_one_hop_grows_and_reasons_unless_told(example, one_hop, rule, reason, growing, reasoning):
-    target = question_target(example, rule, reason, one_hop=one_hop, max_chars=100)
-    assert (target.growing, target.reason) == (growing, reasoning)
+def test_a_question_is_of_one_hop_where_its_data_set_or_its_quizzes_say_so(example, one_hop, expected):
+    assert question_target(example, one_hop=one_hop, max_chars=100).one_hop == expected
 
 
 def test_quizzes_are_asked_with_gold_answers_in_the_places_of_references():
     first, second = quiz_targets(replace(MARTON, answers=("1 September 1926", "1926")), max_chars=100)
     asked = Question("Who governs Marton?", "short", [])
-    assert first == Target("quiz 1", asked, ("Robert Torman",), "quiz", growing=False, reason=False)
+    assert first == Target("quiz 1", asked, ("Robert Torman",), "quiz", one_hop=True)
     # It asks for the answer to the question, whose aliases are right as well, each once.
     asked = Question("When was Robert Torman born?", "short", [])
-    assert second == Target("quiz 2", asked, ("1 September 1926", "1926"), "quiz", growing=False, reason=False)
+    assert second == Target("quiz 2", asked, ("1 September 1926", "1926"), "quiz", one_hop=True)
 
 
 def test_a_quiz_that_is_the_question_or_refers_to_nothing_is_no_target():

@@ -7,8 +7,7 @@ import random
 import dspy
 import pytest
 
-from keqa.optimize.demos.candidate import Candidate, choose
-from keqa.optimize.demos.provenance import DemoProvenance, without_demos
+from keqa.optimize.demos.candidate import Candidate, DemoProvenance, choose, without_demos
 from keqa.programs.keqa import KEQA
 
 OWN, OTHER = {"question": "Whose?", "answer": "own"}, {"question": "Whose?", "answer": "other"}
