@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -14,7 +14,7 @@ from keqa.data.example import Example, as_example
 from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.evaluation.ask import ask
-from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
+from keqa.evaluation.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.overlap import learned_from, refuse_overlap
@@ -27,9 +27,6 @@ from keqa.programs.program import Program
 from keqa.programs.runtime.batch import in_parallel
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.wrapper import ModuleWrapper, program_within
-
-if TYPE_CHECKING:
-    from keqa.evaluation.call_cache import CallCache
 
 Progress = Callable[[Tally], None]
 
