@@ -102,7 +102,7 @@ def evaluate_methods(
             method.
         KeqaError: As for `rows_of`.
     """
-    from keqa.evaluation.compiled_programs import check_programs
+    from keqa.evaluation.build import check_programs
 
     options.risk.check()
     check_programs(specs, options.method.program)
