@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options.groups import Panel
-from keqa.cli.options.invocation import Places, Server
+from keqa.cli.options.groups import Panel, Places, Server
+from keqa.cli.options.method import Index
 from keqa.cli.options.models import server_of
-from keqa.cli.options.program import Index
 from keqa.cli.options.run import AllowOverlap, InFlight, RetryFailed
 
 PRESETS = "The presets paper and ks-llm"
