@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError, StageError
 
@@ -64,7 +65,6 @@ def ask(
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
     """
     from keqa.cli.answer import shown_answer
-    from keqa.cli.console import UNANSWERED, complain, results, show_json, status, warn
     from keqa.cli.live import LiveStory
     from keqa.cli.record_tree import plain
 

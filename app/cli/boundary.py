@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from keqa.cli.console import results, show_figures, warn
 from keqa.cli.help import Commands
 from keqa.cli.options import (
     AsJson,
@@ -18,6 +19,7 @@ from keqa.cli.options import (
     with_groups,
 )
 from keqa.errors import InputError
+from keqa.storage.folders import check_writable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,10 +73,8 @@ def collect(
     on a train split and may be checked on another one; one collected with --split test is never trained on.
     Exit code: 0 where all draws were made, 1 where some failed; the same command makes those again.
     """
-    from keqa.cli.console import results, show_figures, warn
     from keqa.cli.opening import check_roles
     from keqa.cli.progress import Bars
-    from keqa.storage.folders import check_writable
 
     refuse_empty("--program", program)
     check_writable(out, "--out")
@@ -166,8 +166,6 @@ def train(
     keqa compare gate-boundary:model=OUT … asks a program with it. A light model is trained on all questions, after
     figures of models like it; the others hold a fifth of the questions out.
     """
-    from keqa.cli.console import results, show_figures
-
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file, such as {out / 'model.json'}")
     given = {
@@ -222,7 +220,6 @@ def check(
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
     from contextlib import nullcontext
 
-    from keqa.cli.console import results, show_figures
     from keqa.optimize.boundary.check import check_model
     from keqa.programs.boundary.files import read_model
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from keqa.cli.console import results, show_figures
 from keqa.cli.options import (
     AsJson,
     Index,
@@ -26,6 +27,7 @@ from keqa.cli.options import (
     with_groups,
 )
 from keqa.errors import InputError
+from keqa.storage.folders import check_writable
 
 if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions
@@ -195,7 +197,6 @@ def compile_command(
     It ends with a table of what was learned. Every finished question is kept at once: the same command resumes after a
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.console import results, show_figures
     from keqa.cli.opening import check_roles, open_retriever
     from keqa.cli.progress import Bars
     from keqa.evaluation.questions import of_training
@@ -228,7 +229,6 @@ def compile_command(
         from keqa.optimize.compile import compile_program
         from keqa.programs.saving.folder import check_apart, check_place
         from keqa.retrievers import CachingRetriever
-        from keqa.storage.folders import check_writable
 
         check_place(out)
         check_writable(place, "--work")
@@ -375,7 +375,6 @@ def _questions_of(
 
 def _show(compiled: Compiled[Any]) -> None:
     from keqa.cli.compile_tables import report_parts
-    from keqa.cli.console import results
 
     console = results()
     for part in report_parts(compiled.report):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import UNANSWERED, results, show_figures
 from keqa.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ def demo(
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
-    from keqa.cli.console import UNANSWERED, show_figures
     from keqa.cli.progress import Bars
     from keqa.evaluation.demo import run_demo
 
@@ -50,7 +50,6 @@ def demo(
 
 
 def _show(result: DemoResult) -> None:
-    from keqa.cli.console import results
     from keqa.evaluation.demo import COMPILED
 
     console = results()

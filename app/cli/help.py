@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from keqa.cli.console import results
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NAMES = 30
@@ -33,8 +35,6 @@ class WholeNames(TyperCommand):
         from rich.markup import escape
         from rich.padding import Padding
         from rich.text import Text
-
-        from keqa.cli.console import results
 
         console = results()
         console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(self._usage(ctx))}", style="bold"), 1))

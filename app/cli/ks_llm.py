@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from keqa.cli.options import LanguageModels, MethodOptions, RunOptions
-from keqa.errors import ConfigurationError, InputError
-
-if TYPE_CHECKING:
-    from keqa.cli.options import KSOptions, PresetOptions
-    from keqa.evaluation.questions import Questions
-    from keqa.evaluation.reports.grid import Grid
-    from keqa.evaluation.reproduction.ks_llm_tables import KSRun
-    from keqa.programs.registry import Spec
+from keqa.cli.console import results, show_figures, status, warn
+from keqa.cli.documents import source_of
+from keqa.cli.options import KSOptions, LanguageModels, MethodOptions, PresetOptions, RunOptions
+from keqa.cli.run_table import warn_of_failures
+from keqa.cli.running import rows_of
+from keqa.errors import ConfigurationError, InputError, MissingExtraError
+from keqa.evaluation.documents import make_documents
+from keqa.evaluation.questions import Questions, of_name, of_testbed
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.rendering.formats import to_markdown
+from keqa.evaluation.reports.rendering.terminal import Rendered
+from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K, KSRun, ks_llm_tables
+from keqa.evaluation.reproduction.published_ks_llm import DATASETS, ROWS
+from keqa.programs.baselines.evidence import DistanceMeter
+from keqa.programs.registry import Spec, parse_spec, takes
+from keqa.retrievers.dense.models import LOCAL
+from keqa.storage.redaction import without_folders
 
 TESTBED = "testbed"
 """Takes the place of a data set's name."""
@@ -38,11 +47,6 @@ def reproduce_ks_llm(
         InputError: There are no such questions or documents.
         ConfigurationError: A key, model or setting is wrong.
     """
-    from keqa.cli.console import results, show_figures
-    from keqa.evaluation.reports.rendering.terminal import Rendered
-    from keqa.evaluation.reproduction.ks_llm_tables import ks_llm_tables
-    from keqa.evaluation.reproduction.published_ks_llm import DATASETS
-
     models.check()
     named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}
@@ -66,9 +70,6 @@ def reproduce_ks_llm(
 
 def _specs(*, first_lm: bool, place: int) -> list[str]:
     """The rows, and the sweeps: of the document's length on the first set, of k on the first two."""
-    from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K
-    from keqa.evaluation.reproduction.published_ks_llm import ROWS
-
     specs = list(ROWS)
     if first_lm and place == 0:
         specs += [f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS if tokens != 300]
@@ -78,8 +79,6 @@ def _specs(*, first_lm: bool, place: int) -> list[str]:
 
 
 def _questions(name: str, sample: int | None) -> Questions:
-    from keqa.evaluation.questions import of_name, of_testbed
-
     if name == TESTBED:
         return of_testbed(limit=sample)
     return of_name(name, sample=sample or SAMPLE)
@@ -96,10 +95,6 @@ def _documents(questions: Questions, out: Path, models: LanguageModels, options:
         if not (own.documents / name).is_file():
             raise InputError(f"{own.documents / name} is not there: make it with keqa documents --out {name}")
         return own.documents / name
-    from keqa.cli.console import status, warn
-    from keqa.cli.documents import source_of
-    from keqa.evaluation.documents import make_documents
-
     testbed = questions.dataset == TESTBED
     kind: Literal["lm", "contexts", "index"] = "lm"
     if options.index is not None or testbed:
@@ -125,13 +120,6 @@ def _run(
     options: PresetOptions,
     settings: dict[str, Any],
 ) -> Iterator[KSRun]:
-    from keqa.cli.run_table import warn_of_failures
-    from keqa.cli.running import rows_of
-    from keqa.evaluation.reading import read_run
-    from keqa.evaluation.reproduction.ks_llm_tables import KSRun
-    from keqa.programs.registry import parse_spec
-    from keqa.storage.redaction import without_folders
-
     made_from = MethodOptions(index=f"documents:{documents}")
     run = RunOptions(
         out=folder,
@@ -153,8 +141,6 @@ def _run(
 
 def _known(settings: dict[str, Any], specs: list[Spec]) -> dict[str, Any]:
     """The settings that one of the methods has."""
-    from keqa.programs.registry import takes
-
     known = set().union(*(takes(spec.method) for spec in specs))
     return {name: value for name, value in settings.items() if name in known}
 
@@ -165,11 +151,6 @@ def _distance(similarity: str | None) -> dict[str, Any]:
     Raises:
         ConfigurationError: There is no such model.
     """
-    from keqa.cli.console import warn
-    from keqa.errors import MissingExtraError
-    from keqa.programs.baselines.evidence import DistanceMeter
-    from keqa.retrievers.dense.models import LOCAL
-
     if similarity == "words":
         return {}
     try:
@@ -185,8 +166,6 @@ def _distance(similarity: str | None) -> dict[str, Any]:
 def _write(grids: list[Grid], out: Path) -> None:
     """The tables as Markdown and JSON, beside the run files."""
     import json
-
-    from keqa.evaluation.reports.rendering.formats import to_markdown
 
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keqa.cli.console import status, warn
 from keqa.cli.options import refuse_empty
 from keqa.errors import ConfigurationError, InputError
 
@@ -114,7 +115,6 @@ def open_all(
     Raises:
         KeqaError: As for the functions of this module.
     """
-    from keqa.cli.console import status, warn
     from keqa.retrievers.watching import WatchedRetriever
 
     settings, index = method.settings(), program.index

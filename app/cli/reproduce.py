@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import results, show_figures, status
 from keqa.cli.options import (
     PRESETS,
     AsJson,
@@ -96,8 +97,6 @@ def reproduce(
         typer.echo(f"{PAPER}: the KEQA paper's own experiments, with --lm and --index")
         typer.echo(f"{KS_LLM}: the KS-LLM paper's own experiments, on the testbed or with --lm")
         return
-    from keqa.cli.console import show_figures
-
     checked = _check(cases, out, quiet=as_json)
     if as_json:
         show_figures([_figure(one) for one in checked])
@@ -141,7 +140,6 @@ def _reproduce_preset(
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
     """Run the cases, each in a folder of its own, and report each figure as soon as it is there."""
-    from keqa.cli.console import results, status
     from keqa.evaluation.reproduction.checking import check
 
     checked = []

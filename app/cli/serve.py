@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import status
 from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError, MissingExtraError
 
@@ -127,7 +128,6 @@ def serve(
 
         asyncio.run(run_on_standard_streams(answers, sync))
         return
-    from keqa.cli.console import status
     from keqa.server.application import application
     from keqa.server.serving import log_to_stderr
     from keqa.server.serving import server as web_server

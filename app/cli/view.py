@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import status
 from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ def view(
     whether methods differ; a story is read when its question is opened. The server is for this machine alone, and
     asks no language model. Ctrl-C stops it.
     """
-    from keqa.cli.console import status
     from keqa.page.runs import Runs
 
     if html is None:

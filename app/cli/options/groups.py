@@ -21,6 +21,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from keqa.errors import InputError
+from keqa.storage.redaction import without_secrets
 
 _ADDRESS = "<address>"
 _invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
@@ -200,8 +201,6 @@ def _written(command: str, parameters: Mapping[str, inspect.Parameter], values: 
 
 
 def _shareable(value: Any, place: Places | None) -> str:
-    from keqa.storage.redaction import without_secrets
-
     if isinstance(value, Path):
         return value.name or str(value)
     if place is Server:

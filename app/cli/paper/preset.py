@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keqa.cli.console import results, show_figures
 from keqa.cli.options import refuse_empty
 from keqa.errors import InputError
 
@@ -21,7 +22,6 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
             questions for it.
         ConfigurationError: A key, model or setting is wrong.
     """
-    from keqa.cli.console import results, show_figures
     from keqa.cli.paper.estimate import estimate_plan
     from keqa.cli.paper.learning import learn
     from keqa.cli.paper.plan import check_models, plan_experiments

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from keqa.cli.console import status, warn
 from keqa.cli.options import MethodOptions, RunOptions
-from keqa.cli.paper.plan import UTILITY_REFERENCE, models_by_role
-
-if TYPE_CHECKING:
-    from keqa.cli.paper.plan import Plan
-    from keqa.evaluation.reports.grid import Grid
-    from keqa.evaluation.reports.rows import Entry
-    from keqa.evaluation.reproduction.experiments import Experiment
-    from keqa.evaluation.reproduction.spending import SpentOn
-    from keqa.programs.registry import Spec
+from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
+from keqa.cli.progress import Bars
+from keqa.cli.run_table import warn_of_failures
+from keqa.evaluation.compare import run_path
+from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.reports import tables, write
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.rows import KEQA, Entry, entries_of, of_method
+from keqa.evaluation.reports.summary import read_brief
+from keqa.evaluation.reports.tables.cases import cases
+from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
+from keqa.evaluation.reproduction.experiments import Experiment, analysed, in_table_order, settings_for
+from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
+from keqa.evaluation.reproduction.spending import SpentOn, spent_by_run, spent_on_training, spent_table
+from keqa.evaluation.reproduction.training import REFERENCE
+from keqa.lms import build_lm
+from keqa.programs.registry import Spec
 
 _TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""
@@ -34,13 +43,6 @@ def measure(plan: Plan) -> list[Grid]:
     Raises:
         KeqaError: As for `keqa.cli.running.rows_of`.
     """
-    from keqa.cli.console import status
-    from keqa.evaluation.reports import tables, write
-    from keqa.evaluation.reports.rows import entries_of
-    from keqa.evaluation.reports.summary import read_brief
-    from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
-    from keqa.evaluation.reproduction.experiments import in_table_order
-
     found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
     order = list(plan.questions)
     found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))
@@ -55,9 +57,7 @@ def measure(plan: Plan) -> list[Grid]:
 
 def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
-    from keqa.cli.run_table import warn_of_failures
     from keqa.cli.running import rows_of
-    from keqa.evaluation.reproduction.experiments import settings_for
 
     models, paper = plan.models_of(one.lm), plan.options
     run = RunOptions(
@@ -89,13 +89,6 @@ def _served(specs: Sequence[Spec]) -> bool:
 
 def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | None, str]:
     """For Table 2, what the labelling LM says of the pairs that KEQA's judge compared; nothing where none is named."""
-    from keqa.cli.console import warn
-    from keqa.cli.progress import Bars
-    from keqa.evaluation.reports.rows import KEQA, of_method
-    from keqa.evaluation.reproduction.experiments import analysed
-    from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-    from keqa.lms import build_lm
-
     options, keqa = plan.options, of_method(entries, KEQA)
     if options.labelling_lm is None or keqa is None:
         return None, ""
@@ -114,11 +107,6 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
 
 def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
     """Table 6, of KEQA's own runs."""
-    from keqa.evaluation.compare import run_path
-    from keqa.evaluation.reading import iter_lines
-    from keqa.evaluation.reports.rows import KEQA, of_method
-    from keqa.evaluation.reports.tables.cases import cases
-
     keqa = of_method(entries, KEQA)
     if keqa is None or not plan.options.cases:
         return
@@ -131,9 +119,6 @@ def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
 
 def _spent(plan: Plan, found: Sequence[tuple[Experiment, Path]]) -> Grid:
     """What everything has cost, to stand beside the estimate."""
-    from keqa.evaluation.reproduction.spending import spent_by_run, spent_on_training, spent_table
-    from keqa.evaluation.reproduction.training import REFERENCE
-
     rows: list[tuple[str, str, SpentOn]] = []
     task = models_by_role(plan.models)["task"]
 
