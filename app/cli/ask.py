@@ -70,19 +70,22 @@ def ask(
 
     kind = _answer_type(answer_type, choice or [])
     settings = options.settings()
-    if program.embedder is not None and program.program is None:
-        raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
+    program.check()
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     models.check()
     risk.check()
     if html is not None:
-        from keqa.page.story import check_place, write_story
+        from keqa.page.story import check_place, story_page, write_page
 
         check_place(html)
     console = status()
     with console.status("asking…") as shown:
-        text = _checked(sys.stdin.read() if question == "-" else question)
+        from keqa.data.question import clean
+
+        text = sys.stdin.read() if question == "-" else question
+        if not clean(text):
+            raise InputError("the question is empty")
         from keqa.cli.opening import check_roles, open_program, open_retriever
         from keqa.evaluation.build import Parts, own_of
 
@@ -105,7 +108,7 @@ def ask(
 
     cleaned = record_without_keys(record, roles.every)
     if html is not None:
-        write_story(cleaned, html)
+        write_page(html, [story_page(cleaned)])
     if quiet:
         if cleaned.answer is not None:
             results().print(plain(cleaned.answer, whole=True), soft_wrap=True)
@@ -131,15 +134,6 @@ def _method(name: str, parts: Parts) -> Program:
     spec = parse_spec(name)
     refuse_foreign(parts.settings, [spec])
     return make(spec, parts)
-
-
-def _checked(question: str) -> str:
-    """Refuse a question that cannot be asked before anything is loaded for it."""
-    from keqa.data.question import clean
-
-    if not clean(question):
-        raise InputError("the question is empty")
-    return question
 
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:

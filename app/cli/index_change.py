@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -100,7 +101,7 @@ def sync(
 
 def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:
     if as_json:
-        show_json({"indexes": [_described(change) for change in changes]})
+        show_json({"indexes": [asdict(change) for change in changes]})
     else:
         for change in changes:
             for line in _lines(change):
@@ -112,12 +113,6 @@ def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: b
             warn(line)
     if left_out.unexpected and not skip_unreadable:
         raise typer.Exit(1)
-
-
-def _described(change: IndexChange) -> dict[str, Any]:
-    import dataclasses
-
-    return dataclasses.asdict(change)
 
 
 def _lines(change: IndexChange) -> list[str]:

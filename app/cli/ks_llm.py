@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from keqa.cli.console import results, show_figures, status, warn
+from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
-from keqa.cli.options import KSOptions, LanguageModels, MethodOptions, PresetOptions, RunOptions
-from keqa.cli.run_table import warn_of_failures
+from keqa.cli.options import KSOptions, LanguageModels, MethodOptions, PresetOptions
+from keqa.cli.run_table import show_grids, warn_of_failures
 from keqa.cli.running import rows_of
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents
@@ -18,7 +18,6 @@ from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reading import read_run
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.rendering.formats import to_markdown
-from keqa.evaluation.reports.rendering.terminal import Rendered
 from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K, KSRun, ks_llm_tables
 from keqa.evaluation.reproduction.published_ks_llm import DATASETS, ROWS
 from keqa.programs.baselines.evidence import DistanceMeter
@@ -61,11 +60,7 @@ def reproduce_ks_llm(
             runs += _run(specs, questions, one, file, folder, options, settings)
     grids = ks_llm_tables(runs)
     _write(grids, out)
-    if as_json:
-        show_figures({grid.name: _rows(grid) for grid in grids})
-        return
-    for grid in grids:
-        results().print(Rendered(grid))
+    show_grids(grids, as_json=as_json)
 
 
 def _specs(*, first_lm: bool, place: int) -> list[str]:
@@ -121,17 +116,11 @@ def _run(
     settings: dict[str, Any],
 ) -> Iterator[KSRun]:
     made_from = MethodOptions(index=f"documents:{documents}")
-    run = RunOptions(
-        out=folder,
-        in_flight=options.in_flight,
-        retry_failed=options.retry_failed,
-        allow_overlap=options.allow_overlap,
-    )
     # Table 2 reports the time of each row, so no row may reuse another's calls.
     timed = [spec for spec in specs if spec.partition(":")[0] in _TIMED and _K not in spec]
     for chosen, no_cache in ((timed, True), ([spec for spec in specs if spec not in timed], False)):
         parsed = [parse_spec(spec) for spec in chosen]
-        how = replace(run, no_cache=no_cache)
+        how = replace(options.run(folder), no_cache=no_cache)
         rows = rows_of(parsed, questions, models, made_from, how, settings=_known(settings, parsed))
         warn_of_failures(rows, f"{questions.dataset}, ")
         for row in rows:
@@ -171,10 +160,5 @@ def _write(grids: list[Grid], out: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for grid in grids:
         (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
-        content = json.dumps(_rows(grid), ensure_ascii=False, indent=2)
+        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
         (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
-
-
-def _rows(grid: Grid) -> list[dict[str, Any]]:
-    names = [column.full for column in grid.columns]
-    return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in grid.rows]

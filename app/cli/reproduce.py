@@ -133,7 +133,7 @@ def _reproduce_preset(
         return
     if foreign := given(ks_llm):
         raise InputError(f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out")
-    from keqa.cli.paper import reproduce_paper
+    from keqa.cli.paper.preset import reproduce_paper
 
     reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
 

@@ -1,11 +1,11 @@
-"""What ``keqa evaluate`` and ``keqa compare`` say of runs that have ended."""
+"""What commands say of runs that have ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keqa.cli.console import warn
+from keqa.cli.console import results, show_figures, warn
 from keqa.evaluation.compare import Row
 from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
@@ -80,6 +80,15 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
             if count:
                 kinds = ", ".join(f"{cause} {times}" for cause, times in causes.most_common())
                 warn(f"{before}{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
+
+
+def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
+    """Print tables, or their unrounded values as JSON."""
+    if as_json:
+        show_figures({grid.name: grid.records for grid in grids})
+        return
+    for grid in grids:
+        results().print(Rendered(grid))
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -50,7 +50,9 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
             seed=options.seed,
             limit=options.limit,
         )
-        _report(found.problems, found.left_out)
+        warn_of_many("passed over: ", found.problems)
+        if found.left_out:
+            warn(f"left out: {', '.join(f'{count} {reason}' for reason, count in found.left_out.items())}")
         return found
     # The testbed's questions may have documents of their own.
     index = None if method.index is None or method.index.startswith("documents:") else method.index
@@ -186,10 +188,3 @@ def standing(tally: Tally) -> str:
     parts += [f"{tally.failed} failed"] if tally.failed else []
     parts += [f"{tally.impaired} impaired"] if tally.impaired else []
     return ", ".join(parts)
-
-
-def _report(problems: Sequence[str], left_out: Mapping[str, int]) -> None:
-    """Name what of the data is passed over, the first few in full, and count what is sound and not asked."""
-    warn_of_many("passed over: ", problems)
-    if left_out:
-        warn(f"left out: {', '.join(f'{count} {reason}' for reason, count in left_out.items())}")

@@ -60,6 +60,15 @@ class ProgramOptions:
         ),
     ] = False
 
+    def check(self) -> None:
+        """Refuse an embedding model without its program.
+
+        Raises:
+            InputError: There is one.
+        """
+        if self.embedder is not None and self.program is None:
+            raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
+
 
 def _tuned(name: str, help: str) -> Any:
     """A switch that is on or off as the program was compiled where it is not given."""

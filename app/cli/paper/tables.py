@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import status, warn
-from keqa.cli.options import MethodOptions, RunOptions
+from keqa.cli.options import MethodOptions
 from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
 from keqa.cli.progress import Bars
 from keqa.cli.run_table import warn_of_failures
@@ -60,12 +60,7 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     from keqa.cli.running import rows_of
 
     models, paper = plan.models_of(one.lm), plan.options
-    run = RunOptions(
-        out=plan.out / one.dataset,
-        in_flight=paper.in_flight,
-        retry_failed=paper.retry_failed,
-        allow_overlap=paper.allow_overlap,
-    )
+    run = paper.run(plan.out / one.dataset)
     # Neighbours with the same settings are run together, and the order stays that of the tables.
     for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
         specs = list(alike)
