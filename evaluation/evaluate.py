@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -160,7 +160,9 @@ def evaluate(
             with bypass_cache() if file.again(question[0].id) else nullcontext():
                 return ask(program, *question)
 
-        with dspys_own() if cache is None else cache.installed(), _flat_memory():
+        # DSPy would remember every call: its trace and its history hold the last ten thousand.
+        forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
+        with dspys_own() if cache is None else cache.installed(), forgetful:
             for line in in_parallel(answered, outages.until(waiting()), in_flight):
                 file.add(with_golds(line, dataset))
                 outages.add_line(line)
@@ -239,10 +241,3 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     if not found:
         raise InputError("there is no question to ask")
     return found
-
-
-@contextmanager
-def _flat_memory() -> Iterator[None]:
-    """Keep DSPy from remembering every call: its trace and its history hold the last ten thousand."""
-    with dspy.context(trace=None, max_history_size=_HISTORY):
-        yield

@@ -13,7 +13,7 @@ from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
-    from keqa.cli.live import LiveStory
+    from keqa.cli.answer import LiveStory
     from keqa.data.question import AnswerType
     from keqa.evaluation.build import Parts
     from keqa.programs.program import Program
@@ -64,8 +64,7 @@ def ask(
     Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
     """
-    from keqa.cli.answer import shown_answer
-    from keqa.cli.live import LiveStory
+    from keqa.cli.answer import LiveStory, shown_answer
     from keqa.cli.record_tree import plain
 
     kind = _answer_type(answer_type, choice or [])
@@ -122,11 +121,7 @@ def ask(
 
 
 def _method(name: str, parts: Parts) -> Program:
-    """Another method than KEQA.
-
-    Raises:
-        InputError: There is none of the name, or a setting was given that it does not have.
-    """
+    """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.evaluation.build import make
     from keqa.programs.registry import parse_spec

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from keqa.evaluation.questions import Questions
-    from keqa.optimize.boundary.check import Figures, Ranked
+    from keqa.optimize.boundary.check import Figures
 
 _OPTIONS_OF = {
     "light": ("--reads",),
@@ -183,7 +183,12 @@ def train(
     found = [_read(folder) for folder in collected]
     values: dict[str, Any] = {}
     if kind == "light":
-        trained: Any = _light(found, reads, embedder)
+        from keqa.optimize.boundary import train_light, train_stepwise
+
+        stepwise = reads == "as-needed"
+        trained: Any = (
+            train_stepwise(found, embedder=embedder) if stepwise else train_light(found, reads=reads, embedder=embedder)
+        )
         said = "Trained on all of them"
     elif kind == "finetuned":
         trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)
@@ -253,14 +258,6 @@ def _asked(options: QuestionOptions) -> Questions:
     return questions_of(options if one_file or options.split else replace(options, split="train"), MethodOptions())
 
 
-def _light(found: list[Any], reads: Any, embedder: str) -> Any:
-    from keqa.optimize.boundary import train_light, train_stepwise
-
-    if reads == "as-needed":
-        return train_stepwise(found, embedder=embedder)
-    return train_light(found, reads=reads, embedder=embedder)
-
-
 def _finetuned(
     found: list[Any], out: Path, lm: str, training: str | None, language: Any, soft_labels: bool
 ) -> tuple[Any, Path]:
@@ -290,17 +287,14 @@ def _prompted(
     from keqa.optimize.boundary.asked import train_prompted
 
     reflecting = None if reflection_lm is None else build_lm(reflection_lm)
-    lm = build_lm(asked.name, api_base=asked.boundary_api_base)
-    return train_prompted(found, lm, show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
+    return train_prompted(found, asked.build(), show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
 
 
 def _asking(asked: BoundaryLMOptions) -> Any:
     """With the language model that a prompted boundary model asks."""
     import dspy
 
-    from keqa.lms import build_lm
-
-    return dspy.context(lm=build_lm(asked.name, api_base=asked.boundary_api_base))
+    return dspy.context(lm=asked.build())
 
 
 def _read(folder: Path) -> Any:
@@ -317,12 +311,8 @@ def _table(figures: Figures, what: str) -> Table:
         table.add_column(name, justify="right")
     rows = (("boundary model", figures.draws, figures.mastery), ("vote of five draws", 5.0, figures.vote))
     for name, draws, ranked in rows:
-        table.add_row(name, f"{draws:.2f}", *_cells(ranked))
+        values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
+        table.add_row(name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values))
     if figures.failed:
         table.caption = f"{figures.failed} could not be judged, and count as unknown"
     return table
-
-
-def _cells(ranked: Ranked) -> list[str]:
-    values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
-    return ["" if value is None else f"{value:.3f}" for value in values]

@@ -28,7 +28,7 @@ def demo(
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
     from keqa.cli.progress import Bars
-    from keqa.evaluation.demo import run_demo
+    from keqa.evaluation.demo import COMPILED, run_demo
 
     done: Counter[str] = Counter()
     loading = "loading the language model"
@@ -44,26 +44,17 @@ def demo(
     if as_json:
         show_figures(_figures(result))
     else:
-        _show(result)
+        results().print(_table(result))
+        results().print(
+            f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
+            f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
+            style="dim",
+        )
+        results().print(_untouched(result), style="dim")
+        ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
+        results().print(f"One question in full: {ask}", soft_wrap=True)
     if any(row.failed == result.questions for row in result.rows):
         raise typer.Exit(UNANSWERED)
-
-
-def _show(result: DemoResult) -> None:
-    from keqa.evaluation.demo import COMPILED
-
-    console = results()
-    console.print(_table(result))
-    console.print(
-        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: F1 "
-        f"of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
-        style="dim",
-    )
-    console.print(_untouched(result), style="dim")
-    console.print(
-        'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
-        soft_wrap=True,
-    )
 
 
 def _table(result: DemoResult) -> Table:

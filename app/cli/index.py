@@ -112,11 +112,7 @@ def build(
 
 
 def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., Any], dict[str, Any]]:
-    """The engine, what builds its index, and the options that were given.
-
-    Raises:
-        InputError: There is no such engine, or it does not take one of them.
-    """
+    """The engine, what builds its index, and the options that were given."""
     from keqa.retrievers.engines import ENGINES
 
     engines = _built()

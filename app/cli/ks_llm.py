@@ -80,11 +80,7 @@ def _questions(name: str, sample: int | None) -> Questions:
 
 
 def _documents(questions: Questions, out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> Path:
-    """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given.
-
-    Raises:
-        InputError: The folder that was given lacks it, or it is of another origin than what is made.
-    """
+    """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given."""
     name = f"{questions.dataset}.jsonl"
     if own.documents is not None:
         if not (own.documents / name).is_file():
@@ -135,11 +131,7 @@ def _known(settings: dict[str, Any], specs: list[Spec]) -> dict[str, Any]:
 
 
 def _distance(similarity: str | None) -> dict[str, Any]:
-    """The setting that names the embedding model.
-
-    Raises:
-        ConfigurationError: There is no such model.
-    """
+    """The setting that names the embedding model."""
     if similarity == "words":
         return {}
     try:

@@ -114,11 +114,7 @@ def _reproduce_preset(
     listed: bool,
     as_json: bool,
 ) -> None:
-    """Run a paper's own experiments.
-
-    Raises:
-        InputError: Something else was named beside it, or an option is for the other preset.
-    """
+    """Run a paper's own experiments."""
     preset = chosen[0]
     if len(chosen) > 1 or listed:
         preset = PAPER if PAPER in chosen else KS_LLM

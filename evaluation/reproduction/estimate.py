@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import dspy
@@ -316,7 +315,9 @@ def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
 def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False, measured: bool = False) -> Row:
     bounds = [one.total for one in found]
     ends = [_sum(one.least for one in bounds), _sum(one.most for one in bounds)]
-    paid = [_price(found, which) for which in (attrgetter("least"), attrgetter("most"))]
+    # None where no language model's price is known.
+    by_model = [pair for one in found for pair in one.bounds.items()]
+    paid = [_paid((model, of.least) for model, of in by_model), _paid((model, of.most) for model, of in by_model)]
     known = [one.expected for one in found if one.expected is not None]
     if measured:
         ends.insert(1, _sum(spent for one in known for spent in one.values()))
@@ -326,11 +327,6 @@ def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = Fal
     if measured and not known:
         cells[1::3] = [EMPTY] * 4
     return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *cells), ruled=ruled)
-
-
-def _price(found: Sequence[Estimate], end: Callable[[Bounds], Spent]) -> float | None:
-    """What the language models cost whose price is known; none where there is no such one."""
-    return _paid((model, end(bounds)) for one in found for model, bounds in one.bounds.items())
 
 
 def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:

@@ -12,6 +12,8 @@ from keqa.cli.options.groups import Places, Server, flag_of, refuse_empty
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
+    import dspy
+
     from keqa.lms import Roles
 
 _model = partial(typer.Option, rich_help_panel="Language models")
@@ -128,3 +130,9 @@ class BoundaryLMOptions:
     def name(self) -> str:
         """Its model string."""
         return self.boundary_lm or _TINY
+
+    def build(self) -> dspy.BaseLM:
+        """The language model."""
+        from keqa.lms import build_lm
+
+        return build_lm(self.name, api_base=self.boundary_api_base)

@@ -29,9 +29,6 @@ from keqa.programs.registry import METHODS, Spec
 def estimate_plan(plan: Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal; no language model is asked.
 
-    Args:
-        plan: What is to be run.
-
     Raises:
         KeqaError: The index or the compiled program cannot be used.
     """

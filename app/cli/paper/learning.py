@@ -33,9 +33,6 @@ def learn(plan: Plan) -> Plan:
 
     A baseline that cannot be asked, for the language model gives no token probabilities, has no row.
 
-    Args:
-        plan: What is to be run.
-
     Raises:
         KeqaError: The index, a language model or a folder cannot be used; what was finished before is kept.
     """

@@ -129,9 +129,6 @@ def _sample_of(source: str, options: PaperOptions, training: Questions | None) -
 def check_models(plan: Plan) -> None:
     """Build every language model, so that a wrong one is reported before the first question; a dry run asks none.
 
-    Args:
-        plan: What is to be run.
-
     Raises:
         ConfigurationError: A string names nothing usable, or a key or an address is missing that is needed.
     """

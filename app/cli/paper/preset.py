@@ -41,11 +41,7 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
 
 
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
-    """Refuse what contradicts itself or could have no effect.
-
-    Raises:
-        InputError: There is such an option.
-    """
+    """Refuse what contradicts itself or could have no effect."""
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
     models.check()

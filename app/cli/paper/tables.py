@@ -34,9 +34,6 @@ _TABLES = "tables"
 def measure(plan: Plan) -> list[Grid]:
     """Run everything, write tables and figures, and put the paper's beside them.
 
-    Args:
-        plan: What is to be run.
-
     Returns:
         All tables.
 

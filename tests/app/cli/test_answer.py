@@ -3,8 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from keqa.cli.answer import shown_answer
-from keqa.cli.live import LiveStory
+from keqa.cli.answer import LiveStory, shown_answer
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.progress import Answered, QuizAnswered, QuizFound, Searching
 
