@@ -185,10 +185,10 @@ def train(
     if kind == "light":
         from keqa.optimize.boundary import train_light, train_stepwise
 
-        stepwise = reads == "as-needed"
-        trained: Any = (
-            train_stepwise(found, embedder=embedder) if stepwise else train_light(found, reads=reads, embedder=embedder)
-        )
+        if reads == "as-needed":
+            trained: Any = train_stepwise(found, embedder=embedder)
+        else:
+            trained = train_light(found, reads=reads, embedder=embedder)
         said = "Trained on all of them"
     elif kind == "finetuned":
         trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)
@@ -225,6 +225,8 @@ def check(
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
     from contextlib import nullcontext
 
+    import dspy
+
     from keqa.optimize.boundary.check import check_model
     from keqa.programs.boundary.files import read_model
 
@@ -232,7 +234,7 @@ def check(
     if found.kind != "prompted" and asked.boundary_lm is not None:
         raise InputError(f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one")
     quizzes = [_read(folder) for folder in collected]
-    with _asking(asked) if found.kind == "prompted" else nullcontext():
+    with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
         figures = check_model(found, quizzes, found.roots)
         if plot is not None:
             from keqa.optimize.boundary.reliability import draw_reliability
@@ -288,13 +290,6 @@ def _prompted(
 
     reflecting = None if reflection_lm is None else build_lm(reflection_lm)
     return train_prompted(found, asked.build(), show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
-
-
-def _asking(asked: BoundaryLMOptions) -> Any:
-    """With the language model that a prompted boundary model asks."""
-    import dspy
-
-    return dspy.context(lm=asked.build())
 
 
 def _read(folder: Path) -> Any:

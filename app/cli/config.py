@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
@@ -75,14 +76,9 @@ def _rows(found: list[Any]) -> list[dict[str, str]]:
 
 def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
     where = f"[{command}] " if command else ""
-    return {"option": f"{where}{name.replace('_', '-')}", "value": without_keys(_without_login(value)), "from": place}
-
-
-def _without_login(value: str) -> str:
-    """An address without the name and password that may be in it."""
-    import re
-
-    return re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value)
+    # A name and a password may be in an address.
+    shown = without_keys(re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value))
+    return {"option": f"{where}{name.replace('_', '-')}", "value": shown, "from": place}
 
 
 def _table(rows: list[dict[str, str]]) -> Table:

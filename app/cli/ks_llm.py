@@ -21,7 +21,7 @@ from keqa.evaluation.reports.rendering.formats import to_markdown
 from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K, KSRun, ks_llm_tables
 from keqa.evaluation.reproduction.published_ks_llm import DATASETS, ROWS
 from keqa.programs.baselines.evidence import DistanceMeter
-from keqa.programs.registry import Spec, parse_spec, takes
+from keqa.programs.registry import parse_spec, takes
 from keqa.retrievers.dense.models import LOCAL
 from keqa.storage.redaction import without_folders
 
@@ -52,7 +52,8 @@ def reproduce_ks_llm(
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
-        questions = _questions(name, options.sample)
+        sample = options.sample
+        questions = of_testbed(limit=sample) if name == TESTBED else of_name(name, sample=sample or SAMPLE)
         file = _documents(questions, out, models, options, own)
         for number, one in enumerate(lms):
             specs = _specs(first_lm=number == 0, place=place)
@@ -71,12 +72,6 @@ def _specs(*, first_lm: bool, place: int) -> list[str]:
     if first_lm and place < 2:
         specs += [f"ks-llm:evidence_sentences={k}" for k in K if k != 2]
     return specs
-
-
-def _questions(name: str, sample: int | None) -> Questions:
-    if name == TESTBED:
-        return of_testbed(limit=sample)
-    return of_name(name, sample=sample or SAMPLE)
 
 
 def _documents(questions: Questions, out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> Path:
@@ -117,17 +112,13 @@ def _run(
     for chosen, no_cache in ((timed, True), ([spec for spec in specs if spec not in timed], False)):
         parsed = [parse_spec(spec) for spec in chosen]
         how = replace(options.run(folder), no_cache=no_cache)
-        rows = rows_of(parsed, questions, models, made_from, how, settings=_known(settings, parsed))
+        known = set().union(*(takes(spec.method) for spec in parsed))
+        taken = {name: value for name, value in settings.items() if name in known}
+        rows = rows_of(parsed, questions, models, made_from, how, settings=taken)
         warn_of_failures(rows, f"{questions.dataset}, ")
         for row in rows:
             name = without_folders(models.name)
             yield KSRun(questions.dataset, name, row.spec.method.name, row.spec.arguments, read_run(row.path))
-
-
-def _known(settings: dict[str, Any], specs: list[Spec]) -> dict[str, Any]:
-    """The settings that one of the methods has."""
-    known = set().union(*(takes(spec.method) for spec in specs))
-    return {name: value for name, value in settings.items() if name in known}
 
 
 def _distance(similarity: str | None) -> dict[str, Any]:

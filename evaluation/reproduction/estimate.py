@@ -51,6 +51,10 @@ class Spent(NamedTuple):
     read: float = 0.0
     written: float = 0.0
 
+    def times(self, factor: float) -> Spent:
+        """So many times as much."""
+        return Spent(*(factor * part for part in self))
+
 
 class Bounds(NamedTuple):
     """What it costs where the language model knows everything, and where it knows nothing."""
@@ -91,7 +95,7 @@ class Estimate:
     def total(self) -> Bounds:
         """Over all language models."""
         every = self.bounds.values()
-        return Bounds(_sum(one.known for one in every), _sum(one.unknown for one in every))
+        return Bounds(total(one.known for one in every), total(one.unknown for one in every))
 
 
 def estimate(
@@ -125,12 +129,7 @@ def estimate(
         )
         costs = [_cost(asked, question) for question in rehearsed]
         factor = len(questions) / len(rehearsed)
-        spent.append(
-            {
-                model: Spent(*(factor * part for part in _sum(spent_on(cost, model, models) for cost in costs)))
-                for model in made
-            }
-        )
+        spent.append({model: total(spent_on(cost, model, models) for cost in costs).times(factor) for model in made})
     known, unknown = spent
     return Estimate(
         dataset, spec.label, len(questions), {model: Bounds(known[model], unknown[model]) for model in known}
@@ -165,7 +164,7 @@ def estimate_reference(
                 for one in alike[:REHEARSED]:
                     run_blocking(partial(labeller.label, one))
             factor = len(alike) / min(len(alike), REHEARSED)
-            spent = _sum([spent, Spent(*(factor * part for part in (tally.calls, tally.read, tally.written)))])
+            spent = total([spent, Spent(tally.calls, tally.read, tally.written).times(factor)])
         ends.append(spent)
     return Estimate("training", label, len(questions), {model: Bounds(*ends)})
 
@@ -286,7 +285,8 @@ def _no_golds(question: str) -> Sequence[str]:
     return ()
 
 
-def _sum(parts: Iterable[Spent]) -> Spent:
+def total(parts: Iterable[Spent]) -> Spent:
+    """All of them together."""
     return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
 
 
@@ -314,13 +314,13 @@ def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
 
 def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False, measured: bool = False) -> Row:
     bounds = [one.total for one in found]
-    ends = [_sum(one.least for one in bounds), _sum(one.most for one in bounds)]
+    ends = [total(one.least for one in bounds), total(one.most for one in bounds)]
     # None where no language model's price is known.
     by_model = [pair for one in found for pair in one.bounds.items()]
     paid = [_paid((model, of.least) for model, of in by_model), _paid((model, of.most) for model, of in by_model)]
     known = [one.expected for one in found if one.expected is not None]
     if measured:
-        ends.insert(1, _sum(spent for one in known for spent in one.values()))
+        ends.insert(1, total(spent for one in known for spent in one.values()))
         paid.insert(1, _paid((model, spent) for one in known for model, spent in one.items()))
     counts = [_count(value) for values in zip(*ends, strict=True) for value in values]
     cells = [*counts, *map(_dollars, paid)]

@@ -54,7 +54,11 @@ def learn(plan: Plan) -> Plan:
             specs = learning.baselines(one) if one.compiled else one.specs
             kept += [replace(one, specs=specs)] if specs else []
     if program is None:
-        kept = [_without_reference(one) for one in kept]
+        # There are no rows that change what a utility reference shows.
+        kept = [
+            replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))
+            for one in kept
+        ]
     return replace(plan, program=program, experiments=kept)
 
 
@@ -120,8 +124,3 @@ class _Learning:
         if not learned:
             self.bars.say(f"{name}: nothing that it learned made it better")
         return True
-
-
-def _without_reference(one: Experiment) -> Experiment:
-    """An experiment without the rows that change what a utility reference shows."""
-    return replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))

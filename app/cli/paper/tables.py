@@ -25,7 +25,6 @@ from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.spending import SpentOn, spent_by_run, spent_on_training, spent_table
 from keqa.evaluation.reproduction.training import REFERENCE
 from keqa.lms import build_lm
-from keqa.programs.registry import Spec
 
 _TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""
@@ -62,21 +61,17 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
         specs = list(alike)
         folders = [plan.program] if plan.program else None
+        served = any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
         if one.compiled:
             folders = [plan.compiled(one.dataset, spec.method.name) for spec in specs]
         made_from = MethodOptions(
             index=plan.index_of(one),
-            program=folders if one.compiled or _served(specs) else None,
+            program=folders if one.compiled or served else None,
             embedder=paper.embedder,
         )
         rows = rows_of(specs, plan.questions[one.dataset], models, made_from, run, settings=settings, leave_out=True)
         warn_of_failures(rows, f"{one.dataset}, ")
         yield from (row.path for row in rows)
-
-
-def _served(specs: Sequence[Spec]) -> bool:
-    """Whether a compiled KEQA serves some of the methods."""
-    return any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
 
 
 def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | None, str]:
