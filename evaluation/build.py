@@ -6,22 +6,24 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.gates import VoteGate
+from keqa.optimize.demos.candidate import complete
+from keqa.programs.gates import Gate, Golds, VoteGate
+from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
+from keqa.programs.predictor_state import demos_of
+from keqa.programs.program import Program
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import KEQA as TARGET
 from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
+from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.saving.folder import about, load
-
-if TYPE_CHECKING:
-    from keqa.programs.gates import Gate, Golds
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.program import Program
-    from keqa.programs.runtime.shared_samples import SharedDraws
-    from keqa.programs.stages.stage import RoleLMs
-    from keqa.retrievers import Retriever
+from keqa.programs.stages.stage import RoleLMs
+from keqa.retrievers import Retriever
+from keqa.retrievers.masking import MaskingRetriever
+from keqa.signatures import ReasonFromMemory
 
 _ONE_LANGUAGE = {"rowen": {"language": None}}
 _PROMPTS = "reason"
@@ -136,8 +138,6 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
 
 
 def _masked(parts: Parts) -> Retriever | None:
-    from keqa.retrievers.masking import MaskingRetriever
-
     if parts.golds is None:
         raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
     golds = parts.golds
@@ -149,8 +149,6 @@ def _masked(parts: Parts) -> Retriever | None:
 
 
 def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:
-    from keqa.programs.reference.utility_reference import UtilityReference
-
     method = spec.method
     arguments = {**given(spec, parts), **own}
     folder = program_of(method, parts.program)
@@ -197,8 +195,6 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
     None where the fixed ones do.
     """
-    from keqa.programs.predictor_state import demos_of
-
     folder = program_of(method, parts.program)
     if folder is None:
         if demos_of(program.answer):
@@ -216,9 +212,6 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
         return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
-    from keqa.optimize.demos.candidate import complete
-    from keqa.signatures import ReasonFromMemory
-
     made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(

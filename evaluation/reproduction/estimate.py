@@ -16,8 +16,13 @@ from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
 from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
 from keqa.lms.adapter import adapter
 from keqa.lms.factory import Roles
+from keqa.lms.served import quiet_litellm
+from keqa.optimize.reference.labelling import Labeller
+from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec, parse_spec
+from keqa.programs.runtime.concurrency import run_blocking
+from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.retrievers import Retriever
 
 _FEW, _MOST_HELD_OUT = 8, 100
@@ -117,8 +122,6 @@ def estimate(
     Raises:
         ConfigurationError: The method cannot be made.
     """
-    from keqa.programs.runtime.shared_samples import SharedDraws
-
     rehearsed = questions[:REHEARSED]
     spent = []
     for knows in (True, False):
@@ -148,10 +151,6 @@ def estimate_reference(
         settings: Of the program that labels.
         model: The language model of the task role.
     """
-    from keqa.optimize.reference.labelling import Labeller
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.runtime.concurrency import run_blocking
-
     ends = []
     for knows in (True, False):
         spent = Spent()
@@ -215,8 +214,6 @@ def estimate_labels(
 
 def counter(model: str) -> Callable[[str], int]:
     """Counts tokens as a model does, as far as LiteLLM brings its tokenizer; otherwise as gpt-3.5-turbo does."""
-    from keqa.lms.served import quiet_litellm
-
     litellm = quiet_litellm()
     # That of Llama it would fetch from the hub, and without a network try that again for every text.
     litellm.disable_hf_tokenizer_download = True
@@ -225,8 +222,6 @@ def counter(model: str) -> Callable[[str], int]:
 
 def price(model: str, spent: Spent) -> float | None:
     """US dollars by the price map that comes with LiteLLM; None where it does not know the model."""
-    from keqa.lms.served import quiet_litellm
-
     try:
         known = quiet_litellm().get_model_info(model)
     # LiteLLM raises a plain Exception for a model that it has no entry for.
