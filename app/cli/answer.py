@@ -67,40 +67,30 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
     return [head, *(Padding(line, _INDENT, expand=False) for line in lines)]
 
 
-class LiveStory:
-    """Shows what happened so far beside a spinner; the finished story takes its place."""
+def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
+    """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place.
 
-    def __init__(self, update: Callable[[Text], Any]) -> None:
-        """Begin with nothing.
+    Args:
+        events: Of `keqa.programs.program.Program.stream`.
+        update: Shows a text in the place of the one before, such as the ``update`` of a rich status.
 
-        Args:
-            update: Shows a text in the place of the one before, such as the ``update`` of a rich status.
-        """
-        self._update = update
-        self._settled: list[Text] = []
+    Returns:
+        The prediction.
 
-    def follow(self, events: Iterable[Progress]) -> Any:
-        """Show events until the answer is there.
+    Raises:
+        Exception: What asking raises.
+    """
+    from keqa.programs.runtime.progress import Answered, QuizAnswered
 
-        Args:
-            events: Of `keqa.programs.program.Program.stream`.
-
-        Returns:
-            The prediction.
-
-        Raises:
-            Exception: What asking raises.
-        """
-        from keqa.programs.runtime.progress import Answered, QuizAnswered
-
-        for event in events:
-            if isinstance(event, Answered):
-                return event.prediction
-            if isinstance(event, QuizAnswered):
-                self._settled.append(_settled(event))
-            now = plain("asking…" if isinstance(event, QuizAnswered) else str(event))
-            self._update(Text("\n").join([now, *self._settled]))
-        raise AssertionError("a stream of events ends with the answer")
+    settled: list[Text] = []
+    for event in events:
+        if isinstance(event, Answered):
+            return event.prediction
+        if isinstance(event, QuizAnswered):
+            settled.append(_settled(event))
+        now = plain("asking…" if isinstance(event, QuizAnswered) else str(event))
+        update(Text("\n").join([now, *settled]))
+    raise AssertionError("a stream of events ends with the answer")
 
 
 def _settled(event: QuizAnswered) -> Text:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +14,8 @@ from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
-    from keqa.cli.answer import LiveStory
+    from rich.text import Text
+
     from keqa.data.question import AnswerType
     from keqa.evaluation.build import Parts
     from keqa.programs.program import Program
@@ -64,7 +66,7 @@ def ask(
     Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
     """
-    from keqa.cli.answer import LiveStory, shown_answer
+    from keqa.cli.answer import shown_answer
     from keqa.cli.record_tree import plain
 
     kind = _answer_type(answer_type, choice or [])
@@ -102,7 +104,7 @@ def ask(
         if promise:
             warn(promise)
         live = console.is_terminal and not quiet and not as_json
-        record, error = _answer(asked, text, kind, choice or [], LiveStory(shown.update) if live else None)
+        record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
     from keqa.programs.record_redaction import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
@@ -144,14 +146,20 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
 
 
 def _answer(
-    program: Program, question: str, answer_type: AnswerType, choices: list[str], story: LiveStory | None
+    program: Program,
+    question: str,
+    answer_type: AnswerType,
+    choices: list[str],
+    update: Callable[[Text], Any] | None,
 ) -> tuple[QuestionRecord, StageError | None]:
     """Ask, and keep the record of a question that failed."""
     try:
-        if story is None:
+        if update is None:
             prediction = program(question, answer_type=answer_type, choices=choices)
         else:
-            prediction = story.follow(program.stream(question, answer_type=answer_type, choices=choices))
+            from keqa.cli.answer import follow
+
+            prediction = follow(program.stream(question, answer_type=answer_type, choices=choices), update)
     except StageError as error:
         record = getattr(error, "record", None)
         if record is None:

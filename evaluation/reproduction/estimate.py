@@ -28,6 +28,9 @@ from keqa.retrievers import Retriever
 _FEW, _MOST_HELD_OUT = 8, 100
 """How compiling holds questions out, see `keqa.optimize.split`."""
 
+_SETS = 4
+"""Sets of demonstrations that compiling tries, unless another number is given."""
+
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
 
@@ -168,18 +171,17 @@ def estimate_reference(
     return Estimate("training", label, len(questions), {model: Bounds(*ends)})
 
 
-def estimate_compiling(plain: Estimate, label: str, predictors: int, sets: int = 4) -> Estimate:
+def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate:
     """What it costs that a baseline learns, by what it costs to ask it its training questions.
 
     Args:
         plain: To ask it all of them.
         label: Of its row.
         predictors: How many it has: each is tried without its demonstrations.
-        sets: Sets of demonstrations that are tried.
     """
     held = held_out(plain.questions)
     learned = plain.questions - held if held < plain.questions else held
-    least, most = learned + held, learned + held * (1 + sets + predictors)
+    least, most = learned + held, learned + held * (1 + _SETS + predictors)
 
     def times(spent: Spent, asked: int) -> Spent:
         return Spent(*(part * asked / plain.questions for part in spent))
